@@ -1,0 +1,187 @@
+// Package rigenv is how a test asks for the things it needs to run for real: a Docker Engine of its own, a registry on
+// 127.0.0.1 with images made on this machine, the CNI plugins, a network namespace where all of it may be broken.
+//
+// The program test/rig makes those, describes them in environment variables and runs the test binaries; this package
+// reads the description. A test that needs the rig starts with
+//
+//	env := rigenv.Require(t)
+//
+// and runs under `make test` (or `go run ./test/rig test ./room`); under a plain `go test` it is skipped with a message
+// that says so, unless CI=true is set, where it fails. Tests of one package share the engine with other packages that
+// run at the same time: remove what you made, never prune, and never count what the engine holds in total. A test that
+// wants to stop, restart or configure an engine starts one for itself with package test/rig/engine.
+//
+// # Images
+//
+// The registry at Env.Registry serves every image of images.Catalog (package test/rig/images) under its catalogue name:
+// Env.Image("busybox:1.29") is pulled from 127.0.0.1:PORT/busybox:1.29. The same content is reachable in
+// other ways, to see what a client does when a registry is not at its best:
+//
+//	Env.AuthRegistry/NAME         a second port, which demands RegistryUser and RegistryPassword (basic authentication)
+//	Env.Registry/slow/NAME        blobs trickle: a few bytes at once, then SlowPause, again and again
+//	Env.Registry/stalled/NAME     blobs begin and then never go on (until the client hangs up)
+//	Env.Registry/corrupt/NAME     blobs arrive with the right length and one byte changed
+//	Env.Registry/noblobs/NAME     manifests are there, blobs answer 404
+//	Env.Registry/unavailable/NAME everything answers 503
+package rigenv
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Names of the environment variables in which the rig describes itself to the test binaries that it runs.
+const (
+	VarKind           = "CRIADAPTER_RIG_KIND"
+	VarDockerHost     = "CRIADAPTER_RIG_DOCKER_HOST"
+	VarDockerRoot     = "CRIADAPTER_RIG_DOCKER_ROOT"
+	VarDockerd        = "CRIADAPTER_RIG_DOCKERD"
+	VarRuntimeWrapper = "CRIADAPTER_RIG_RUNTIME_WRAPPER"
+	VarNegativeOOM    = "CRIADAPTER_RIG_NEGATIVE_OOM"
+	VarRegistry       = "CRIADAPTER_RIG_REGISTRY"
+	VarAuthRegistry   = "CRIADAPTER_RIG_AUTH_REGISTRY"
+	VarCNIBinDir      = "CRIADAPTER_RIG_CNI_BIN_DIR"
+	VarCriadapter     = "CRIADAPTER_RIG_CRIADAPTER"
+	VarWorkDir        = "CRIADAPTER_RIG_WORK_DIR"
+)
+
+// The account that the registry at Env.AuthRegistry accepts.
+const (
+	RegistryUser     = "rig"
+	RegistryPassword = "rig-password"
+)
+
+// Repository prefixes of Env.Registry behind which the same images are served by a registry in trouble; see the package
+// comment for what each does.
+const (
+	PrefixSlow        = "slow"
+	PrefixStalled     = "stalled"
+	PrefixCorrupt     = "corrupt"
+	PrefixNoBlobs     = "noblobs"
+	PrefixUnavailable = "unavailable"
+)
+
+// SlowPause is how long a blob under PrefixSlow pauses after each piece: it makes progress, but takes many pauses.
+const SlowPause = 200 * time.Millisecond
+
+// Kind says whose engine a test runs on.
+type Kind string
+
+const (
+	// KindPrivate is an engine that the rig started for the tests alone, in a network namespace of its own.
+	KindPrivate Kind = "private"
+	// KindSystem is the engine that is installed on this machine, used as it is.
+	KindSystem Kind = "system"
+)
+
+// Env describes the rig that this test binary runs in. All paths are absolute.
+type Env struct {
+	// Kind says whose engine DockerHost is.
+	Kind Kind
+	// DockerHost is the engine's address, unix:///….
+	DockerHost string
+	// DockerRoot is the engine's data root, visible to the tests under this very path.
+	DockerRoot string
+	// Dockerd is the engine's program, and RuntimeWrapper the OCI runtime wrapper that engines on this machine need to
+	// start privileged containers, empty where plain runc does. Package test/rig/engine takes both.
+	Dockerd, RuntimeWrapper string
+	// NegativeOOM says that a negative oom_score_adj takes effect in a container. Where it is false (no
+	// CAP_SYS_RESOURCE), the private engine accepts a negative value and the container gets 0, and the installed
+	// engine fails to start the container.
+	NegativeOOM bool
+	// Registry is the host:port of the registry, always 127.0.0.1:PORT. Empty on the installed engine.
+	Registry string
+	// AuthRegistry is the host:port at which the same images are served to RegistryUser only. Empty on the installed
+	// engine.
+	AuthRegistry string
+	// CNIBinDir holds the CNI plugins bridge, host-local, loopback and portmap.
+	CNIBinDir string
+	// Criadapter is the server's program, built without the race detector.
+	Criadapter string
+	// WorkDir is a scratch folder of this run, on a shared mount, removed after the run. Make a folder of your own in
+	// it; use it instead of t.TempDir for what containers mount.
+	WorkDir string
+}
+
+// Image returns the reference under which the private engine pulls the image of that catalogue name ("busybox:1.29").
+func (e Env) Image(name string) string { return e.Registry + "/" + name }
+
+// Require returns the private rig that this test binary runs in. Without one it skips the test, or fails it when CI=true
+// is set.
+func Require(t testing.TB) Env {
+	t.Helper()
+	return require(t, KindPrivate, "make test")
+}
+
+// RequireSystem returns the rig around the installed engine. The rig runs a second pass for it, with the tests whose name
+// begins with TestSystem; elsewhere (the first pass included) it skips the test, and in CI it fails it. So a test that
+// calls it must be named TestSystem….
+func RequireSystem(t testing.TB) Env {
+	t.Helper()
+	return require(t, KindSystem, "ENGINE=system make test")
+}
+
+func require(t testing.TB, want Kind, command string) Env {
+	t.Helper()
+	env, err := FromEnviron(os.Getenv)
+	if err == nil && env.Kind == want {
+		return env
+	}
+	reason := fmt.Sprintf("needs the %s test rig; run: %s", want, command)
+	if err != nil {
+		reason += " (" + err.Error() + ")"
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal(reason)
+	}
+	t.Skip(reason)
+	return Env{}
+}
+
+// FromEnviron reads the rig's description with getenv (os.Getenv). It fails when there is none or it is not whole.
+func FromEnviron(getenv func(string) string) (Env, error) {
+	env := Env{
+		Kind:           Kind(getenv(VarKind)),
+		DockerHost:     getenv(VarDockerHost),
+		DockerRoot:     getenv(VarDockerRoot),
+		Dockerd:        getenv(VarDockerd),
+		RuntimeWrapper: getenv(VarRuntimeWrapper),
+		Registry:       getenv(VarRegistry),
+		AuthRegistry:   getenv(VarAuthRegistry),
+		CNIBinDir:      getenv(VarCNIBinDir),
+		Criadapter:     getenv(VarCriadapter),
+		WorkDir:        getenv(VarWorkDir),
+	}
+	if env.Kind == "" {
+		return Env{}, fmt.Errorf("%s is not set: not started by test/rig", VarKind)
+	}
+	if env.DockerHost == "" || env.WorkDir == "" {
+		return Env{}, fmt.Errorf("%s and %s must both be set", VarDockerHost, VarWorkDir)
+	}
+	negative, err := strconv.ParseBool(getenv(VarNegativeOOM))
+	if err != nil {
+		return Env{}, fmt.Errorf("%s: %w", VarNegativeOOM, err)
+	}
+	env.NegativeOOM = negative
+	return env, nil
+}
+
+// Environ returns the description as NAME=value pairs, for the environment of a test binary.
+func (e Env) Environ() []string {
+	return []string{
+		VarKind + "=" + string(e.Kind),
+		VarDockerHost + "=" + e.DockerHost,
+		VarDockerRoot + "=" + e.DockerRoot,
+		VarDockerd + "=" + e.Dockerd,
+		VarRuntimeWrapper + "=" + e.RuntimeWrapper,
+		VarNegativeOOM + "=" + strconv.FormatBool(e.NegativeOOM),
+		VarRegistry + "=" + e.Registry,
+		VarAuthRegistry + "=" + e.AuthRegistry,
+		VarCNIBinDir + "=" + e.CNIBinDir,
+		VarCriadapter + "=" + e.Criadapter,
+		VarWorkDir + "=" + e.WorkDir,
+	}
+}
