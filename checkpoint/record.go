@@ -1,0 +1,80 @@
+package checkpoint
+
+import "encoding/json"
+
+// SchemaVersion is the version of Record's layout that this build writes. A
+// record of a higher version is refused (and left where it is), so that an
+// older program never drops fields that a newer one wrote.
+const SchemaVersion = 1
+
+// Phase says how far the set-up of a pod had come when its record was written.
+type Phase string
+
+const (
+	// PhaseIntent means that the sandbox container exists and that CNI ADD may
+	// have run: start-up must undo or finish the pod.
+	PhaseIntent Phase = "intent"
+	// PhaseReady means that the pod's set-up was complete.
+	PhaseReady Phase = "ready"
+	// PhaseStopped means that CNI DEL has succeeded and that the pod holds no
+	// address any more; only the removal is left.
+	PhaseStopped Phase = "stopped"
+)
+
+// Record is what must survive a crash of one pod and what Docker Engine cannot
+// keep. The engine stays the truth for what runs, the container labels carry
+// the CRI metadata.
+type Record struct {
+	// SandboxID is the engine's full container id of the sandbox and the
+	// record's key.
+	SandboxID string `json:"sandboxID"`
+	// Name, Namespace, UID and Attempt repeat the pod's metadata for a human
+	// reader and for CNI DEL after the sandbox container is gone.
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	UID       string `json:"uid"`
+	Attempt   uint32 `json:"attempt"`
+
+	Phase Phase `json:"phase"`
+	// NetnsPath is the pinned network namespace, empty for host network.
+	NetnsPath string `json:"netnsPath,omitempty"`
+	// Config is the pod's PodSandboxConfig as protobuf JSON, as the client
+	// sent it.
+	Config json.RawMessage `json:"config,omitempty"`
+	// RuntimeHandler is the handler the pod was created with, "" for the
+	// default one.
+	RuntimeHandler string `json:"runtimeHandler,omitempty"`
+	// Network is the outcome of CNI ADD, nil before it and for host network.
+	Network *Network `json:"network,omitempty"`
+	// Containers holds the records of the pod's containers by container id.
+	Containers map[string]Container `json:"containers,omitempty"`
+}
+
+// Network is the outcome of CNI ADD for one pod.
+type Network struct {
+	// Config is the name of the CNI network configuration list that was used.
+	Config string `json:"config"`
+	// IPs are the pod's addresses, the primary one first.
+	IPs []string `json:"ips,omitempty"`
+	// Result is the CNI result as the plugins returned it.
+	Result json.RawMessage `json:"result,omitempty"`
+}
+
+// Container is what must survive a crash of one container.
+type Container struct {
+	// Config is the ContainerConfig as protobuf JSON, as the client sent it,
+	// with the resources of the last UpdateContainerResources.
+	Config json.RawMessage `json:"config"`
+	// LogPosition is how far the engine's log has been written out.
+	LogPosition LogPosition `json:"logPosition,omitzero"`
+}
+
+// LogPosition is a point up to which the engine's log of a container has been
+// written in the CRI format.
+type LogPosition struct {
+	// Inode and Offset, in bytes, name the place in the engine's log file.
+	Inode  uint64 `json:"inode,omitempty"`
+	Offset int64  `json:"offset,omitempty"`
+	// OutputSize is the size in bytes of the CRI log file at that point.
+	OutputSize int64 `json:"outputSize,omitempty"`
+}

@@ -1,0 +1,11 @@
+// Package docker is the engine room: the only importer of the Docker client.
+//
+// Engine is the small, context-first set of calls that criadapter makes;
+// Client implements it on a real Docker Engine (API 1.41, that is 20.10, and
+// newer) and reconnects by itself; package dockertest implements it in memory.
+// Features says what the connected engine can do, Event is the engine's event
+// in one form whatever the engine's version. Every error is typed with
+// github.com/containerd/errdefs: ErrNotFound, ErrConflict, ErrInvalidArgument,
+// ErrUnavailable (the engine is away), ErrNotImplemented (the connected engine
+// is too old for a field), and so on.
+package docker

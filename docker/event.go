@@ -1,0 +1,37 @@
+package docker
+
+import "time"
+
+// EventKind is what happened, in one set of names for all engines.
+type EventKind string
+
+// The events that criadapter acts on. Their order differs between engines: a
+// stop is kill, die, stop on 20.10 and kill, stop, die on 29.
+const (
+	ContainerCreated EventKind = "container-created"
+	ContainerStarted EventKind = "container-started"
+	ContainerDied    EventKind = "container-died"
+	ContainerOOM     EventKind = "container-oom"
+	ContainerPaused  EventKind = "container-paused"
+	ContainerResumed EventKind = "container-resumed"
+	ContainerUpdated EventKind = "container-updated"
+	ContainerRenamed EventKind = "container-renamed"
+	ContainerRemoved EventKind = "container-removed"
+	ExecDied         EventKind = "exec-died"
+	ImageChanged     EventKind = "image-changed"
+)
+
+// Event is one thing that happened in the engine.
+type Event struct {
+	Kind EventKind
+	// ID is the container's full id, or the image's reference or id.
+	ID string
+	// ExecID is set for ExecDied.
+	ExecID string
+	// ExitCode is set for ContainerDied and ExecDied.
+	ExitCode int
+	// Labels are the container's labels (and other attributes) as the engine
+	// reports them with the event.
+	Labels map[string]string
+	Time   time.Time
+}
