@@ -1,0 +1,107 @@
+package images
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Tool is a program of the host and the Debian package that brings it.
+type Tool struct {
+	Program, Package string
+}
+
+// Packages makes sure that the host has every tool: on a Debian system (or a derivative) it installs what is missing if
+// it runs as root; elsewhere it returns an error that says exactly what to install.
+func Packages(ctx context.Context, tools ...Tool) error {
+	missing := missingTools(tools)
+	if len(missing) == 0 {
+		return nil
+	}
+	var names []string
+	for _, tool := range missing {
+		names = append(names, tool.Package)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	if !isDebian() {
+		return fmt.Errorf("programs missing: %s; install your distribution's equivalent of the Debian packages: %s",
+			programs(missing), strings.Join(names, " "))
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("programs missing: %s; run as root: apt-get install --no-install-recommends %s",
+			programs(missing), strings.Join(names, " "))
+	}
+	if err := install(ctx, names); err != nil {
+		return err
+	}
+	if still := missingTools(missing); len(still) > 0 {
+		return fmt.Errorf("programs still missing after installing %s: %s", strings.Join(names, " "), programs(still))
+	}
+	return nil
+}
+
+// FindTool returns the path of a host program, found on PATH or where Debian keeps programs for root.
+func FindTool(program string) (string, error) {
+	if found, err := exec.LookPath(program); err == nil {
+		return filepath.Abs(found)
+	}
+	for _, dir := range []string{"/usr/sbin", "/sbin", "/usr/bin", "/bin"} {
+		if found, err := exec.LookPath(filepath.Join(dir, program)); err == nil {
+			return found, nil
+		}
+	}
+	return "", fmt.Errorf("program %s: %w", program, exec.ErrNotFound)
+}
+
+func missingTools(tools []Tool) []Tool {
+	var missing []Tool
+	for _, tool := range tools {
+		if _, err := FindTool(tool.Program); err != nil {
+			missing = append(missing, tool)
+		}
+	}
+	return missing
+}
+
+func programs(tools []Tool) string {
+	var names []string
+	for _, tool := range tools {
+		names = append(names, tool.Program)
+	}
+	return strings.Join(names, ", ")
+}
+
+func isDebian() bool {
+	_, err := exec.LookPath("apt-get")
+	return err == nil
+}
+
+// install runs apt-get, which waits for another apt-get's lock; a machine that never fetched the package lists gets a
+// second attempt after fetching them.
+func install(ctx context.Context, names []string) error {
+	args := append([]string{"-q", "-y", "-o", "DPkg::Lock::Timeout=120", "install", "--no-install-recommends"}, names...)
+	if aptGet(ctx, args...) == nil {
+		return nil
+	}
+	if err := aptGet(ctx, "-q", "update"); err != nil {
+		return err
+	}
+	return aptGet(ctx, args...)
+}
+
+func aptGet(ctx context.Context, args ...string) error {
+	var output bytes.Buffer
+	cmd := exec.CommandContext(ctx, "apt-get", args...)
+	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("apt-get %s: %w\n%s", strings.Join(args, " "), err, output.String())
+	}
+	return nil
+}
