@@ -1,0 +1,24 @@
+package checkpoint
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+)
+
+// clone returns a copy of r that shares no mutable memory with it.
+func (r Record) clone() Record {
+	r.Config = bytes.Clone(r.Config)
+	if r.Network != nil {
+		n := *r.Network
+		n.IPs = slices.Clone(n.IPs)
+		n.Result = bytes.Clone(n.Result)
+		r.Network = &n
+	}
+	r.Containers = maps.Clone(r.Containers)
+	for id, c := range r.Containers {
+		c.Config = bytes.Clone(c.Config)
+		r.Containers[id] = c
+	}
+	return r
+}

@@ -1,0 +1,99 @@
+package checkpoint
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+)
+
+// envelope is a record's file. Record stays raw, because the checksum covers
+// its bytes and not what a decoder makes of them.
+type envelope struct {
+	SchemaVersion int             `json:"schemaVersion"`
+	Checksum      string          `json:"checksum"`
+	Record        json.RawMessage `json:"record"`
+}
+
+// newerVersion is how decode reports a file of a higher schema version.
+type newerVersion int
+
+func (v newerVersion) Error() string { return fmt.Sprintf("schema version %d", int(v)) }
+
+// encodeRecord returns r as indented JSON, nested one level deep; the same
+// record always gives the same bytes. HTML characters stay readable: nobody puts
+// these files into a web page. A config that is not JSON gives
+// errdefs.ErrInvalidArgument.
+func encodeRecord(r Record) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("  ", "  ")
+	if err := enc.Encode(r); err != nil {
+		return nil, fmt.Errorf("the record of sandbox %s is not JSON: %w: %w", r.SandboxID, err, errdefs.ErrInvalidArgument)
+	}
+	return bytes.TrimSpace(buf.Bytes()), nil
+}
+
+// wrap returns the content of the file that holds an encoded record.
+func wrap(record []byte) []byte {
+	var file bytes.Buffer
+	fmt.Fprintf(&file, "{\n  \"schemaVersion\": %d,\n  \"checksum\": %q,\n  \"record\": %s\n}\n",
+		SchemaVersion, checksum(record), record)
+	return file.Bytes()
+}
+
+// decode returns the record in a file's content. It returns a newerVersion for a file of a
+// higher schema version and for everything else it cannot trust another error.
+// JSON parts of the record (configs, CNI result) come back compact.
+func decode(file []byte) (Record, error) {
+	// The version comes first and alone: a newer program may have changed the
+	// rest of the envelope.
+	var version struct {
+		SchemaVersion int `json:"schemaVersion"`
+	}
+	if err := json.Unmarshal(file, &version); err != nil {
+		return Record{}, fmt.Errorf("not a checkpoint file: %w", err)
+	}
+	switch v := version.SchemaVersion; {
+	case v > SchemaVersion:
+		return Record{}, newerVersion(v)
+	case v < 1:
+		return Record{}, fmt.Errorf("schema version %d does not exist", v)
+	}
+	var env envelope
+	if err := json.Unmarshal(file, &env); err != nil {
+		return Record{}, fmt.Errorf("not a checkpoint file: %w", err)
+	}
+	if len(env.Record) == 0 {
+		return Record{}, errors.New("the record is missing")
+	}
+	if sum := checksum(env.Record); sum != env.Checksum {
+		return Record{}, fmt.Errorf("the checksum says %q, the record's bytes have %s", env.Checksum, sum)
+	}
+	return decodeRecord(env.Record)
+}
+
+// decodeRecord reads a record's JSON. It compacts it first, so that a config
+// looks the same to its reader whether it comes from the file or from memory.
+func decodeRecord(raw []byte) (Record, error) {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, raw); err != nil {
+		return Record{}, fmt.Errorf("the record is not JSON: %w", err)
+	}
+	var r Record
+	if err := json.Unmarshal(compact.Bytes(), &r); err != nil {
+		return Record{}, fmt.Errorf("the record does not have the layout of schema version %d: %w", SchemaVersion, err)
+	}
+	return r, nil
+}
+
+// checksum returns the checksum of a record's bytes as it stands in the file.
+func checksum(record []byte) string {
+	sum := sha256.Sum256(record)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

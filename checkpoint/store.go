@@ -1,0 +1,184 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	log "github.com/sirupsen/logrus"
+)
+
+// Store keeps the records of one folder, on disk and in memory.
+//
+// Memory changes only after the disk write has succeeded and is what every
+// later call answers from: each file is read at most once. Calls that change
+// one record run one at a time, calls for different records never wait for
+// each other, and Load never waits for a disk write. Records that go in and
+// come out are copies that share no memory with the store.
+//
+// All methods are safe for concurrent use. A folder must have one Store at a
+// time: another one would not see what this one keeps in memory.
+type Store struct {
+	dir string
+	// syncFolder is the last step of every change; tests let it fail.
+	syncFolder func(dir string) error
+
+	mu          sync.Mutex
+	slots       map[string]*slot
+	quarantined []Quarantined
+}
+
+// Open returns the store of dir. It makes the folder (mode 0700) when it is
+// missing and removes the temporary files that a crash left there; the records
+// are read by [Store.List], or one at a time on first use.
+func Open(dir string) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint folder: %w", err)
+	}
+	if err := makeFolder(dir); err != nil {
+		return nil, fmt.Errorf("making the checkpoint folder %s: %w", dir, err)
+	}
+	if err := sweep(dir); err != nil {
+		return nil, fmt.Errorf("removing left-over temporary files from the checkpoint folder %s: %w", dir, err)
+	}
+	return &Store{dir: dir, syncFolder: syncFolder, slots: make(map[string]*slot)}, nil
+}
+
+// Save writes r, in place of an earlier record of the same sandbox. When Save
+// returns nil the record survives a power cut; a record equal to the saved one
+// is not written again. On an error this store keeps answering with the earlier
+// record; the file holds the earlier or the new one, whole.
+//
+// It returns errdefs.ErrInvalidArgument for an id that cannot be a file name
+// and for a config that is not JSON, and a *VersionError rather than replacing
+// the file of a newer program. A corrupt file in its place is quarantined and
+// replaced.
+func (s *Store) Save(r Record) error {
+	if err := validateID(r.SandboxID); err != nil {
+		return err
+	}
+	sl := s.acquire(r.SandboxID)
+	defer s.release(r.SandboxID, sl)
+	if err := s.replaceable(r.SandboxID, sl); err != nil {
+		return err
+	}
+	return s.write(sl, r)
+}
+
+// Load returns the record of a sandbox, and errdefs.ErrNotFound when there is
+// none. A file that turns out to be corrupt is quarantined and reported as a
+// *CorruptError, once: after that there is no record. A file of a newer program
+// gives a *VersionError and stays where it is.
+func (s *Store) Load(sandboxID string) (Record, error) {
+	if err := validateID(sandboxID); err != nil {
+		return Record{}, err
+	}
+	if v := s.peek(sandboxID); v != nil {
+		return v.record.clone(), nil
+	}
+	sl := s.acquire(sandboxID)
+	defer s.release(sandboxID, sl)
+	return s.load(sandboxID, sl)
+}
+
+// Update changes the record of a sandbox: change gets a copy of it, and what
+// change leaves in the copy is saved as by Save. No other change of the same
+// record happens in between. An error of change is returned wrapped and nothing
+// is written.
+//
+// change must not call the store for the same sandbox (it would wait for
+// itself), must not keep the pointer, and must not change SandboxID
+// (errdefs.ErrInvalidArgument). The other errors are those of Load and Save.
+func (s *Store) Update(sandboxID string, change func(*Record) error) error {
+	if err := validateID(sandboxID); err != nil {
+		return err
+	}
+	sl := s.acquire(sandboxID)
+	defer s.release(sandboxID, sl)
+	r, err := s.load(sandboxID, sl)
+	if err != nil {
+		return err
+	}
+	if err := change(&r); err != nil {
+		return fmt.Errorf("changing the checkpoint of sandbox %s: %w", sandboxID, err)
+	}
+	if r.SandboxID != sandboxID {
+		return fmt.Errorf("record.sandboxID must not change from %q to %q: %w", sandboxID, r.SandboxID, errdefs.ErrInvalidArgument)
+	}
+	return s.write(sl, r)
+}
+
+// Delete removes the record of a sandbox. When it returns nil the removal
+// survives a power cut. It is idempotent: without a record it succeeds. A
+// corrupt file is quarantined rather than removed; the file of a newer program
+// gives a *VersionError and stays. On an error memory keeps the record, and
+// Delete may be called again.
+func (s *Store) Delete(sandboxID string) error {
+	if err := validateID(sandboxID); err != nil {
+		return err
+	}
+	sl := s.acquire(sandboxID)
+	defer s.release(sandboxID, sl)
+	if err := s.replaceable(sandboxID, sl); err != nil {
+		return err
+	}
+	if err := os.Remove(s.file(sandboxID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the checkpoint of sandbox %s: %w", sandboxID, err)
+	}
+	// Also when the file was gone before: the removal may be an earlier,
+	// failed Delete's that is not durable yet.
+	if err := s.syncFolder(s.dir); err != nil {
+		sl.stale = true
+		return fmt.Errorf("removing the checkpoint of sandbox %s for good: %w", sandboxID, err)
+	}
+	sl.version.Store(nil)
+	sl.stale = false
+	return nil
+}
+
+// List reads every record for start-up, sorted by sandbox id. quarantined
+// reports the corrupt files found since Open, by this call or an earlier one.
+// err joins a *VersionError or read error for each file that was left in place
+// unread; records and quarantined are valid even then, so that one unreadable
+// file does not keep the other pods from being recovered.
+func (s *Store) List() (records []Record, quarantined []Quarantined, err error) {
+	entries, err := os.ReadDir(s.dir) // sorted
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the checkpoint folder: %w", err)
+	}
+	var errs []error
+	for _, e := range entries {
+		id, ok := idOfFile(e.Name())
+		if !ok {
+			if e.Name() != quarantineFolder && !strings.HasPrefix(e.Name(), tempPrefix) {
+				log.WithField("file", filepath.Join(s.dir, e.Name())).Warn("Not a checkpoint: file ignored")
+			}
+			continue
+		}
+		switch r, err := s.Load(id); {
+		case err == nil:
+			records = append(records, r)
+		case errdefs.IsNotFound(err):
+			// Deleted by another goroutine meanwhile.
+		case s.isQuarantined(err):
+			// In the list of the quarantine.
+		default:
+			errs = append(errs, err)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return records, slices.Clone(s.quarantined), errors.Join(errs...)
+}
+
+// file returns the path of a sandbox's record.
+func (s *Store) file(sandboxID string) string {
+	return filepath.Join(s.dir, sandboxID+fileSuffix)
+}
