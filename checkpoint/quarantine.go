@@ -63,10 +63,11 @@ func moveToQuarantine(file, folder string) (string, error) {
 			return "", err
 		}
 		// The new name first: after a power cut in between the file is in
-		// both folders, not in none.
-		if err := syncFolder(folder); err != nil {
-			return "", err
+		// both folders, not in none. A failure is no reason to call the file
+		// unmoved: at worst it is found and moved once more.
+		if err := errors.Join(syncFolder(folder), syncFolder(filepath.Dir(file))); err != nil {
+			log.WithError(err).WithField("quarantine", to).Warn("A power cut may undo the move to the quarantine")
 		}
-		return to, syncFolder(filepath.Dir(file))
+		return to, nil
 	}
 }

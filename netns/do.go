@@ -1,0 +1,88 @@
+package netns
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	log "github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+)
+
+// Do runs f in the namespace and returns its error.
+//
+// f runs on an operating-system thread of its own that has entered the
+// namespace; the caller's thread never leaves its own. Sockets that f opens and
+// processes that it starts belong to the namespace, also after f has returned.
+// Goroutines that f starts do not run in the namespace.
+//
+// Do waits until f has returned; f should watch ctx itself. When ctx has ended
+// already, f does not run. A panic in f reaches the caller of Do.
+//
+// It returns errdefs.ErrNotFound or errdefs.ErrFailedPrecondition when the
+// namespace is gone.
+func (h Handle) Do(ctx context.Context, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("entering network namespace %s: %w", h.path, err)
+	}
+	target, err := openNamespace(h.path)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	v := visit{err: fmt.Errorf("the work in network namespace %s ended its goroutine", h.path)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v.run(target, f)
+	}()
+	<-done
+	if v.panicked != nil {
+		panic(v.panicked)
+	}
+	return v.err
+}
+
+// visit is one stay of a goroutine in a namespace, and its outcome.
+type visit struct {
+	// err is what Do returns. It keeps its first value when f ends the
+	// goroutine with runtime.Goexit.
+	err error
+	// panicked tells of a panic in f, nil without one.
+	panicked error
+}
+
+// run calls f in the namespace target and then goes back. The goroutine must
+// end after it: if the way back fails it stays locked to its thread, and the
+// runtime ends the thread together with the goroutine instead of letting other
+// goroutines run in the wrong namespace.
+func (v *visit) run(target *os.File, f func() error) {
+	runtime.LockOSThread()
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread() // nothing has changed yet
+		v.err = fmt.Errorf("remembering the own network namespace: %w", err)
+		return
+	}
+	defer home.Close()
+	if err := unix.Setns(int(target.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread() // a failed setns changes nothing
+		v.err = fmt.Errorf("entering network namespace %s: %w", target.Name(), err)
+		return
+	}
+	defer func() {
+		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
+			log.WithError(err).Warn("The way back from a network namespace failed; its thread is given up")
+			return
+		}
+		runtime.UnlockOSThread()
+	}()
+	defer func() {
+		if r := recover(); r != nil {
+			v.panicked = fmt.Errorf("panic in network namespace %s: %v\n%s", target.Name(), r, debug.Stack())
+		}
+	}()
+	v.err = f()
+}
