@@ -1,0 +1,84 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/containerd/errdefs"
+	"github.com/containernetworking/cni/libcni"
+)
+
+// Add joins the pod to the current network and returns its addresses.
+//
+// When it fails, DEL has been run, on a context of its own bounded by
+// Options.UndoTimeout, before it returns: nothing is held for the pod. Where
+// that failed as well, the error holds both causes (errors.Join) and Del must
+// be called again.
+//
+// Errors: errdefs.ErrInvalidArgument naming the field; ErrUnavailable when no
+// configuration is loaded, a plugin is missing or reports "try again later";
+// ErrFailedPrecondition when the namespace does not exist; ErrAlreadyExists
+// when the pod is joined already or an earlier ADD is not undone, and then
+// nothing was run. When ctx ends, the plugins are killed and the error wraps
+// ctx.Err(). A plugin's own error can be had with errors.As as a *types.Error
+// of package github.com/containernetworking/cni/pkg/types.
+func (n *Network) Add(ctx context.Context, pod Pod) (*Result, error) {
+	rt, err := pod.runtimeConf()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(pod.NetnsPath); err != nil {
+		return nil, fmt.Errorf("network namespace of pod %s: %w: %w", pod.ID, err, errdefs.ErrFailedPrecondition)
+	}
+	snap := n.current.Load()
+	if snap.list == nil {
+		return nil, n.noConfig(snap)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("CNI ADD for pod %s: %w", pod.ID, err)
+	}
+	joined, err := n.cni.GetCachedAttachments(pod.ID)
+	if err != nil {
+		return nil, fmt.Errorf("read the CNI cache for pod %s: %w", pod.ID, err)
+	}
+	if len(joined) > 0 {
+		return nil, fmt.Errorf("pod %s is joined to network %q already: %w", pod.ID, joined[0].Network, errdefs.ErrAlreadyExists)
+	}
+	if err := n.notes.begin(snap.list, rt); err != nil {
+		return nil, fmt.Errorf("note the CNI ADD of pod %s: %w", pod.ID, err)
+	}
+	result, err := n.add(ctx, snap.list, rt)
+	if err != nil {
+		err = fmt.Errorf("CNI ADD for pod %s: %w", pod.ID, typed(err))
+		return nil, errors.Join(err, n.undo(ctx, snap.list, rt))
+	}
+	return result, nil
+}
+
+func (n *Network) add(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) (*Result, error) {
+	raw, err := n.cni.AddNetworkList(ctx, list, rt)
+	if err != nil {
+		return nil, err
+	}
+	result, err := newResult(list.Name, raw)
+	if err != nil {
+		return nil, err
+	}
+	// The attachment is in libcni's cache now, which takes over from the note.
+	if err := n.notes.end(rt.ContainerID); err != nil {
+		return nil, fmt.Errorf("remove the note of the ADD: %w", err)
+	}
+	return result, nil
+}
+
+// undo removes what a failed ADD left. ctx may have ended.
+func (n *Network) undo(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.opts.UndoTimeout)
+	defer cancel()
+	if err := n.delAttachment(ctx, list, rt); err != nil {
+		return fmt.Errorf("undo CNI ADD for pod %s, delete the pod's network again: %w", rt.ContainerID, err)
+	}
+	return n.forget(rt.ContainerID)
+}

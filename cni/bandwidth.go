@@ -1,0 +1,172 @@
+package cni
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// Annotations that limit a pod's traffic, in bits per second, written as a
+// Kubernetes quantity ("10M").
+const (
+	ingressBandwidth = "kubernetes.io/ingress-bandwidth"
+	egressBandwidth  = "kubernetes.io/egress-bandwidth"
+)
+
+// Limits that Kubernetes sets for the two annotations, in bits per second.
+const (
+	minBandwidth = 1_000
+	maxBandwidth = 1_000_000_000_000_000
+)
+
+// unlimitedBurst, in bits, stands for "no limit of its own": the bandwidth
+// plugin demands a burst beside a rate, and Kubernetes has no annotation for
+// it.
+const unlimitedBurst = math.MaxInt32
+
+// bandwidthArg is the value of the capability "bandwidth", all in bits or bits
+// per second.
+type bandwidthArg struct {
+	IngressRate  uint64 `json:"ingressRate,omitempty"`
+	IngressBurst uint64 `json:"ingressBurst,omitempty"`
+	EgressRate   uint64 `json:"egressRate,omitempty"`
+	EgressBurst  uint64 `json:"egressBurst,omitempty"`
+}
+
+// bandwidthArgs reads the two annotations; nil means that neither is there.
+func bandwidthArgs(annotations map[string]string) (*bandwidthArg, error) {
+	ingress, err := bandwidthOf(annotations, ingressBandwidth)
+	if err != nil {
+		return nil, err
+	}
+	egress, err := bandwidthOf(annotations, egressBandwidth)
+	if err != nil {
+		return nil, err
+	}
+	if ingress == 0 && egress == 0 {
+		return nil, nil
+	}
+	arg := &bandwidthArg{IngressRate: ingress, EgressRate: egress}
+	if ingress > 0 {
+		arg.IngressBurst = unlimitedBurst
+	}
+	if egress > 0 {
+		arg.EgressBurst = unlimitedBurst
+	}
+	return arg, nil
+}
+
+func bandwidthOf(annotations map[string]string, key string) (uint64, error) {
+	text, ok := annotations[key]
+	if !ok {
+		return 0, nil
+	}
+	rate, err := parseBandwidth(text)
+	if err != nil {
+		return 0, invalid(fmt.Sprintf("pod.annotations[%q]", key), "%q: %v", text, err)
+	}
+	return rate, nil
+}
+
+// parseBandwidth reads a Kubernetes quantity as bits per second, rounded up to
+// a whole number, from 1k to 1P. The grammar is apimachinery's resource
+// package's: a decimal number, then a binary suffix (Ki to Ei), a decimal one
+// (n, u, m, k, M, G, T, P, E) or an exponent (e or E and a signed integer).
+func parseBandwidth(s string) (uint64, error) {
+	number, suffix := splitQuantity(s)
+	value, err := parseDecimal(number)
+	if err != nil {
+		return 0, err
+	}
+	factor, err := parseSuffix(suffix)
+	if err != nil {
+		return 0, err
+	}
+	value.Mul(value, factor)
+	if value.Cmp(big.NewRat(minBandwidth, 1)) < 0 || value.Cmp(big.NewRat(maxBandwidth, 1)) > 0 {
+		return 0, fmt.Errorf("must be from 1k to 1P bits per second")
+	}
+	whole, rest := new(big.Int).QuoRem(value.Num(), value.Denom(), new(big.Int))
+	if rest.Sign() != 0 {
+		whole.Add(whole, big.NewInt(1))
+	}
+	return whole.Uint64(), nil
+}
+
+// splitQuantity cuts behind the leading sign, digits and point.
+func splitQuantity(s string) (number, suffix string) {
+	end := 0
+	for end < len(s) && (isDigit(s[end]) || s[end] == '.' || (end == 0 && (s[0] == '+' || s[0] == '-'))) {
+		end++
+	}
+	return s[:end], s[end:]
+}
+
+// maxDigits bounds the work on a number that somebody else wrote.
+const maxDigits = 64
+
+func parseDecimal(s string) (*big.Rat, error) {
+	if len(s) > maxDigits {
+		return nil, fmt.Errorf("number has more than %d characters", maxDigits)
+	}
+	digits := strings.TrimLeft(s, "+-")
+	if strings.Trim(digits, ".") == "" || strings.Count(digits, ".") > 1 {
+		return nil, fmt.Errorf("want a number with a suffix such as 10M")
+	}
+	value, ok := new(big.Rat).SetString(s)
+	if !ok {
+		return nil, fmt.Errorf("want a number with a suffix such as 10M")
+	}
+	return value, nil
+}
+
+// maxExponent is beyond what any quantity in the permitted range can need with
+// maxDigits digits.
+const maxExponent = 100
+
+func parseSuffix(s string) (*big.Rat, error) {
+	switch s {
+	case "":
+		return decimalPower(0), nil
+	case "n":
+		return decimalPower(-9), nil
+	case "u":
+		return decimalPower(-6), nil
+	case "m":
+		return decimalPower(-3), nil
+	}
+	if len(s) == 1 {
+		if i := strings.Index("kMGTPE", s); i >= 0 {
+			return decimalPower(3 * (i + 1)), nil
+		}
+	}
+	if len(s) == 2 && s[1] == 'i' {
+		if i := strings.IndexByte("KMGTPE", s[0]); i >= 0 {
+			return binaryPower(10 * (i + 1)), nil
+		}
+	}
+	if s[0] != 'e' && s[0] != 'E' {
+		return nil, fmt.Errorf("unknown suffix %q", s)
+	}
+	exponent, err := strconv.Atoi(s[1:])
+	if err != nil || exponent < -maxExponent || exponent > maxExponent {
+		return nil, fmt.Errorf("bad exponent %q", s)
+	}
+	return decimalPower(exponent), nil
+}
+
+func decimalPower(exponent int) *big.Rat {
+	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exponent, -exponent))), nil)
+	if exponent < 0 {
+		return new(big.Rat).SetFrac(big.NewInt(1), power)
+	}
+	return new(big.Rat).SetInt(power)
+}
+
+func binaryPower(exponent int) *big.Rat {
+	return new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), uint(exponent)))
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }

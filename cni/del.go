@@ -1,0 +1,181 @@
+package cni
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/containernetworking/cni/libcni"
+	log "github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+)
+
+// Del takes the pod off its network. It runs the plugins with the
+// configuration and the arguments that Add used, whatever the folder holds
+// now. When those are lost, it takes the configuration that the folder has
+// under the name network (Result.Config of Add), or the current one when
+// network is empty, and the arguments from pod.
+//
+// It is idempotent: a pod that was never joined, one that is gone already and
+// one whose namespace does not exist any more succeed. Of pod, only ID is
+// needed while the cache is there. After success nothing of the pod is left in
+// Options.CacheDir; after an error call it again.
+//
+// Errors: errdefs.ErrInvalidArgument for a bad id, ErrUnavailable for a missing
+// plugin or one that says "try again later", ctx.Err() when ctx ended.
+func (n *Network) Del(ctx context.Context, pod Pod, network string) error {
+	if err := pod.validateID(); err != nil {
+		return err
+	}
+	attachments, err := n.attachments(pod.ID)
+	if err != nil {
+		return fmt.Errorf("CNI DEL for pod %s: %w", pod.ID, err)
+	}
+	if len(attachments) == 0 {
+		attachments = n.guess(pod, network)
+	}
+	var errs []error
+	for _, a := range attachments {
+		if pod.NetnsPath != "" {
+			a.rt.NetNS = pod.NetnsPath
+		}
+		if err := n.delAttachment(ctx, a.list, a.rt); err != nil {
+			errs = append(errs, fmt.Errorf("CNI DEL for pod %s: %w", pod.ID, err))
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return n.forget(pod.ID)
+}
+
+// attachment is one thing to delete or check.
+type attachment struct {
+	list *libcni.NetworkConfigList
+	rt   *libcni.RuntimeConf
+}
+
+// attachments returns what the cache and the notes hold for a pod. Entries that
+// cannot be read are logged and left out.
+func (n *Network) attachments(id string) ([]attachment, error) {
+	kept, err := n.cni.GetCachedAttachments(id)
+	if err != nil {
+		return nil, fmt.Errorf("read the cache: %w", err)
+	}
+	if len(kept) == 0 {
+		// Both exist only when the process died between the end of ADD and
+		// the removal of the note, and then the cache has the result too.
+		noted, err := n.notes.get(id)
+		if err != nil {
+			return nil, fmt.Errorf("read the note of the ADD: %w", err)
+		}
+		if noted != nil {
+			kept = append(kept, noted)
+		}
+	}
+	var found []attachment
+	for _, k := range kept {
+		list, err := libcni.NetworkConfFromBytes(k.Config)
+		if err != nil {
+			log.WithFields(log.Fields{"pod": id, "network": k.Network}).WithError(err).Warn("Cached CNI configuration is unreadable")
+			continue
+		}
+		found = append(found, attachment{list: list, rt: &libcni.RuntimeConf{
+			ContainerID:    k.ContainerID,
+			NetNS:          k.NetNS,
+			IfName:         k.IfName,
+			Args:           k.CniArgs,
+			CapabilityArgs: k.CapabilityArgs,
+		}})
+	}
+	return found, nil
+}
+
+// guess is used when nothing is kept of a pod: it was never joined, is off the
+// network already, or the cache is lost. DEL does no harm in any of these.
+func (n *Network) guess(pod Pod, network string) []attachment {
+	snap := n.current.Load()
+	list := snap.list
+	if network != "" {
+		list = snap.byName[network]
+	}
+	if list == nil {
+		if network != "" {
+			log.WithFields(log.Fields{"pod": pod.ID, "network": network}).
+				Warn("CNI DEL skipped: neither a cached nor a current configuration of this network")
+		}
+		return nil
+	}
+	capabilities, err := pod.capabilityArgs()
+	if err != nil {
+		// ADD refuses such a pod, so no plugin ever saw these.
+		capabilities = nil
+	}
+	return []attachment{{list: list, rt: &libcni.RuntimeConf{
+		ContainerID:    pod.ID,
+		NetNS:          pod.NetnsPath,
+		IfName:         InterfaceName,
+		Args:           pod.cniArgs(),
+		CapabilityArgs: capabilities,
+	}}}
+}
+
+func (n *Network) delAttachment(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+	live := *rt
+	live.NetNS = liveNetns(rt.NetNS)
+	return typed(n.cni.DelNetworkList(ctx, list, &live))
+}
+
+// liveNetns returns path when a namespace is there, and "" when there is none
+// any more: the specification's way to tell a plugin that only what lies
+// outside the namespace is left to delete. Plugins cope with a path that is
+// missing, but many fail on a file that lost its namespace.
+func liveNetns(path string) string {
+	var fs unix.Statfs_t
+	err := unix.Statfs(path, &fs)
+	switch {
+	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR), path == "":
+		return ""
+	case err == nil && fs.Type != unix.NSFS_MAGIC && fs.Type != unix.PROC_SUPER_MAGIC:
+		return ""
+	}
+	return path
+}
+
+// forget removes what is left of the pod in the cache folder: its note, and
+// entries that libcni could not read.
+func (n *Network) forget(id string) error {
+	results := filepath.Join(n.opts.CacheDir, "results")
+	entries, err := os.ReadDir(results)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("clear the CNI cache of pod %s: %w", id, err)
+	}
+	errs := []error{n.notes.end(id)}
+	for _, entry := range entries {
+		path := filepath.Join(results, entry.Name())
+		if strings.HasSuffix(entry.Name(), "-"+id+"-"+InterfaceName) && !belongsToOther(path, id) {
+			errs = append(errs, os.Remove(path))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("clear the CNI cache of pod %s: %w", id, err)
+	}
+	return nil
+}
+
+// belongsToOther reports whether a cache entry names another pod: file names
+// join network, id and interface with "-", which each of them may contain.
+func belongsToOther(path, id string) bool {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	var entry struct {
+		ContainerID string `json:"containerId"`
+	}
+	return json.Unmarshal(content, &entry) == nil && entry.ContainerID != "" && entry.ContainerID != id
+}

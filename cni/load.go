@@ -1,0 +1,211 @@
+package cni
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/utils"
+	"github.com/containernetworking/cni/pkg/version"
+	"golang.org/x/sys/unix"
+)
+
+// maxConfSize bounds a configuration file, in bytes.
+const maxConfSize = 1 << 20
+
+// snapshot is one reading of the configuration folder. It is never changed
+// after it was made.
+type snapshot struct {
+	// file and list are the first valid configuration, empty and nil when
+	// there is none.
+	file string
+	list *libcni.NetworkConfigList
+	// byName holds the first valid configuration of every name.
+	byName map[string]*libcni.NetworkConfigList
+	// skipped are the invalid files before and behind it, in lexical order.
+	skipped []SkippedFile
+	// err says why the folder could not be read. A missing folder is no error.
+	err error
+}
+
+// loadDir reads every configuration in dir. It is the only place that decides
+// which one wins: file names in lexical order, the first valid file.
+func loadDir(dir string) *snapshot {
+	snap := &snapshot{byName: map[string]*libcni.NetworkConfigList{}}
+	files, err := libcni.ConfFiles(dir, []string{".conf", ".conflist", ".json"})
+	if err != nil {
+		snap.err = err
+		return snap
+	}
+	slices.Sort(files)
+	for _, file := range files {
+		list, err := loadFile(file)
+		if err != nil {
+			snap.skipped = append(snap.skipped, SkippedFile{File: file, Reason: err.Error()})
+			continue
+		}
+		if snap.list == nil {
+			snap.file, snap.list = file, list
+		}
+		if _, ok := snap.byName[list.Name]; !ok {
+			snap.byName[list.Name] = list
+		}
+	}
+	return snap
+}
+
+// sameAs reports whether two readings found the same things, so that what is
+// cached for one of them holds for the other.
+func (s *snapshot) sameAs(other *snapshot) bool {
+	if other == nil || s.file != other.file || (s.list == nil) != (other.list == nil) ||
+		len(s.byName) != len(other.byName) || !slices.Equal(s.skipped, other.skipped) ||
+		(s.err == nil) != (other.err == nil) || (s.err != nil && s.err.Error() != other.err.Error()) {
+		return false
+	}
+	for name, list := range s.byName {
+		if o, ok := other.byName[name]; !ok || !bytes.Equal(list.Bytes, o.Bytes) {
+			return false
+		}
+	}
+	return s.list == nil || bytes.Equal(s.list.Bytes, other.list.Bytes)
+}
+
+func loadFile(file string) (*libcni.NetworkConfigList, error) {
+	content, err := readRegular(file)
+	if err != nil {
+		return nil, err
+	}
+	if filepath.Ext(file) == ".conflist" {
+		return parseList(content, filepath.Dir(file))
+	}
+	return parseSingle(content)
+}
+
+// parseList reads a .conflist. Since version 1.1.0 of the specification its
+// plugins may also lie in a folder of the network's name beside it.
+func parseList(content []byte, dir string) (*libcni.NetworkConfigList, error) {
+	list, err := libcni.NetworkConfFromBytes(content)
+	if err != nil {
+		return nil, err
+	}
+	// Before the name becomes a part of a path.
+	if err := utils.ValidateNetworkName(list.Name); err != nil {
+		return nil, err
+	}
+	if !list.LoadOnlyInlinedPlugins {
+		if list, err = withFolderPlugins(list, filepath.Join(dir, list.Name)); err != nil {
+			return nil, err
+		}
+	}
+	return list, validateList(list)
+}
+
+// parseSingle reads a .conf or .json, which holds one plugin, as a list of one.
+func parseSingle(content []byte) (*libcni.NetworkConfigList, error) {
+	plugin, err := libcni.NetworkPluginConfFromBytes(content)
+	if err != nil {
+		return nil, err
+	}
+	list, err := asList(&libcni.NetworkConfigList{
+		Name:       plugin.Network.Name,
+		CNIVersion: plugin.Network.CNIVersion,
+		Plugins:    []*libcni.PluginConfig{plugin},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, validateList(list)
+}
+
+// withFolderPlugins appends the plugins of folder. The result spells them out,
+// because libcni caches a list by its text and DEL must find all of them.
+func withFolderPlugins(list *libcni.NetworkConfigList, folder string) (*libcni.NetworkConfigList, error) {
+	files, err := libcni.ConfFiles(folder, []string{".conf"})
+	if err != nil || len(files) == 0 {
+		return list, err
+	}
+	slices.Sort(files)
+	for _, file := range files {
+		content, err := readRegular(file)
+		if err != nil {
+			return nil, err
+		}
+		plugin, err := libcni.NetworkPluginConfFromBytes(content)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		list.Plugins = append(list.Plugins, plugin)
+	}
+	return asList(list)
+}
+
+// asList writes a list out with its plugins inline and parses it again, so that
+// its text and its fields agree.
+func asList(list *libcni.NetworkConfigList) (*libcni.NetworkConfigList, error) {
+	plugins := make([]json.RawMessage, 0, len(list.Plugins))
+	for _, p := range list.Plugins {
+		plugins = append(plugins, p.Bytes)
+	}
+	content, err := json.Marshal(map[string]any{
+		"name":                   list.Name,
+		"cniVersion":             list.CNIVersion,
+		"disableCheck":           list.DisableCheck,
+		"disableGC":              list.DisableGC,
+		"loadOnlyInlinedPlugins": true,
+		"plugins":                plugins,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return libcni.NetworkConfFromBytes(content)
+}
+
+func validateList(list *libcni.NetworkConfigList) error {
+	if err := utils.ValidateNetworkName(list.Name); err != nil {
+		return err
+	}
+	known := version.All.SupportedVersions()
+	if list.CNIVersion != "" && !slices.Contains(known, list.CNIVersion) {
+		return fmt.Errorf("cniVersion %q is none of %s", list.CNIVersion, strings.Join(known, ", "))
+	}
+	if len(list.Plugins) == 0 {
+		return errors.New("no plugins")
+	}
+	for _, p := range list.Plugins {
+		if strings.ContainsRune(p.Network.Type, os.PathSeparator) {
+			return fmt.Errorf("plugin type %q must be a file name", p.Network.Type)
+		}
+	}
+	return nil
+}
+
+// readRegular reads a file without ever waiting, as opening a named pipe would.
+func readRegular(file string) ([]byte, error) {
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", file)
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxConfSize+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(content) > maxConfSize {
+		return nil, fmt.Errorf("%s is larger than %d bytes", file, maxConfSize)
+	}
+	return content, nil
+}

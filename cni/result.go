@@ -1,0 +1,98 @@
+package cni
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+)
+
+// Result is the outcome of ADD.
+type Result struct {
+	// Config is the name of the network configuration that was used; Del takes
+	// it for the case that the cache is lost.
+	Config string
+	// IPs are the pod's addresses in the order of the plugins' result, never
+	// empty. The first one is the primary one; a dual-stack pod has one or more
+	// of each family.
+	IPs []string
+	// DNS is what the network says about resolving, often empty. The pod's own
+	// configuration goes before it.
+	DNS DNS
+	// Interfaces are the interfaces that the plugins made, on both sides.
+	Interfaces []Interface
+	// Raw is the whole result as JSON, in version 1.1.0 of the specification
+	// whatever version the plugins speak.
+	Raw json.RawMessage
+}
+
+// Interface is a network interface of a result.
+type Interface struct {
+	// Name is the interface's name and MAC its hardware address, which may be
+	// empty.
+	Name, MAC string
+	// Sandbox is the path of the namespace that it is in, empty for the host's.
+	Sandbox string
+}
+
+// newResult converts what the plugins returned. A result without an address is
+// an error: the pod could never become ready.
+func newResult(network string, from types.Result) (*Result, error) {
+	current, err := types100.NewResultFromResult(from)
+	if err != nil {
+		return nil, fmt.Errorf("result of network %q: %w", network, err)
+	}
+	ips, err := podIPs(current)
+	if err != nil {
+		return nil, fmt.Errorf("result of network %q: %w", network, err)
+	}
+	raw, err := json.Marshal(current)
+	if err != nil {
+		return nil, fmt.Errorf("result of network %q: %w", network, err)
+	}
+	result := &Result{Config: network, IPs: ips, DNS: newDNS(current.DNS), Raw: raw}
+	for _, i := range current.Interfaces {
+		if i != nil {
+			result.Interfaces = append(result.Interfaces, Interface{Name: i.Name, MAC: i.Mac, Sandbox: i.Sandbox})
+		}
+	}
+	return result, nil
+}
+
+// podIPs returns the addresses of the pod's interface: those of InterfaceName
+// in the pod's namespace, and those that name no interface (results before
+// version 0.3.0 cannot).
+func podIPs(result *types100.Result) ([]string, error) {
+	var ips []string
+	for _, ip := range result.IPs {
+		if ip == nil || len(ip.Address.IP) == 0 {
+			return nil, fmt.Errorf("an entry of ips has no address")
+		}
+		if index := ip.Interface; index != nil {
+			if *index < 0 || *index >= len(result.Interfaces) || result.Interfaces[*index] == nil {
+				return nil, fmt.Errorf("address %s names interface %d of %d", ip.Address.IP, *index, len(result.Interfaces))
+			}
+			if i := result.Interfaces[*index]; i.Name != InterfaceName || i.Sandbox == "" {
+				continue
+			}
+		}
+		if text := ip.Address.IP.String(); !slices.Contains(ips, text) {
+			ips = append(ips, text)
+		}
+	}
+	if len(ips) == 0 {
+		return nil, fmt.Errorf("no address for %s: check the ipam section of the configuration", InterfaceName)
+	}
+	return ips, nil
+}
+
+func newDNS(from types.DNS) DNS {
+	dns := DNS{Servers: from.Nameservers, Searches: from.Search, Options: from.Options}
+	if len(dns.Searches) == 0 && from.Domain != "" {
+		// resolv.conf(5): a domain is a search list of one entry.
+		dns.Searches = []string{from.Domain}
+	}
+	return dns
+}

@@ -1,0 +1,139 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/version"
+)
+
+// statusTimeout bounds one round of STATUS, so that a plugin that hangs does
+// not hang the kubelet's Status call.
+const statusTimeout = 5 * time.Second
+
+// statusVersion is the first version of the specification with STATUS.
+const statusVersion = "1.1.0"
+
+// statusCache keeps the plugins' last answer. Its slot is taken by whoever
+// asks them, so that they are asked once at a time.
+type statusCache struct {
+	slot chan statusAnswer
+}
+
+type statusAnswer struct {
+	of  *snapshot
+	at  time.Time
+	err error
+}
+
+func newStatusCache() statusCache {
+	c := statusCache{slot: make(chan statusAnswer, 1)}
+	c.slot <- statusAnswer{}
+	return c
+}
+
+// Status returns nil when pods can be joined to the network. Otherwise it
+// returns errdefs.ErrUnavailable with the reason: no configuration (with the
+// fault of every skipped file), a plugin that is not installed, or what a
+// plugin's STATUS says.
+//
+// The configuration and the plugins' files are looked at on every call.
+// STATUS, for configurations of version 1.1.0 and later, is run at most once
+// per Options.StatusTTL and configuration, and takes at most five seconds; a
+// plugin that does not know STATUS passes.
+func (n *Network) Status(ctx context.Context) error {
+	snap := n.current.Load()
+	if snap.list == nil {
+		return n.noConfig(snap)
+	}
+	if err := n.findPlugins(snap); err != nil {
+		return err
+	}
+	if hasStatus, err := version.GreaterThanOrEqualTo(snap.list.CNIVersion, statusVersion); err != nil || !hasStatus {
+		return err
+	}
+	return n.pluginStatus(ctx, snap)
+}
+
+// noConfig says why no configuration is loaded.
+func (n *Network) noConfig(snap *snapshot) error {
+	if snap.err != nil {
+		return fmt.Errorf("CNI configuration folder: %w: %w", snap.err, errdefs.ErrUnavailable)
+	}
+	if len(snap.skipped) == 0 {
+		return fmt.Errorf("no CNI configuration in %s yet: install a network plugin: %w", n.opts.ConfDir, errdefs.ErrUnavailable)
+	}
+	var faults []error
+	for _, s := range snap.skipped {
+		faults = append(faults, fmt.Errorf("%s: %s", s.File, s.Reason))
+	}
+	return fmt.Errorf("no valid CNI configuration in %s: %w: %w", n.opts.ConfDir, errors.Join(faults...), errdefs.ErrUnavailable)
+}
+
+// findPlugins checks that every program that the configuration names exists.
+func (n *Network) findPlugins(snap *snapshot) error {
+	for _, p := range snap.list.Plugins {
+		for _, name := range []string{p.Network.Type, p.Network.IPAM.Type} {
+			if name == "" {
+				continue
+			}
+			if _, err := n.exec.FindInPath(name, n.opts.BinDirs); err != nil {
+				return fmt.Errorf("network %q (%s): %w", snap.list.Name, snap.file, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (n *Network) pluginStatus(ctx context.Context, snap *snapshot) error {
+	var last statusAnswer
+	select {
+	case last = <-n.status.slot:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { n.status.slot <- last }()
+	if last.of == snap && time.Since(last.at) < n.opts.StatusTTL {
+		return last.err
+	}
+	// The answer outlives this call, so a caller that gives up must not turn
+	// into a network that is not ready.
+	bounded, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	err := n.askPlugins(bounded, snap)
+	if ctx.Err() == nil {
+		last = statusAnswer{of: snap, at: time.Now(), err: err}
+	}
+	return err
+}
+
+func (n *Network) askPlugins(ctx context.Context, snap *snapshot) error {
+	for _, p := range snap.list.Plugins {
+		// One plugin at a time, because libcni stops at the first error and
+		// one plugin without STATUS would hide the others.
+		single := &libcni.NetworkConfigList{
+			Name: snap.list.Name, CNIVersion: snap.list.CNIVersion, Plugins: []*libcni.PluginConfig{p},
+		}
+		err := n.cni.GetStatusNetworkList(ctx, single)
+		if err == nil || lacksStatus(err) {
+			continue
+		}
+		if !errdefs.IsUnavailable(err) {
+			err = fmt.Errorf("%w: %w", err, errdefs.ErrUnavailable)
+		}
+		return fmt.Errorf("network %q: plugin %q is not ready: %w", snap.list.Name, p.Network.Type, err)
+	}
+	return nil
+}
+
+// lacksStatus recognises the answer that the specification's code table gives
+// to a CNI_COMMAND that a plugin does not know.
+func lacksStatus(err error) bool {
+	var reported *types.Error
+	return errors.As(err, &reported) && reported.Code == types.ErrInvalidEnvironmentVariables
+}
