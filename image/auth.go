@@ -1,0 +1,80 @@
+package image
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/sirupsen/logrus"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// credentials turns the credentials of a pull into the engine's form, nil for
+// none. Credentials that name another registry than the image's are not handed
+// out to it: the pull goes on without them.
+func credentials(auth *runtimeapi.AuthConfig, image reference.Named) (*docker.Auth, error) {
+	if auth == nil {
+		return nil, nil
+	}
+	if server := auth.GetServerAddress(); server != "" && registryHost(server) != reference.Domain(image) {
+		logrus.WithFields(logrus.Fields{"image": image.String(), "server": registryHost(server)}).
+			Warn("the credentials given are for another registry, pulling without them")
+		return nil, nil
+	}
+	converted := docker.Auth{
+		Username:      auth.GetUsername(),
+		Password:      auth.GetPassword(),
+		IdentityToken: auth.GetIdentityToken(),
+		RegistryToken: auth.GetRegistryToken(),
+		ServerAddress: auth.GetServerAddress(),
+	}
+	if converted.Username == "" && converted.IdentityToken == "" && auth.GetAuth() != "" {
+		user, password, err := decodeAuth(auth.GetAuth())
+		if err != nil {
+			return nil, fmt.Errorf("auth.auth: %w: %w", err, errdefs.ErrInvalidArgument)
+		}
+		converted.Username, converted.Password = user, password
+	}
+	if converted == (docker.Auth{ServerAddress: converted.ServerAddress}) {
+		return nil, nil
+	}
+	return &converted, nil
+}
+
+// decodeAuth decodes the base64 text "user:password" of a Docker configuration
+// file. Such files may pad the password with NUL bytes. The errors do not quote
+// the text, which is a secret.
+func decodeAuth(auth string) (user, password string, err error) {
+	decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(auth))
+	if err != nil {
+		return "", "", errors.New("is not base64")
+	}
+	user, password, found := strings.Cut(string(decoded), ":")
+	if !found || user == "" {
+		return "", "", errors.New(`is not the base64 form of "user:password"`)
+	}
+	return user, strings.Trim(password, "\x00"), nil
+}
+
+// dockerHub is the domain of references without one.
+const dockerHub = "docker.io"
+
+// registryHost returns the host (and port) of a registry's address as it occurs
+// in credentials: "host", "host:port/v2/", "https://host/v1/". The historical
+// names of Docker's own registry all mean "docker.io".
+func registryHost(server string) string {
+	if _, rest, ok := strings.Cut(server, "://"); ok {
+		server = rest
+	}
+	host, _, _ := strings.Cut(server, "/")
+	switch host {
+	case "index." + dockerHub, "registry-1." + dockerHub:
+		return dockerHub
+	}
+	return host
+}

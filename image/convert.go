@@ -1,0 +1,82 @@
+package image
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/image"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// none is what engines before 25.0 put for the missing part of an untagged
+// image's name.
+const none = "<none>"
+
+// fromSummary converts an element of the engine's list.
+func (s *Service) fromSummary(summary image.Summary, user string) *runtimeapi.Image {
+	img := &runtimeapi.Image{
+		Id:          summary.ID,
+		RepoTags:    names(summary.RepoTags),
+		RepoDigests: names(summary.RepoDigests),
+		Size:        size(summary.Size),
+	}
+	return s.finish(img, user)
+}
+
+// fromInspect converts what the engine knows of one image.
+func (s *Service) fromInspect(inspect *image.InspectResponse) *runtimeapi.Image {
+	img := &runtimeapi.Image{
+		Id:          inspect.ID,
+		RepoTags:    names(inspect.RepoTags),
+		RepoDigests: names(inspect.RepoDigests),
+		Size:        size(inspect.Size),
+	}
+	return s.finish(img, defaultUser(inspect))
+}
+
+func (s *Service) finish(img *runtimeapi.Image, user string) *runtimeapi.Image {
+	img.Uid, img.Username = parseUser(user)
+	img.Pinned = s.sandbox.is(img)
+	return img
+}
+
+// names drops the engine's placeholders for missing names, and doubles.
+func names(refs []string) []string {
+	var kept []string
+	for _, ref := range refs {
+		if strings.Contains(ref, none) || slices.Contains(kept, ref) {
+			continue
+		}
+		kept = append(kept, ref)
+	}
+	return kept
+}
+
+// size is the image's size in bytes. The CRI text says that it must be above
+// zero; an image without any file has none.
+func size(bytes int64) uint64 {
+	return uint64(max(bytes, 1))
+}
+
+// defaultUser is the "user[:group]" of the image's configuration.
+func defaultUser(inspect *image.InspectResponse) string {
+	if inspect.Config == nil {
+		return ""
+	}
+	return inspect.Config.User
+}
+
+// parseUser splits an image's "user[:group]" into the uid, when the user is a
+// number, or the name; neither for an image without a user, which the kubelet
+// takes for root.
+func parseUser(user string) (*runtimeapi.Int64Value, string) {
+	name, _, _ := strings.Cut(user, ":")
+	if name == "" {
+		return nil, ""
+	}
+	if uid, err := strconv.ParseInt(name, 10, 64); err == nil && uid >= 0 {
+		return &runtimeapi.Int64Value{Value: uid}, ""
+	}
+	return nil, name
+}

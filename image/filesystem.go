@@ -1,0 +1,127 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// systemContainerd is where a containerd that the engine did not start itself
+// keeps its data.
+const systemContainerd = "/var/lib/containerd"
+
+// FsInfo returns the place and the use of the filesystem that holds the images
+// and of the one that holds the containers' own layers; engines keep both in
+// one place.
+//
+// The bytes and inodes are those of the layers on disk, each counted once
+// however many images share it, which the sum of the images' sizes is not and
+// the engine's own disk usage call takes minutes for. They are measured in the
+// background at most every half minute, and carry the time of the measurement.
+// Until the first measurement is done, the answer is the sum of the sizes,
+// without inodes.
+func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+	features, err := s.engine.Features(ctx)
+	if err != nil {
+		return nil, err
+	}
+	place := storageOf(features)
+	if _, err := os.Stat(place.mountpoint); err != nil {
+		return nil, fmt.Errorf("the engine's data folder is not visible here, make it so under the same path: %w: %w", err, errdefs.ErrFailedPrecondition)
+	}
+	if measured, ok := s.usage.get(ctx, place); ok {
+		return fsInfo(place.mountpoint, measured), nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	estimate, err := s.estimateUsage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return fsInfo(place.mountpoint, estimate), nil
+}
+
+// estimateUsage adds up the sizes of the images: at least what they use.
+func (s *Service) estimateUsage(ctx context.Context) (usage, error) {
+	images, err := s.engine.ListImages(ctx)
+	if err != nil {
+		return usage{}, err
+	}
+	estimate := usage{taken: time.Now()}
+	for _, image := range images {
+		estimate.images.bytes += uint64(max(image.Size, 0))
+	}
+	return estimate, nil
+}
+
+func fsInfo(mountpoint string, u usage) *runtimeapi.ImageFsInfoResponse {
+	return &runtimeapi.ImageFsInfoResponse{
+		ImageFilesystems:     []*runtimeapi.FilesystemUsage{filesystemUsage(mountpoint, u.taken, u.images)},
+		ContainerFilesystems: []*runtimeapi.FilesystemUsage{filesystemUsage(mountpoint, u.taken, u.containers)},
+	}
+}
+
+func filesystemUsage(mountpoint string, taken time.Time, f footprint) *runtimeapi.FilesystemUsage {
+	usage := &runtimeapi.FilesystemUsage{
+		Timestamp: taken.UnixNano(),
+		FsId:      &runtimeapi.FilesystemIdentifier{Mountpoint: mountpoint},
+		UsedBytes: &runtimeapi.UInt64Value{Value: f.bytes},
+	}
+	if f.inodes > 0 {
+		usage.InodesUsed = &runtimeapi.UInt64Value{Value: f.inodes}
+	}
+	return usage
+}
+
+// storage says where an engine keeps its layers.
+type storage struct {
+	// mountpoint is the folder that stands for the filesystem.
+	mountpoint string
+	// layers are the folders whose content is the layers, none when the driver
+	// keeps them in something else than folders.
+	layers []string
+	// mounts is the folder of the engine's records of container layers, which
+	// tell them from image layers; empty when the engine has none.
+	mounts string
+}
+
+// storageOf finds the layers of an engine by its storage driver.
+func storageOf(features docker.Features) storage {
+	if features.ContainerdImageStore {
+		return containerdStorage(features)
+	}
+	place := storage{mountpoint: features.Root}
+	switch features.StorageDriver {
+	case "overlay2", "overlay", "fuse-overlayfs", "aufs", "vfs":
+		place.layers = []string{filepath.Join(features.Root, features.StorageDriver)}
+		place.mounts = filepath.Join(features.Root, "image", features.StorageDriver, "layerdb", "mounts")
+	}
+	return place
+}
+
+// containerdStorage finds the snapshotter's folder: the engine may run a
+// containerd of its own, below its root, or use the system's.
+func containerdStorage(features docker.Features) storage {
+	for _, root := range []string{filepath.Join(features.Root, "containerd", "daemon"), systemContainerd} {
+		snapshots := filepath.Join(root, "io.containerd.snapshotter.v1."+features.StorageDriver)
+		if _, err := os.Stat(snapshots); err != nil || strings.Contains(features.StorageDriver, "/") {
+			continue
+		}
+		place := storage{mountpoint: snapshots}
+		switch features.StorageDriver {
+		case "overlayfs", "fuse-overlayfs", "native":
+			place.layers = []string{snapshots, filepath.Join(root, "io.containerd.content.v1.content")}
+		}
+		return place
+	}
+	return storage{mountpoint: features.Root}
+}

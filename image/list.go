@@ -1,0 +1,111 @@
+package image
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/moby/moby/api/types/image"
+	"golang.org/x/sync/errgroup"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// inspectsAtOnce bounds how many images a list inspects at the same time: an
+// inspect costs up to 10 ms of the engine, and the first list of a node with
+// many images would otherwise ask for all of them together.
+const inspectsAtOnce = 4
+
+// List returns the images that match filter, all of them when it names none.
+// A filter's image is an id, the prefix of one, or a name; a name without tag
+// and digest matches all tags of its repository, as in `docker images NAME`.
+func (s *Service) List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	summaries, err := s.engine.ListImages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	users, err := s.users(ctx, summaries)
+	if err != nil {
+		return nil, err
+	}
+	want := filter.GetImage().GetImage()
+	images := make([]*runtimeapi.Image, 0, len(summaries))
+	for _, summary := range summaries {
+		user, present := users[summary.ID]
+		if !present {
+			continue
+		}
+		if img := s.fromSummary(summary, user); matches(img, want) {
+			images = append(images, img)
+		}
+	}
+	return images, nil
+}
+
+// users returns the default user of each image by id; an image that was removed
+// since it was listed is left out. Only images that were never seen before cost
+// a call.
+func (s *Service) users(ctx context.Context, summaries []image.Summary) (map[string]string, error) {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(inspectsAtOnce)
+	ids := make(map[string]bool, len(summaries))
+	for _, summary := range summaries {
+		id := summary.ID
+		if _, known := s.facts.user(id); known || ids[id] {
+			ids[id] = true
+			continue
+		}
+		ids[id] = true
+		group.Go(func() error {
+			_, err := s.inspect(groupCtx, id)
+			if errdefs.IsNotFound(err) {
+				return nil
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	s.facts.keep(ids)
+	users := make(map[string]string, len(ids))
+	for id := range ids {
+		if user, ok := s.facts.user(id); ok {
+			users[id] = user
+		}
+	}
+	return users, nil
+}
+
+// inspect asks the engine for one image and remembers its facts.
+func (s *Service) inspect(ctx context.Context, ref string) (*image.InspectResponse, error) {
+	inspect, err := s.engine.InspectImage(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	s.facts.put(inspect.ID, defaultUser(inspect))
+	return inspect, nil
+}
+
+// matches reports whether img is one that a filter for want selects.
+func matches(img *runtimeapi.Image, want string) bool {
+	if want == "" || img.GetId() == want {
+		return true
+	}
+	if id := strings.TrimPrefix(want, "sha256:"); id != "" && strings.HasPrefix(strings.TrimPrefix(img.GetId(), "sha256:"), id) {
+		return true
+	}
+	named, err := reference.ParseNormalizedNamed(want)
+	if err != nil {
+		return false
+	}
+	anyOfRepository := reference.IsNameOnly(named)
+	return slices.ContainsFunc(append(slices.Clone(img.GetRepoTags()), img.GetRepoDigests()...), func(name string) bool {
+		if anyOfRepository {
+			have, err := reference.ParseNormalizedNamed(name)
+			return err == nil && have.Name() == named.Name()
+		}
+		return sameReference(name, want)
+	})
+}

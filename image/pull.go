@@ -1,0 +1,82 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/sirupsen/logrus"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// Pull fetches the image that spec names and returns its id. Pulls of one image
+// with the same credentials that are under way at the same time share one
+// transfer; each caller waits no longer than its own context, and the transfer
+// is cancelled when the last of them is gone.
+//
+// A pull without progress for the configured deadline fails with
+// context.DeadlineExceeded. A registry that cannot be reached fails with
+// ErrRegistryUnavailable of the CRI API, first in the text, which the kubelet
+// shows as the container's waiting reason.
+func (s *Service) Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (string, error) {
+	ref, err := pullReference(spec)
+	if err != nil {
+		return "", err
+	}
+	if err := s.checkHandler(ctx, spec.GetRuntimeHandler()); err != nil {
+		return "", err
+	}
+	credentials, err := credentials(auth, ref)
+	if err != nil {
+		return "", err
+	}
+	return s.pulls.do(ctx, newPullKey(ref.String(), credentials), func(ctx context.Context) (string, error) {
+		return s.transfer(ctx, ref, credentials)
+	})
+}
+
+// checkHandler refuses a runtime handler that the engine has no runtime for, as
+// ImageSpec.runtime_handler demands. Images do not depend on the handler.
+func (s *Service) checkHandler(ctx context.Context, handler string) error {
+	if handler == "" {
+		return nil
+	}
+	features, err := s.engine.Features(ctx)
+	if err != nil {
+		return err
+	}
+	for _, runtime := range features.Runtimes {
+		if runtime == handler {
+			return nil
+		}
+	}
+	return fmt.Errorf("image.runtime_handler %q is not one of the engine's runtimes %v: %w", handler, features.Runtimes, errdefs.ErrInvalidArgument)
+}
+
+// transfer pulls an image on its own, watched for progress.
+func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docker.Auth) (string, error) {
+	begun := time.Now()
+	watched, alive, stop := watchProgress(ctx, s.progressDeadline)
+	defer stop()
+	err := s.engine.PullImage(watched, ref.String(), docker.PullOptions{
+		Auth:     auth,
+		Progress: func(int64) { alive() },
+	})
+	if err != nil {
+		if cause := context.Cause(watched); cause != nil {
+			err = cause
+		}
+		return "", pullError(ref.String(), err)
+	}
+	inspect, err := s.inspect(ctx, ref.String())
+	if err != nil {
+		return "", fmt.Errorf("look at the pulled image %q: %w", ref, err)
+	}
+	logrus.WithFields(logrus.Fields{"image": ref.String(), "id": inspect.ID, "took": time.Since(begun).Round(time.Millisecond)}).
+		Debug("image pulled")
+	return inspect.ID, nil
+}

@@ -1,0 +1,105 @@
+package image
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// pullKey says which pulls may share one transfer. The credentials are part of
+// it, or a caller without the right ones would get what another one may see.
+type pullKey struct {
+	ref       string
+	anonymous bool
+	auth      docker.Auth
+}
+
+func newPullKey(ref string, auth *docker.Auth) pullKey {
+	if auth == nil {
+		return pullKey{ref: ref, anonymous: true}
+	}
+	return pullKey{ref: ref, auth: *auth}
+}
+
+// pulls are the transfers under way. Unlike a singleflight group, a transfer
+// does not end with the caller that began it, but with the last one that waits.
+// The zero value is ready to use.
+type pulls struct {
+	mu       sync.Mutex
+	underway map[pullKey]*sharedPull
+}
+
+// sharedPull is one transfer under way.
+type sharedPull struct {
+	cancel context.CancelFunc
+	// waiters is guarded by pulls.mu.
+	waiters int
+	// done is closed after id and err are set.
+	done chan struct{}
+	id   string
+	err  error
+}
+
+// do returns the outcome of transfer, or of one under way with the same key.
+// transfer gets the values of ctx, but a context that ends only when nobody
+// waits any more.
+func (p *pulls) do(ctx context.Context, key pullKey, transfer func(context.Context) (string, error)) (string, error) {
+	pull := p.join(ctx, key, transfer)
+	defer p.leave(key, pull)
+	select {
+	case <-pull.done:
+		return pull.id, pull.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("pull of %q: %w", key.ref, ctx.Err())
+	}
+}
+
+// join finds or begins the transfer of key, with the caller counted.
+func (p *pulls) join(ctx context.Context, key pullKey, transfer func(context.Context) (string, error)) *sharedPull {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pull := p.underway[key]; pull != nil {
+		pull.waiters++
+		return pull
+	}
+	shared, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	pull := &sharedPull{cancel: cancel, waiters: 1, done: make(chan struct{})}
+	if p.underway == nil {
+		p.underway = make(map[pullKey]*sharedPull)
+	}
+	p.underway[key] = pull
+	go func() {
+		defer close(pull.done)
+		pull.id, pull.err = transfer(shared)
+		p.forget(key, pull)
+	}()
+	return pull
+}
+
+// leave uncounts a caller. The last one cancels the transfer; whoever comes
+// afterwards begins another.
+func (p *pulls) leave(key pullKey, pull *sharedPull) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pull.waiters--
+	if pull.waiters == 0 {
+		p.forgetLocked(key, pull)
+		pull.cancel()
+	}
+}
+
+// forget takes a transfer that is over off the map, so that a later pull asks
+// the registry again.
+func (p *pulls) forget(key pullKey, pull *sharedPull) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.forgetLocked(key, pull)
+}
+
+func (p *pulls) forgetLocked(key pullKey, pull *sharedPull) {
+	if p.underway[key] == pull {
+		delete(p.underway, key)
+	}
+}

@@ -1,0 +1,60 @@
+package image
+
+import (
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// lookupReference returns the reference in spec when the engine can look it up:
+// an id, an id's prefix, a name with or without a tag or a digest. Anything
+// else is refused here, because the engine's client puts it into a URL as it
+// is.
+func lookupReference(spec *runtimeapi.ImageSpec) (string, error) {
+	ref := spec.GetImage()
+	if ref == "" {
+		return "", fmt.Errorf("image.image is required: %w", errdefs.ErrInvalidArgument)
+	}
+	if _, err := reference.ParseAnyReference(ref); err != nil {
+		return "", fmt.Errorf("image.image %q is neither an image's name nor its id: %v: %w", ref, err, errdefs.ErrInvalidArgument)
+	}
+	return withoutTagOfDigest(ref), nil
+}
+
+// withoutTagOfDigest drops the tag of "name:tag@digest": the digest alone says
+// which image is meant, and the engine records no name with both.
+func withoutTagOfDigest(ref string) string {
+	named, err := reference.ParseNormalizedNamed(ref)
+	if err != nil {
+		return ref
+	}
+	if _, ok := named.(reference.Digested); !ok {
+		return ref
+	}
+	named, err = reference.ParseDockerRef(ref)
+	if err != nil {
+		return ref
+	}
+	return named.String()
+}
+
+// pullReference returns the normalised name in spec that a registry can be
+// asked for: tag "latest" when it has neither a tag nor a digest, and the
+// digest alone when it has both.
+func pullReference(spec *runtimeapi.ImageSpec) (reference.Named, error) {
+	ref := spec.GetImage()
+	if ref == "" {
+		return nil, fmt.Errorf("image.image is required: %w", errdefs.ErrInvalidArgument)
+	}
+	if _, err := digest.Parse(ref); err == nil {
+		return nil, fmt.Errorf("image.image %q is an image id, which no registry knows; give a name: %w", ref, errdefs.ErrInvalidArgument)
+	}
+	named, err := reference.ParseDockerRef(ref)
+	if err != nil {
+		return nil, fmt.Errorf("image.image %q is not a valid reference: %v: %w", ref, err, errdefs.ErrInvalidArgument)
+	}
+	return named, nil
+}

@@ -1,0 +1,103 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/image"
+	"github.com/opencontainers/go-digest"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// StatusOptions are the options of Status.
+type StatusOptions struct {
+	// Verbose adds the image's configuration to the answer's info.
+	Verbose bool
+}
+
+// Status returns the image that spec names by id, the prefix of an id, tag or
+// digest, "latest" when it has no tag. For an unknown image it returns an
+// answer without one and no error, as the CRI text says.
+func (s *Service) Status(ctx context.Context, spec *runtimeapi.ImageSpec, opts StatusOptions) (*runtimeapi.ImageStatusResponse, error) {
+	ref, err := lookupReference(spec)
+	if err != nil {
+		return nil, err
+	}
+	inspect, err := s.inspect(ctx, ref)
+	if errdefs.IsNotFound(err) {
+		return &runtimeapi.ImageStatusResponse{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	response := &runtimeapi.ImageStatusResponse{Image: s.fromInspect(inspect)}
+	if opts.Verbose {
+		response.Info, err = verboseInfo(inspect)
+	}
+	return response, err
+}
+
+// Resolve returns the id of the image that ref names, ErrNotFound when it is
+// not present. The id of an image that this service has seen is answered from
+// memory; if somebody removed the image behind its back, the engine says so
+// when a container is created.
+func (s *Service) Resolve(ctx context.Context, ref string) (string, error) {
+	lookup, err := lookupReference(&runtimeapi.ImageSpec{Image: ref})
+	if err != nil {
+		return "", err
+	}
+	if isID(lookup) {
+		if _, known := s.facts.user(lookup); known {
+			return lookup, nil
+		}
+	}
+	inspect, err := s.inspect(ctx, lookup)
+	if errdefs.IsNotFound(err) {
+		s.facts.forget(lookup)
+		return "", fmt.Errorf("image %q is not present, pull it first: %w", ref, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	return inspect.ID, nil
+}
+
+// isID reports whether ref is the full id of an image.
+func isID(ref string) bool {
+	_, err := digest.Parse(ref)
+	return err == nil
+}
+
+// verboseInfo is what `crictl inspecti` shows under info: the image's
+// configuration under the key that scripts know from containerd's CRI plugin.
+func verboseInfo(inspect *image.InspectResponse) (map[string]string, error) {
+	type rootFS struct {
+		Type    string   `json:"type"`
+		DiffIDs []string `json:"diff_ids"`
+	}
+	type imageSpec struct {
+		Created      string `json:"created,omitempty"`
+		Author       string `json:"author,omitempty"`
+		Architecture string `json:"architecture"`
+		OS           string `json:"os"`
+		Config       any    `json:"config,omitempty"`
+		RootFS       rootFS `json:"rootfs"`
+	}
+	spec := imageSpec{
+		Created:      inspect.Created,
+		Author:       inspect.Author,
+		Architecture: inspect.Architecture,
+		OS:           inspect.Os,
+		RootFS:       rootFS{Type: inspect.RootFS.Type, DiffIDs: inspect.RootFS.Layers},
+	}
+	if inspect.Config != nil {
+		spec.Config = inspect.Config
+	}
+	text, err := json.Marshal(map[string]any{"imageSpec": spec})
+	if err != nil {
+		return nil, fmt.Errorf("encode the image's configuration: %w", err)
+	}
+	return map[string]string{"info": string(text)}, nil
+}

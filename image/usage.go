@@ -1,0 +1,241 @@
+package image
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+const (
+	// firstMeasurement is how long a call waits for the first measurement of
+	// all; a small node's is done by then.
+	firstMeasurement = time.Second
+	// measureEvery is the shortest time between two measurements, and
+	// measureRest how many times longer than a measurement the pause after it
+	// is: walking a million files must not keep the disk busy all day.
+	measureEvery = 30 * time.Second
+	measureRest  = 50
+	// measureTimeout ends a measurement of a filesystem that does not answer.
+	measureTimeout = 10 * time.Minute
+)
+
+// footprint is what a set of files takes on disk.
+type footprint struct {
+	bytes, inodes uint64
+}
+
+// usage is one measurement. Where image layers and container layers cannot be
+// told apart, both have the same figures.
+type usage struct {
+	taken              time.Time
+	images, containers footprint
+}
+
+// usageMeter measures an engine's layers in the background, only when asked.
+type usageMeter struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu   sync.Mutex
+	last *usage
+	// due is when last is too old.
+	due time.Time
+	// underway is closed when the measurement under way is over, nil when there
+	// is none.
+	underway chan struct{}
+}
+
+func newUsageMeter() *usageMeter {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &usageMeter{ctx: ctx, cancel: cancel}
+}
+
+// close ends a measurement under way and waits for its end.
+func (m *usageMeter) close() {
+	m.cancel()
+	m.work.Wait()
+}
+
+// get returns the last measurement, and begins a new one when it is too old.
+// Only the first of all is waited for, shortly; false when there is none yet.
+func (m *usageMeter) get(ctx context.Context, place storage) (usage, bool) {
+	if len(place.layers) == 0 {
+		return usage{}, false
+	}
+	last, underway := m.refresh(place)
+	if last == nil && underway != nil {
+		wait := time.NewTimer(firstMeasurement)
+		defer wait.Stop()
+		select {
+		case <-underway:
+		case <-wait.C:
+		case <-ctx.Done():
+		}
+		last = m.latest()
+	}
+	if last == nil {
+		return usage{}, false
+	}
+	return *last, true
+}
+
+func (m *usageMeter) latest() *usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.last
+}
+
+// refresh begins a measurement when one is due and none is under way.
+func (m *usageMeter) refresh(place storage) (last *usage, underway <-chan struct{}) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.underway == nil && time.Now().After(m.due) && m.ctx.Err() == nil {
+		m.underway = make(chan struct{})
+		m.work.Go(func() { m.measure(place) })
+	}
+	return m.last, m.underway
+}
+
+func (m *usageMeter) measure(place storage) {
+	ctx, cancel := context.WithTimeout(m.ctx, measureTimeout)
+	defer cancel()
+	begun := time.Now()
+	measured, err := measureStorage(ctx, place)
+	if err != nil {
+		logrus.WithError(err).WithField("folders", place.layers).Warn("could not measure the disk usage of images, the last figures stay")
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err == nil {
+		m.last = &measured
+	}
+	m.due = time.Now().Add(max(measureEvery, measureRest*time.Since(begun)))
+	close(m.underway)
+	m.underway = nil
+}
+
+// measureStorage walks all folders of a storage once.
+func measureStorage(ctx context.Context, place storage) (usage, error) {
+	containerLayers := containerLayers(place.mounts)
+	walk := walk{ctx: ctx, links: make(map[uint64]bool), containerLayers: containerLayers}
+	for _, folder := range place.layers {
+		if err := walk.folder(folder); err != nil {
+			return usage{}, err
+		}
+	}
+	measured := usage{taken: time.Now(), images: walk.images, containers: walk.containers}
+	if place.mounts == "" {
+		measured.containers = measured.images
+	}
+	return measured, nil
+}
+
+// containerLayers returns the names of the layer folders that belong to
+// containers. The engine records two for each: its own, and the one below that
+// holds what the engine itself puts into every container.
+func containerLayers(mounts string) map[string]bool {
+	names := make(map[string]bool)
+	if mounts == "" {
+		return names
+	}
+	records, err := os.ReadDir(mounts)
+	if err != nil {
+		return names
+	}
+	for _, record := range records {
+		for _, file := range []string{"mount-id", "init-id"} {
+			if name, err := os.ReadFile(filepath.Join(mounts, record.Name(), file)); err == nil {
+				names[strings.TrimSpace(string(name))] = true
+			}
+		}
+	}
+	return names
+}
+
+// walk adds up files: a file with several names once, and nothing that is
+// mounted below the folder, such as the root filesystem of a running container.
+type walk struct {
+	ctx                context.Context
+	containerLayers    map[string]bool
+	images, containers footprint
+	// links are the inodes seen among files with several names.
+	links map[uint64]bool
+}
+
+func (w *walk) folder(root string) error {
+	info, err := os.Lstat(root)
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	device, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	return w.tree(root, device.Dev, &w.images)
+}
+
+// tree adds a folder and all below it that is on the device given to sum.
+func (w *walk) tree(path string, device uint64, sum *footprint) error {
+	return filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+		if w.ctx.Err() != nil {
+			return w.ctx.Err()
+		}
+		if err != nil {
+			// Layers come and go while they are counted.
+			return skipGone(err)
+		}
+		if entry.IsDir() && name != path && w.containerLayers[entry.Name()] && sum == &w.images {
+			if err := w.tree(name, device, &w.containers); err != nil {
+				return err
+			}
+			return fs.SkipDir
+		}
+		return w.add(entry, device, sum)
+	})
+}
+
+func (w *walk) add(entry fs.DirEntry, device uint64, sum *footprint) error {
+	info, err := entry.Info()
+	if err != nil {
+		return skipGone(err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+	if stat.Dev != device {
+		if entry.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	}
+	if !entry.IsDir() && stat.Nlink > 1 {
+		if w.links[stat.Ino] {
+			return nil
+		}
+		w.links[stat.Ino] = true
+	}
+	const blockSize = 512 // of st_blocks, whatever the filesystem's
+	sum.bytes += uint64(stat.Blocks) * blockSize
+	sum.inodes++
+	return nil
+}
+
+// skipGone lets the walk go on after a file that vanished.
+func skipGone(err error) error {
+	if os.IsNotExist(err) {
+		return nil
+	}
+	return err
+}
