@@ -1,0 +1,170 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/sirupsen/logrus"
+)
+
+const (
+	// batchSize is about how many bytes are read, and how many written, at once.
+	batchSize = 64 << 10
+	// maxWindow is how far a reader looks for a whole record, in bytes: a torn
+	// one and the next both fit.
+	maxWindow = 2*maxRecord + batchSize
+	// maxTurn is how many batches are copied before the follower looks for other
+	// requests.
+	maxTurn = 64
+)
+
+// buffers are what a follower needs while it copies.
+type buffers struct {
+	in, out []byte
+}
+
+func newBuffers() *buffers {
+	return &buffers{in: make([]byte, batchSize), out: make([]byte, 0, 2*batchSize)}
+}
+
+// copier writes one engine file at a time to the CRI log. It keeps no bytes
+// between calls: everything before offset is written out, everything behind it
+// is read again, and so a failed write is repeated by the next call.
+type copier struct {
+	format format
+	out    *output
+	log    *logrus.Entry
+
+	in     *os.File // the engine's file, nil for none
+	inode  uint64
+	offset int64
+}
+
+// progress is what became of one batch.
+type progress struct {
+	// consumed is how many bytes of the engine's file are dealt with.
+	consumed int
+	// skipped is how many of them were not in a whole record.
+	skipped int
+}
+
+// copyOn writes out what the current file holds from offset on, to the last
+// whole record or as much as one turn allows. more reports that there is more
+// to copy. final says that the engine will never write to this file again: the
+// turn is as long as it takes, and an incomplete record at the end is given up.
+func (c *copier) copyOn(b *buffers, final bool) (more bool, err error) {
+	for turn := 0; final || turn < maxTurn; turn++ {
+		n, err := c.read(b)
+		if err != nil || n == 0 {
+			return false, err
+		}
+		atEnd := n < len(b.in)
+		done, err := c.convert(b, b.in[:n], atEnd, final)
+		if err != nil {
+			return false, err
+		}
+		if done == (progress{}) && !atEnd {
+			if done, err = c.widen(b); err != nil {
+				return false, err
+			}
+		}
+		if len(b.out) > 0 {
+			if err := c.out.write(b.out); err != nil {
+				return false, err
+			}
+		}
+		c.offset += int64(done.consumed)
+		if done.skipped > 0 {
+			c.log.WithField("bytes", done.skipped).Warn("passed over a damaged record in the engine's log")
+		}
+		full := len(b.out) >= batchSize
+		if atEnd && !full && (!final || done.consumed == n) {
+			return false, nil // what the engine writes from now on wakes the follower
+		}
+	}
+	return true, nil
+}
+
+// widen makes room for a record that the buffer is too small for. When even the
+// largest would fit, there is none: its place is passed over, up to where a
+// record may begin that is not wholly in the buffer.
+func (c *copier) widen(b *buffers) (progress, error) {
+	if len(b.in) < maxWindow {
+		b.in = make([]byte, min(2*len(b.in), maxWindow))
+		return progress{}, nil
+	}
+	if c.offset == 0 {
+		return progress{}, fmt.Errorf("its first %d bytes hold no record: %w", len(b.in), ErrFormat)
+	}
+	n := len(b.in) - maxRecord - 2*sizeLen
+	return progress{consumed: n, skipped: n}, nil
+}
+
+// read fills the buffer from offset on and returns how much there was.
+func (c *copier) read(b *buffers) (int, error) {
+	n, err := c.in.ReadAt(b.in, c.offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, fmt.Errorf("reading the engine's log: %w", err)
+	}
+	if n > 0 || c.offset == 0 {
+		return n, nil
+	}
+	info, err := c.in.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("reading the engine's log: %w", err)
+	}
+	if info.Size() < c.offset {
+		// With max-file=1 the engine empties its only file instead of rotating.
+		c.log.Warn("the engine's log was emptied in place, output may be missing")
+		c.offset = 0
+	}
+	return 0, nil
+}
+
+// convert appends the whole records at the start of data to b.out, up to a
+// batch, and says how much of data that was.
+func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, error) {
+	var done progress
+	var e entry
+	b.out = b.out[:0]
+	for done.consumed < len(data) && len(b.out) < batchSize {
+		rest := data[done.consumed:]
+		n, err := c.format.decode(rest, &e)
+		if n > 0 && err == nil {
+			b.out = e.appendCRI(b.out)
+			done.consumed += n
+			continue
+		}
+		if err == nil && !(atEnd && final) {
+			return done, nil // the rest of the record has yet to come
+		}
+		n = c.format.resync(rest)
+		if n == 0 && done.consumed == 0 && c.offset == 0 && atEnd && err != nil {
+			return done, fmt.Errorf("its first %d bytes hold no record: %w", len(rest), ErrFormat)
+		}
+		if n == 0 && atEnd && final {
+			n = len(rest)
+		}
+		if n == 0 {
+			return done, nil // decided when there is more to look at
+		}
+		done.consumed += n
+		done.skipped += n
+	}
+	return done, nil
+}
+
+// use goes on with another engine file.
+func (c *copier) use(file *os.File, g generation, offset int64) {
+	c.close()
+	c.in, c.inode, c.offset = file, g.inode, offset
+}
+
+func (c *copier) close() {
+	if c.in != nil {
+		c.in.Close() // read only: nothing can be lost
+		c.in = nil
+	}
+}

@@ -1,0 +1,380 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/criadapter/criadapter/checkpoint"
+)
+
+// drainAttempts is how often a failing write is tried for a container that has
+// ended: nobody waits longer than that, and the container is not coming back.
+const drainAttempts = 3
+
+// follower copies the output of one container. Its goroutine alone touches the
+// copier; the channels are how others speak to it.
+type follower struct {
+	source  Source
+	options Options
+	watch   *watcher
+	buffers *sync.Pool
+	log     *logrus.Entry
+
+	wake   chan struct{}   // room for one: something happened in the engine's folder
+	drain  chan struct{}   // closed: the container has ended, finish
+	reopen chan chan error // a request to reopen the CRI log
+	done   chan struct{}   // closed: the goroutine has ended
+	err    error           // why it ended before it was asked to; read after done
+
+	drainOnce sync.Once
+	copy      copier
+	out       *output
+	watching  string // the folder that is watched, empty for none
+}
+
+// askDrain lets the follower end when it has written everything out.
+func (f *follower) askDrain() { f.drainOnce.Do(func() { close(f.drain) }) }
+
+// newFollower prepares a follower; open and run make it work.
+func newFollower(source Source, format format, s *Service) *follower {
+	log := logrus.WithFields(logrus.Fields{"container": source.ContainerID, "log": source.LogPath})
+	return &follower{
+		source:  source,
+		options: s.options,
+		watch:   s.watch,
+		buffers: &s.buffers,
+		log:     log,
+		wake:    make(chan struct{}, 1),
+		drain:   make(chan struct{}),
+		reopen:  make(chan chan error),
+		done:    make(chan struct{}),
+		copy:    copier{format: format, log: log},
+	}
+}
+
+// open opens what the follower needs and goes to its position. On an error
+// nothing is left open.
+func (f *follower) open() error {
+	out, err := openOutput(f.source.LogPath)
+	if err != nil {
+		return err
+	}
+	f.out, f.copy.out = out, out
+	if err := f.watchFolder(); err != nil {
+		f.release()
+		return err
+	}
+	if err := f.resume(); err != nil {
+		f.release()
+		return err
+	}
+	return nil
+}
+
+// resume goes to the saved position, if there is one.
+func (f *follower) resume() error {
+	at := f.source.Resume
+	switch {
+	case at == nil:
+		// What is in the CRI log was there before: not ours to cut.
+		if f.out.size > 0 {
+			f.save()
+		}
+		return nil
+	case at.Inode == 0:
+		return f.out.cut(at.OutputSize)
+	}
+	file, g, err := openGeneration(f.source.Path, withInode(at.Inode))
+	if err != nil {
+		return err
+	}
+	if file == nil || !f.validOffset(file, at.Offset) {
+		if file != nil {
+			file.Close() // another file that got the inode of the one we knew
+		}
+		f.log.Warn("the engine dropped the log file that was being read, output may be missing")
+		return nil
+	}
+	f.copy.use(file, g, at.Offset)
+	return f.out.cut(at.OutputSize)
+}
+
+func (f *follower) validOffset(file *os.File, offset int64) bool {
+	return offset == 0 || offset > 0 && f.copy.format.boundary(file, offset)
+}
+
+// run is the follower's goroutine.
+func (f *follower) run(ctx context.Context) {
+	defer close(f.done)
+	defer f.release()
+	if err := f.follow(ctx); err != nil {
+		f.err = err
+		f.log.WithError(err).Error("no longer following a container's output")
+	}
+	f.save()
+}
+
+// follow copies after each wake-up, until the container has ended, its folder
+// is gone, or ctx ends.
+func (f *follower) follow(ctx context.Context) error {
+	failures := 0
+	for {
+		// Asked before the copy: what the engine wrote before the request to
+		// drain is seen by the copy after it.
+		draining := closed(f.drain)
+		state, err := f.catchUp(ctx, draining)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, ErrFormat):
+			return err
+		case err != nil:
+			failures++
+			if draining && failures >= drainAttempts {
+				return err
+			}
+			if failures == 1 {
+				f.log.WithError(err).Warn("cannot copy a container's output, trying again")
+			}
+			f.pause(ctx, f.options.RetryPause)
+			continue
+		case state == ended:
+			return nil
+		}
+		failures = 0
+		if state == behind {
+			f.pause(ctx, 0)
+			continue
+		}
+		f.pause(ctx, f.options.BatchPause)
+		if err := f.wait(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits for d, or until the follower is asked to finish. It answers
+// requests to reopen meanwhile.
+func (f *follower) pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	drain := f.drain
+	if closed(drain) {
+		drain = nil // known already: only the time counts
+	}
+	for {
+		select {
+		case <-timer.C:
+			return
+		case <-drain:
+			return
+		case <-ctx.Done():
+			return
+		case answer := <-f.reopen:
+			answer <- f.reopenOutput()
+		}
+	}
+}
+
+// wait returns when there may be something to copy.
+func (f *follower) wait(ctx context.Context) error {
+	for {
+		select {
+		case <-f.wake:
+			return f.watchFolder()
+		case <-f.drain:
+			return nil
+		case <-ctx.Done():
+			return nil
+		case answer := <-f.reopen:
+			answer <- f.reopenOutput()
+		}
+	}
+}
+
+// standing is where a follower is after a turn.
+type standing int
+
+const (
+	// behind: there is more to copy now.
+	behind standing = iota
+	// level: everything is copied, an event will tell when there is more.
+	level
+	// ended: everything is copied and nothing will follow.
+	ended
+)
+
+// catchUp writes out what the engine's files hold, for one turn.
+func (f *follower) catchUp(ctx context.Context, draining bool) (standing, error) {
+	b := f.buffers.Get().(*buffers)
+	defer f.putBuffers(b)
+	if f.copy.in == nil {
+		if opened, err := f.openFirst(); err != nil || !opened {
+			return f.idle(draining), err
+		}
+	}
+	for ctx.Err() == nil {
+		if more, err := f.copy.copyOn(b, false); err != nil || more {
+			return behind, err
+		}
+		rotated, err := f.rotated()
+		if err != nil {
+			return behind, err
+		}
+		if !rotated && !draining {
+			return f.idle(draining), nil
+		}
+		// The engine has ended or writes to another file. What it wrote to this
+		// one between the copy and that is all that will ever be there.
+		if _, err := f.copy.copyOn(b, true); err != nil {
+			return behind, err
+		}
+		if !rotated {
+			return ended, nil
+		}
+		if moved, err := f.openNext(); err != nil || !moved {
+			return f.idle(draining), err
+		}
+	}
+	return behind, nil
+}
+
+// idle is where a follower is that has nothing to copy.
+func (f *follower) idle(draining bool) standing {
+	if draining || f.folderGone() {
+		return ended
+	}
+	return level
+}
+
+// putBuffers gives buffers back, unless a damaged file made them large.
+func (f *follower) putBuffers(b *buffers) {
+	if len(b.in) == batchSize {
+		f.buffers.Put(b)
+	}
+}
+
+// openFirst opens the oldest file of the engine, when there is one yet.
+func (f *follower) openFirst() (bool, error) {
+	file, g, err := openGeneration(f.source.Path, oldest)
+	if err != nil || file == nil {
+		return false, err
+	}
+	f.copy.use(file, g, 0)
+	f.save()
+	return true, nil
+}
+
+// rotated reports whether the engine writes to another file than the current.
+func (f *follower) rotated() (bool, error) {
+	info, err := os.Stat(f.source.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // removed, or in the middle of a rotation: an event follows
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking at the engine's log: %w", err)
+	}
+	return inodeOf(info) != f.copy.inode, nil
+}
+
+// openNext goes on with the file that the engine began after the current one.
+// The position is saved first: from here on the engine may drop the old file.
+func (f *follower) openNext() (bool, error) {
+	lost := false
+	file, g, err := openGeneration(f.source.Path, func(list []generation) *generation {
+		lost = indexOf(list, f.copy.inode) < 0
+		return after(f.copy.inode)(list)
+	})
+	if err != nil || file == nil {
+		return false, err
+	}
+	if lost {
+		f.log.Warn("the engine dropped log files before they were read, output may be missing")
+	}
+	f.copy.use(file, g, 0)
+	f.save()
+	return true, nil
+}
+
+// folderGone reports whether the engine has removed the folder that is watched,
+// as it does with the container.
+func (f *follower) folderGone() bool {
+	_, err := os.Stat(f.watching)
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// watchFolder watches the folder of the engine's log. The local driver makes it
+// at the container's first start; until then the container's own folder is
+// watched.
+func (f *follower) watchFolder() error {
+	folder := filepath.Dir(f.source.Path)
+	if f.watching == folder {
+		return nil
+	}
+	err := f.watch.add(folder, f.wake)
+	switch {
+	case err == nil:
+		if f.watching != "" {
+			f.watch.remove(f.watching)
+		}
+		f.watching = folder
+		return nil
+	case !errors.Is(err, fs.ErrNotExist) || f.source.Driver != DriverLocal:
+		return err
+	case f.watching != "":
+		return nil // not yet
+	}
+	above := filepath.Dir(folder)
+	if err := f.watch.add(above, f.wake); err != nil {
+		return err
+	}
+	f.watching = above
+	notify(f.wake) // it may have been made just before the watch began
+	return nil
+}
+
+// reopenOutput goes on in a new file at the log path.
+func (f *follower) reopenOutput() error {
+	if err := f.out.reopen(); err != nil {
+		return err
+	}
+	f.save()
+	return nil
+}
+
+// save persists how far the output has been written.
+func (f *follower) save() {
+	if f.source.Save == nil {
+		return
+	}
+	position := checkpoint.LogPosition{Inode: f.copy.inode, Offset: f.copy.offset, OutputSize: f.out.size}
+	if err := f.source.Save(position); err != nil {
+		f.log.WithError(err).Warn("cannot save how far a container's output has been written")
+	}
+}
+
+// release gives up everything that the follower holds.
+func (f *follower) release() {
+	if f.watching != "" {
+		f.watch.remove(f.watching)
+	}
+	f.copy.close()
+	f.out.file.Close() // every write has been answered
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,74 @@
+package logs
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"time"
+)
+
+// jsonFormat is the file of the engine's driver "json-file": one JSON object per
+// line. The engine has replaced what is not UTF-8 before it wrote the file.
+type jsonFormat struct{}
+
+// jsonStart is how the engine's encoder begins every object.
+var jsonStart = []byte(`{"log":`)
+
+// jsonRecord is one line of the file. Log ends with a line feed unless the line
+// goes on in the next record of its stream.
+type jsonRecord struct {
+	Log    *string   `json:"log"`
+	Stream string    `json:"stream"`
+	Time   time.Time `json:"time"`
+}
+
+func (jsonFormat) decode(data []byte, e *entry) (int, error) {
+	end := bytes.IndexByte(data, '\n')
+	if end < 0 {
+		if len(data) > maxRecord {
+			return 0, errTorn
+		}
+		return 0, nil
+	}
+	var record jsonRecord
+	if err := json.Unmarshal(data[:end], &record); err != nil {
+		return 0, errTorn
+	}
+	stream, known := knownStream([]byte(record.Stream))
+	if !known || record.Time.IsZero() {
+		return 0, errTorn
+	}
+	*e = entry{unixNano: record.Time.UnixNano(), stream: stream, partial: true}
+	if record.Log != nil {
+		e.line = []byte(*record.Log)
+	}
+	// The engine omits an empty log, which it writes for no line at all.
+	if line, whole := bytes.CutSuffix(e.line, []byte{'\n'}); whole {
+		e.line, e.partial = line, false
+	}
+	return end + 1, nil
+}
+
+// resync looks for an object behind the beginning of a torn one: the engine
+// goes on right after it, on the same line.
+func (f jsonFormat) resync(data []byte) int {
+	var e entry
+	for i := 1; i < len(data); {
+		next := bytes.Index(data[i:], jsonStart)
+		if next < 0 {
+			return 0
+		}
+		i += next
+		if n, err := f.decode(data[i:], &e); err == nil && n > 0 {
+			return i
+		}
+		i++
+	}
+	return 0
+}
+
+func (jsonFormat) boundary(file io.ReaderAt, offset int64) bool {
+	var last [1]byte
+	_, err := file.ReadAt(last[:], offset-1)
+	return err == nil && last[0] == '\n'
+}

@@ -1,0 +1,157 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// generation is one of the engine's log files of a container. The engine writes
+// to number 0 (container.log); a rotation renames N to N+1 (container.log.1 and
+// so on), drops the highest, and makes a new number 0.
+type generation struct {
+	number int
+	inode  uint64
+}
+
+// listAttempts bounds how often a listing that a rotation overtook is repeated.
+// One rotation takes the engine at least the time to write a whole file.
+const listAttempts = 10
+
+// errRotating says that the engine rotated again and again meanwhile.
+var errRotating = errors.New("the engine rotates its log files faster than they can be listed")
+
+// generations lists the engine's log files that exist, newest first. A missing
+// folder holds none. The list may be overtaken by a rotation while it is made.
+func generations(path string) ([]generation, error) {
+	dir, base := filepath.Split(path)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the folder of the engine's log: %w", err)
+	}
+	var list []generation
+	for _, e := range entries {
+		number, ok := generationNumber(e.Name(), base)
+		if !ok {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil {
+			continue // renamed or dropped meanwhile
+		}
+		if info.Mode().IsRegular() {
+			list = append(list, generation{number: number, inode: inodeOf(info)})
+		}
+	}
+	slices.SortFunc(list, func(a, b generation) int { return a.number - b.number })
+	return list, nil
+}
+
+// generationNumber returns 0 for base and N for base.N; others, such as
+// compressed generations, are none.
+func generationNumber(name, base string) (int, bool) {
+	if name == base {
+		return 0, true
+	}
+	suffix, ok := strings.CutPrefix(name, base+".")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(suffix)
+	if err != nil || n < 1 || strconv.Itoa(n) != suffix {
+		return 0, false
+	}
+	return n, true
+}
+
+// openGeneration opens the generation that choose picks from the list, nil when
+// it picks none. The list is sure to be one that existed at one moment: a
+// rotation changes the inode of number 0, which is listed first, so two equal
+// listings in a row cannot both have been overtaken.
+func openGeneration(path string, choose func([]generation) *generation) (*os.File, generation, error) {
+	for range listAttempts {
+		list, err := generations(path)
+		if err != nil {
+			return nil, generation{}, err
+		}
+		chosen := choose(list)
+		if chosen == nil {
+			return nil, generation{}, nil
+		}
+		file, err := os.Open(generationPath(path, chosen.number))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, generation{}, fmt.Errorf("opening the engine's log: %w", err)
+		}
+		if again, err := generations(path); err == nil && slices.Equal(list, again) && sameInode(file, chosen.inode) {
+			return file, *chosen, nil
+		}
+		file.Close()
+	}
+	return nil, generation{}, errRotating
+}
+
+func generationPath(path string, number int) string {
+	if number == 0 {
+		return path
+	}
+	return path + "." + strconv.Itoa(number)
+}
+
+// oldest picks the generation that the engine wrote first.
+func oldest(list []generation) *generation {
+	if len(list) == 0 {
+		return nil
+	}
+	return &list[len(list)-1]
+}
+
+// withInode picks the generation of that inode.
+func withInode(inode uint64) func([]generation) *generation {
+	return func(list []generation) *generation {
+		if i := indexOf(list, inode); i >= 0 {
+			return &list[i]
+		}
+		return nil
+	}
+}
+
+// after picks the generation that the engine wrote after the one of inode: none
+// when that is the newest, the oldest of all when it is gone.
+func after(inode uint64) func([]generation) *generation {
+	return func(list []generation) *generation {
+		switch i := indexOf(list, inode); i {
+		case -1:
+			return oldest(list)
+		case 0:
+			return nil
+		default:
+			return &list[i-1]
+		}
+	}
+}
+
+func indexOf(list []generation, inode uint64) int {
+	return slices.IndexFunc(list, func(g generation) bool { return g.inode == inode })
+}
+
+func sameInode(file *os.File, inode uint64) bool {
+	info, err := file.Stat()
+	return err == nil && inodeOf(info) == inode
+}
+
+// inodeOf returns the inode number of a file on Linux.
+func inodeOf(info fs.FileInfo) uint64 {
+	return info.Sys().(*syscall.Stat_t).Ino
+}

@@ -1,0 +1,122 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+)
+
+// Modes of what is made for the CRI log: the folder as the kubelet makes its
+// own, the file readable for the group of log collectors.
+const (
+	folderMode = 0o755
+	fileMode   = 0o640
+)
+
+// output is the CRI log of one container.
+type output struct {
+	path string
+	file *os.File
+	// size is how much of the file is ours and whole: what earlier writers
+	// left and the batches that were written completely.
+	size int64
+}
+
+// openOutput opens the CRI log to append to it and makes it, and its folder,
+// when missing. What is at the path and is not a plain file is refused: a
+// symbolic link would let whoever may write to the folder redirect the output,
+// a pipe would block.
+func openOutput(path string) (*output, error) {
+	o := &output{path: path}
+	if err := o.open(); err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+func (o *output) open() error {
+	if err := os.MkdirAll(filepath.Dir(o.path), folderMode); err != nil {
+		return fmt.Errorf("making the log folder: %w", err)
+	}
+	const flags = os.O_WRONLY | os.O_CREATE | os.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	file, err := os.OpenFile(o.path, flags, fileMode)
+	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
+		return notPlain(o.path)
+	}
+	if err != nil {
+		return fmt.Errorf("opening the container's log: %w", err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		file.Close()
+		return fmt.Errorf("opening the container's log: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		file.Close()
+		return notPlain(o.path)
+	}
+	o.file, o.size = file, info.Size()
+	return nil
+}
+
+func notPlain(path string) error {
+	return fmt.Errorf("the log path %s is taken by something that is not a plain file, remove it: %w", path, errdefs.ErrFailedPrecondition)
+}
+
+// cut takes back what was written beyond size. A file that is shorter stays as
+// it is: what is missing was lost with the machine's page cache.
+func (o *output) cut(size int64) error {
+	if o.size <= size {
+		return nil
+	}
+	if err := o.file.Truncate(size); err != nil {
+		return fmt.Errorf("taking back unfinished output: %w", err)
+	}
+	o.size = size
+	return nil
+}
+
+// write appends one batch, whole or, on an error, not at all. If taking back a
+// part of it fails as well, the next write does it first.
+func (o *output) write(batch []byte) error {
+	if err := o.repair(); err != nil {
+		return err
+	}
+	if _, err := o.file.Write(batch); err != nil {
+		return errors.Join(fmt.Errorf("writing the container's log: %w", err), o.repair())
+	}
+	o.size += int64(len(batch))
+	return nil
+}
+
+// repair takes back what a failed write left behind size; nobody else writes to
+// the file. Someone may have emptied it, though, to make room on the disk.
+func (o *output) repair() error {
+	info, err := o.file.Stat()
+	if err != nil {
+		return fmt.Errorf("looking at the container's log: %w", err)
+	}
+	if info.Size() <= o.size {
+		o.size = info.Size()
+		return nil
+	}
+	if err := o.file.Truncate(o.size); err != nil {
+		return fmt.Errorf("taking back unfinished output: %w", err)
+	}
+	return nil
+}
+
+// reopen lets the next write go to a file that is at the path now, made when
+// there is none. On an error the old file stays in use.
+func (o *output) reopen() error {
+	old := o.file
+	if err := o.open(); err != nil {
+		return err
+	}
+	old.Close() // every write to it has been answered
+	return nil
+}
