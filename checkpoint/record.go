@@ -1,6 +1,9 @@
 package checkpoint
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // SchemaVersion is the version of Record's layout that this build writes. A
 // record of a higher version is refused (and left where it is), so that an
@@ -35,7 +38,10 @@ type Record struct {
 	UID       string `json:"uid"`
 	Attempt   uint32 `json:"attempt"`
 
-	Phase Phase `json:"phase"`
+	// CreatedAt is when the sandbox container was created. It lets a pod whose
+	// container vanished be shown until its address has been given back.
+	CreatedAt time.Time `json:"createdAt,omitzero"`
+	Phase     Phase     `json:"phase"`
 	// NetnsPath is the pinned network namespace, empty for host network.
 	NetnsPath string `json:"netnsPath,omitempty"`
 	// Config is the pod's PodSandboxConfig as protobuf JSON, as the client

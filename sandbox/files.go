@@ -1,0 +1,174 @@
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// The host's files that a pod gets a copy of where it has no own.
+const (
+	hostResolvConf     = "/etc/resolv.conf"
+	hostHosts          = "/etc/hosts"
+	resolvedResolvConf = "/run/systemd/resolve/resolv.conf"
+)
+
+// Files keeps each pod's resolv.conf, hosts and hostname, which the engine does
+// not provide for a container without a network of its making. They are
+// complete before the pod's first container exists and are mounted into each
+// of them.
+type Files struct{ dir string }
+
+// NewFiles keeps the files below dir, a folder per pod.
+func NewFiles(dir string) *Files { return &Files{dir: dir} }
+
+// Of returns the paths of a pod's files, all empty for a pod that another shim
+// made.
+func (f *Files) Of(sandboxID string) translate.HostFiles {
+	dir := filepath.Join(f.dir, sandboxID)
+	if _, err := os.Stat(dir); err != nil {
+		return translate.HostFiles{}
+	}
+	return translate.HostFiles{
+		ResolvConf: filepath.Join(dir, "resolv.conf"),
+		Hosts:      filepath.Join(dir, "hosts"),
+		Hostname:   filepath.Join(dir, "hostname"),
+	}
+}
+
+// write makes all three files; the hosts file gets the pod's addresses later.
+func (f *Files) write(sandboxID string, config *runtimeapi.PodSandboxConfig) error {
+	if err := os.MkdirAll(filepath.Join(f.dir, sandboxID), 0o711); err != nil {
+		return fmt.Errorf("making the folder of the pod's files: %w", err)
+	}
+	resolv, err := resolvConf(config)
+	if err != nil {
+		return err
+	}
+	hostname, err := hostname(config)
+	if err != nil {
+		return err
+	}
+	files := f.Of(sandboxID)
+	for path, content := range map[string][]byte{
+		files.ResolvConf: resolv,
+		files.Hostname:   []byte(hostname + "\n"),
+	} {
+		if err := os.WriteFile(path, content, 0o644); err != nil {
+			return fmt.Errorf("writing a file of the pod: %w", err)
+		}
+	}
+	return f.writeHosts(sandboxID, config, nil)
+}
+
+// writeHosts writes the hosts file for the addresses given.
+func (f *Files) writeHosts(sandboxID string, config *runtimeapi.PodSandboxConfig, ips []string) error {
+	content, err := hosts(config, ips)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(f.Of(sandboxID).Hosts, content, 0o644); err != nil {
+		return fmt.Errorf("writing the pod's hosts file: %w", err)
+	}
+	return nil
+}
+
+func (f *Files) remove(sandboxID string) error {
+	return os.RemoveAll(filepath.Join(f.dir, sandboxID))
+}
+
+// resolvConf is the pod's own DNS configuration, on the host's network too, or
+// else the host's.
+func resolvConf(config *runtimeapi.PodSandboxConfig) ([]byte, error) {
+	dns := config.GetDnsConfig()
+	if len(dns.GetServers())+len(dns.GetSearches())+len(dns.GetOptions()) == 0 {
+		return hostsResolvConf(usesHostNetwork(config))
+	}
+	var b bytes.Buffer
+	for _, server := range dns.GetServers() {
+		fmt.Fprintf(&b, "nameserver %s\n", server)
+	}
+	if searches := dns.GetSearches(); len(searches) > 0 {
+		fmt.Fprintf(&b, "search %s\n", strings.Join(searches, " "))
+	}
+	if options := dns.GetOptions(); len(options) > 0 {
+		fmt.Fprintf(&b, "options %s\n", strings.Join(options, " "))
+	}
+	return b.Bytes(), nil
+}
+
+// hostsResolvConf reads the host's file. systemd-resolved's stub on 127.0.0.53
+// cannot be reached from a pod's own network; the service keeps a second file
+// with the real servers for this case.
+func hostsResolvConf(onHostNetwork bool) ([]byte, error) {
+	content, err := readOptional(hostResolvConf)
+	if err != nil {
+		return nil, err
+	}
+	if !onHostNetwork && bytes.Contains(content, []byte("nameserver 127.0.0.53")) {
+		if real, err := readOptional(resolvedResolvConf); err == nil && len(real) > 0 {
+			return real, nil
+		}
+	}
+	return content, nil
+}
+
+// hosts is the host's file on the host's network, else one for the pod.
+func hosts(config *runtimeapi.PodSandboxConfig, ips []string) ([]byte, error) {
+	if usesHostNetwork(config) {
+		return readOptional(hostHosts)
+	}
+	name, err := hostname(config)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	b.WriteString("127.0.0.1\tlocalhost\n")
+	b.WriteString("::1\tlocalhost ip6-localhost ip6-loopback\n")
+	b.WriteString("fe00::0\tip6-localnet\n")
+	b.WriteString("ff00::0\tip6-mcastprefix\n")
+	b.WriteString("ff02::1\tip6-allnodes\n")
+	b.WriteString("ff02::2\tip6-allrouters\n")
+	for _, ip := range ips {
+		fmt.Fprintf(&b, "%s\t%s\n", ip, name)
+	}
+	return b.Bytes(), nil
+}
+
+// hostname is the node's on the host's network, and for a pod without one the
+// pod's name, cut to what the kernel takes.
+func hostname(config *runtimeapi.PodSandboxConfig) (string, error) {
+	if usesHostNetwork(config) {
+		name, err := os.Hostname()
+		if err != nil {
+			return "", fmt.Errorf("reading the node's host name: %w", err)
+		}
+		return name, nil
+	}
+	return translate.Hostname(config), nil
+}
+
+func readOptional(path string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, fmt.Errorf("reading the host's file for the pod: %w", err)
+	}
+	return content, nil
+}
+
+// complete reports whether all files of a pod are there.
+func (f *Files) complete(sandboxID string) bool {
+	files := f.Of(sandboxID)
+	for _, path := range []string{files.ResolvConf, files.Hosts, files.Hostname} {
+		if _, err := os.Stat(path); err != nil {
+			return false
+		}
+	}
+	return true
+}

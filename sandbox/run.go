@@ -1,0 +1,247 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/encoding/protojson"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/state"
+)
+
+// Run makes and starts a pod's sandbox with its network complete and returns
+// its id (CRI RunPodSandbox). It fails with ErrAlreadyExists when a pod of the
+// same metadata exists, with ErrInvalidArgument naming the field, and with
+// ErrUnavailable while the engine is away. config must not be changed
+// afterwards.
+func (s *Service) Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
+	if err := s.opts.Mirror.Err(); err != nil {
+		return "", err
+	}
+	name := translate.SandboxName(config.GetMetadata())
+	fl, isNew, err := s.flights.join(name, config, runtimeHandler)
+	if err != nil {
+		return "", err
+	}
+	if isNew {
+		s.group.Go(func() { s.fly(ctx, name, fl) })
+	}
+	select {
+	case <-fl.done:
+		s.flights.end(name, fl)
+		return fl.id, fl.err
+	case <-ctx.Done():
+		return "", fmt.Errorf("pod sandbox %s is still being created, repeat the request to get it: %w", name, ctx.Err())
+	}
+}
+
+// fly does the set-up on a context that outlives the caller's.
+func (s *Service) fly(ctx context.Context, name string, fl *flight) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.SetUpTimeout)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	fl.id, fl.err = s.setUp(ctx, name, fl.config, fl.handler)
+	if fl.err != nil {
+		s.flights.end(name, fl)
+		logrus.WithError(fl.err).WithField("sandbox", name).Debug("pod sandbox not created")
+	}
+	close(fl.done)
+}
+
+// pending is a pod while it is being set up.
+type pending struct {
+	name   string
+	spec   docker.ContainerSpec
+	record checkpoint.Record
+	config *runtimeapi.PodSandboxConfig
+	undo   undoStack
+	// inspect is the sandbox container after its start.
+	inspect *container.InspectResponse
+}
+
+func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (id string, err error) {
+	release, err := s.opts.Mirror.Reserve(name)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	if err := s.refuseExisting(name); err != nil {
+		return "", err
+	}
+	p, err := s.prepare(ctx, name, config, handler)
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			err = p.undo.unwind(ctx, err)
+		}
+	}()
+	for _, step := range []func(context.Context, *pending) error{
+		s.create, s.start, s.connect, s.finish,
+	} {
+		if err := step(ctx, p); err != nil {
+			return "", err
+		}
+	}
+	return p.record.SandboxID, nil
+}
+
+// refuseExisting looks for the name among the pods that are there, whatever
+// their state: the kubelet counts its attempts up.
+func (s *Service) refuseExisting(name string) error {
+	for _, pod := range s.opts.Mirror.Snapshot().Pods() {
+		if pod.Meta.Name == name {
+			return fmt.Errorf("pod sandbox %s exists with id %s, remove it first or count the attempt up: %w", name, pod.ID, errdefs.ErrAlreadyExists)
+		}
+	}
+	return nil
+}
+
+// prepare does everything that can fail without touching anything.
+func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (*pending, error) {
+	features, err := s.opts.Engine.Features(ctx)
+	if err != nil {
+		return nil, err
+	}
+	image, err := s.opts.Images.EnsureSandboxImage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := translate.Sandbox(translate.SandboxInput{
+		Config:         config,
+		RuntimeHandler: handler,
+		Image:          image,
+		Features:       features,
+		PublishPorts:   s.opts.Network == nil,
+	})
+	if err != nil {
+		return nil, err
+	}
+	raw, err := protojson.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", errdefs.ErrInvalidArgument.WithMessage(err.Error()))
+	}
+	return &pending{name: name, spec: spec, config: config, record: checkpoint.Record{
+		Name:           config.GetMetadata().GetName(),
+		Namespace:      config.GetMetadata().GetNamespace(),
+		UID:            config.GetMetadata().GetUid(),
+		Attempt:        config.GetMetadata().GetAttempt(),
+		Phase:          checkpoint.PhaseIntent,
+		RuntimeHandler: handler,
+		Config:         raw,
+	}}, nil
+}
+
+// create makes the container. Until its checkpoint is written it is found
+// again by its labels alone.
+func (s *Service) create(ctx context.Context, p *pending) error {
+	id, err := s.createContainer(ctx, p)
+	if err != nil {
+		return fmt.Errorf("creating the sandbox container: %w", err)
+	}
+	p.record.SandboxID = id
+	p.record.CreatedAt = time.Now()
+	p.undo.push("delete the pod's checkpoint", func(context.Context) error { return s.opts.Store.Delete(id) })
+	p.undo.push("remove the sandbox container", func(ctx context.Context) error {
+		return ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, id))
+	})
+	p.undo.push("remove the pod's files", func(context.Context) error { return s.opts.Files.remove(id) })
+	return nil
+}
+
+// createContainer gets two ordinary obstacles out of the way: a sandbox image
+// that somebody pruned, and a leftover of a create that nobody finished.
+func (s *Service) createContainer(ctx context.Context, p *pending) (string, error) {
+	id, err := s.opts.Engine.CreateContainer(ctx, p.spec)
+	if errdefs.IsNotFound(err) {
+		image, loadErr := s.opts.Images.ReloadSandboxImage(ctx)
+		if loadErr != nil {
+			return "", loadErr
+		}
+		p.spec.Config.Image = image
+		id, err = s.opts.Engine.CreateContainer(ctx, p.spec)
+	}
+	if errdefs.IsConflict(err) {
+		if err := s.clearName(ctx, p.name); err != nil {
+			return "", err
+		}
+		id, err = s.opts.Engine.CreateContainer(ctx, p.spec)
+	}
+	return id, err
+}
+
+// clearName removes the container that holds a name that the mirror does not
+// know: a sandbox from a create whose answer was lost. Nobody has its id, so
+// nobody can miss it.
+func (s *Service) clearName(ctx context.Context, name string) error {
+	inspect, err := s.opts.Engine.InspectContainer(ctx, name)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	if inspect.Config == nil || translate.Identify(name, inspect.Config.Labels) != translate.KindSandbox {
+		return fmt.Errorf("the container name %s is taken by a container that is not a pod sandbox, rename or remove it: %w", name, errdefs.ErrAlreadyExists)
+	}
+	return ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
+}
+
+// start writes the intent while the engine starts the sandbox: the intent has
+// to be on disk before CNI ADD, and a crash in between leaves a container of
+// ours without a record, which is never shown as READY.
+func (s *Service) start(ctx context.Context, p *pending) error {
+	id := p.record.SandboxID
+	if s.opts.Network != nil && !usesHostNetwork(p.config) {
+		p.record.NetnsPath = s.netnsPath(id)
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.opts.Store.Save(p.record) })
+	group.Go(func() error { return s.opts.Files.write(id, p.config) })
+	group.Go(func() error {
+		if err := s.opts.Engine.StartContainer(groupCtx, id); err != nil {
+			return fmt.Errorf("starting the sandbox container: %w", err)
+		}
+		return nil
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	inspect, err := s.opts.Engine.InspectContainer(ctx, id)
+	if err != nil {
+		return err
+	}
+	if inspect.State == nil || !inspect.State.Running || inspect.State.Pid <= 0 {
+		return fmt.Errorf("the sandbox container ended right after its start, look at the sandbox image (--pod-infra-container-image): %w", errdefs.ErrUnknown)
+	}
+	p.inspect = inspect
+	return nil
+}
+
+// finish makes the set-up durable and only then visible.
+func (s *Service) finish(_ context.Context, p *pending) error {
+	p.record.Phase = checkpoint.PhaseReady
+	if err := s.opts.Store.Save(p.record); err != nil {
+		return err
+	}
+	s.opts.Mirror.PutPod(state.NewPod(p.inspect, p.record))
+	return nil
+}
+
+func usesHostNetwork(config *runtimeapi.PodSandboxConfig) bool {
+	return config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+}
+
+func ignoreNotFound(err error) error {
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sync/errgroup"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/state"
+)
+
+// Stop ends the pod's containers and its sandbox and gives its addresses back
+// (CRI StopPodSandbox). It is idempotent, and a pod that is not known has
+// nothing left to reclaim. After an error, repeat it.
+func (s *Service) Stop(ctx context.Context, id string) error {
+	pod, err := s.opts.Mirror.Snapshot().Pod(id)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	s.flights.drop(pod.Meta.Name, pod.ID)
+	if err := s.markStopping(ctx, pod); err != nil {
+		return err
+	}
+	if err := s.forContainers(ctx, pod.ID, func(ctx context.Context, id string) error {
+		return s.opts.Containers.Stop(ctx, id, 0)
+	}); err != nil {
+		return err
+	}
+	return s.tearDown(ctx, pod)
+}
+
+// markStopping makes the pod NOTREADY, so that no container joins it any more.
+func (s *Service) markStopping(ctx context.Context, pod *state.Pod) error {
+	unlock, err := s.locks.Lock(ctx, pod.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	s.opts.Mirror.UpdatePod(pod.ID, func(st *state.PodStatus) { st.Stopping = true })
+	return nil
+}
+
+// tearDown takes the pod off the network while its sandbox ends: the pinned
+// namespace outlives the sandbox, so neither needs to wait for the other.
+func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
+	unlock, err := s.locks.Lock(ctx, pod.ID)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	record, err := s.opts.Store.Load(pod.ID)
+	recorded := err == nil
+	if err != nil && !errdefs.IsNotFound(err) {
+		return fmt.Errorf("reading the pod's checkpoint: %w", err)
+	}
+	if recorded && record.Phase == checkpoint.PhaseStopped && !pod.Status.Running {
+		return nil
+	}
+	var group errgroup.Group // one failing must not cut the other short
+	var disconnectErr, stopErr error
+	group.Go(func() error { disconnectErr = s.release(ctx, record, pod.Meta.Config); return nil })
+	group.Go(func() error { stopErr = s.stopSandbox(ctx, pod.ID); return nil })
+	_ = group.Wait()
+	if err := errors.Join(disconnectErr, stopErr); err != nil {
+		return err
+	}
+	if !recorded {
+		return nil
+	}
+	return s.opts.Store.Update(pod.ID, func(r *checkpoint.Record) error {
+		r.Phase = checkpoint.PhaseStopped
+		return nil
+	})
+}
+
+// release gives the pod's addresses back and then lets its namespace go.
+func (s *Service) release(ctx context.Context, record checkpoint.Record, config *runtimeapi.PodSandboxConfig) error {
+	if err := s.disconnect(ctx, record, config); err != nil {
+		return err
+	}
+	if record.NetnsPath == "" {
+		return nil
+	}
+	return netns.Open(record.NetnsPath).Unpin()
+}
+
+func (s *Service) stopSandbox(ctx context.Context, id string) error {
+	if err := ignoreNotFound(s.opts.Engine.StopContainer(ctx, id, stopGrace)); err != nil {
+		return fmt.Errorf("stopping the sandbox container: %w", err)
+	}
+	_, err := s.opts.Mirror.RefreshPod(ctx, id)
+	return ignoreNotFound(err)
+}
+
+// forContainers does one thing to all containers of a pod, side by side.
+func (s *Service) forContainers(ctx context.Context, sandboxID string, do func(context.Context, string) error) error {
+	var group errgroup.Group
+	for _, c := range s.opts.Mirror.Snapshot().ContainersOf(sandboxID) {
+		group.Go(func() error { return do(ctx, c.ID) })
+	}
+	return group.Wait()
+}

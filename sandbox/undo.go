@@ -1,0 +1,34 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// undoStack holds how to take back the steps done so far.
+type undoStack []undoStep
+
+type undoStep struct {
+	what string
+	undo func(context.Context) error
+}
+
+func (u *undoStack) push(what string, undo func(context.Context) error) {
+	*u = append(*u, undoStep{what, undo})
+}
+
+// unwind takes the steps back, the newest first, on a context that does not
+// depend on the one that may just have ended. It ends at the first undo that
+// fails: what lies below (the container and its checkpoint) is what makes the
+// rest visible for a retry.
+func (u undoStack) unwind(ctx context.Context, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+	defer cancel()
+	for i := len(u) - 1; i >= 0; i-- {
+		if err := u[i].undo(ctx); err != nil {
+			return errors.Join(cause, fmt.Errorf("roll-back: cannot %s, the pod stays as NOTREADY until it is removed: %w", u[i].what, err))
+		}
+	}
+	return cause
+}

@@ -1,0 +1,32 @@
+// Package state is the mirror: every pod and container of this node in memory.
+// Lists and statuses answer from it and ask the engine nothing.
+//
+// # How it is filled
+//
+// One list and one inspect per container at start; write-through by the rooms
+// that change something (a caller always reads its own writes); the engine's
+// event stream for everything that happens by itself or behind our back; and a
+// full relist after each (re)connection and at a slow period, which repairs
+// whatever the engine's lossy event stream did not tell.
+//
+// # What a reader may rely on
+//
+//   - A Snapshot is immutable and consistent: take it once per request. Taking
+//     it costs an atomic load and never waits for a writer.
+//   - What a Put, Update, Remove or Refresh call wrote is in every snapshot
+//     taken after the call returned.
+//   - What the engine says is merged per entry: an answer that was asked for
+//     before the entry's last write is thrown away, so old news never
+//     overwrites newer. A removed id never comes back.
+//   - A container never goes from exited back to running under one start time.
+//   - The engine's list is used only to learn which containers exist; what
+//     they do is always taken from an inspect, because after a die event the
+//     list of Docker 20.10 still says running for a while.
+//   - An exit is published in one order: inspect, the exit hook (which drains
+//     the log), then the new state.
+//   - A container whose name is reserved is not shown until its maker publishes
+//     it, so nobody sees a pod that is half set up. If the maker gives up and
+//     the container is still there, it appears as soon as the name is released.
+//
+// While the engine is away Err tells why, and the snapshots stay as they were.
+package state

@@ -1,0 +1,38 @@
+package state
+
+// mergePod takes the engine's view of a pod into what is known. What the pod's
+// maker decided (namespace, addresses, stopping) is ours and stays.
+func mergePod(old, seen *Pod) *Pod {
+	if old == nil {
+		return seen
+	}
+	merged := *seen
+	merged.Meta = old.Meta
+	merged.Status.NetworkReady = old.Status.NetworkReady
+	merged.Status.Stopping = old.Status.Stopping
+	merged.Status.NetnsPath = old.Status.NetnsPath
+	merged.Status.IPs = old.Status.IPs
+	if !old.Status.Running && seen.Status.Running && old.Status.StartedAt.Equal(seen.Status.StartedAt) {
+		merged.Status = old.Status
+	}
+	return &merged
+}
+
+// mergeContainer takes the engine's view of a container into what is known.
+func mergeContainer(old, seen *Container) *Container {
+	if old == nil {
+		return seen
+	}
+	merged := *seen
+	merged.Meta = old.Meta
+	merged.Status.Resources = old.Status.Resources
+	exited := !old.Status.Running && !old.Status.FinishedAt.IsZero()
+	if exited && seen.Status.Running && old.Status.StartedAt.Equal(seen.Status.StartedAt) {
+		merged.Status = old.Status
+	}
+	if exited && !seen.Status.Running && seen.Status.FinishedAt.IsZero() {
+		// A failed start: the engine keeps a created container, we know its end.
+		merged.Status = old.Status
+	}
+	return &merged
+}

@@ -1,0 +1,175 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
+)
+
+// Records is what the mirror reads of the checkpoint store.
+type Records interface {
+	// Load returns the record of a pod; errdefs.ErrNotFound when there is none.
+	Load(sandboxID string) (checkpoint.Record, error)
+	// List returns all records that can be read.
+	List() ([]checkpoint.Record, []checkpoint.Quarantined, error)
+}
+
+// Options are what a Mirror needs.
+type Options struct {
+	Engine  docker.Engine
+	Records Records
+	// RelistPeriod is the time between two full relists on a healthy
+	// connection, 5 minutes when zero.
+	RelistPeriod time.Duration
+}
+
+// Mirror holds the pods and containers of the node. All methods are safe for
+// concurrent use; see the package comment for what they guarantee.
+type Mirror struct {
+	opts     Options
+	snapshot atomic.Pointer[Snapshot]
+	exitHook func(context.Context, *Container)
+
+	synced     chan struct{} // closed after the first complete relist
+	syncedOnce sync.Once
+
+	refreshes refreshes
+	execs     execWatchers
+
+	mu         sync.Mutex
+	err        error // why the mirror is not fresh, nil when it is
+	seq        uint64
+	pods       map[string]*Pod
+	containers map[string]*Container
+	written    map[string]uint64 // sequence number of an id's last write, kept for removed ids too
+	removed    map[string]uint64 // tombstones: the relist round they were made in
+	round      uint64            // number of the current relist
+	reserved   map[string]*reservation
+}
+
+// New makes an empty mirror; Run fills it.
+func New(opts Options) *Mirror {
+	if opts.RelistPeriod == 0 {
+		opts.RelistPeriod = 5 * time.Minute
+	}
+	m := &Mirror{
+		opts:       opts,
+		synced:     make(chan struct{}),
+		err:        fmt.Errorf("the engine has not been reached yet: %w", errdefs.ErrUnavailable),
+		pods:       map[string]*Pod{},
+		containers: map[string]*Container{},
+		written:    map[string]uint64{},
+		removed:    map[string]uint64{},
+		reserved:   map[string]*reservation{},
+	}
+	m.snapshot.Store(newSnapshot(nil, nil))
+	return m
+}
+
+// OnExit sets the hook that runs between the inspect that found a container
+// exited and the publication of its exit. It must be set before Run and must
+// bound itself.
+func (m *Mirror) OnExit(hook func(context.Context, *Container)) { m.exitHook = hook }
+
+// Snapshot returns the node as it is now.
+func (m *Mirror) Snapshot() *Snapshot { return m.snapshot.Load() }
+
+// Err is nil while the engine answers and the mirror follows it; otherwise it
+// says why not, typed ErrUnavailable or as the engine room refused the engine.
+func (m *Mirror) Err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.err
+}
+
+// WaitSynced waits for the first complete relist.
+func (m *Mirror) WaitSynced(ctx context.Context) error {
+	select {
+	case <-m.synced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// PutPod publishes a pod, replacing what was known of its id.
+func (m *Mirror) PutPod(p Pod) {
+	m.write(p.ID, func() { m.pods[p.ID] = &p })
+}
+
+// PutContainer publishes a container, replacing what was known of its id.
+func (m *Mirror) PutContainer(c Container) {
+	m.write(c.ID, func() { m.containers[c.ID] = &c })
+}
+
+// UpdatePod changes a pod's status. It does nothing for an unknown id.
+func (m *Mirror) UpdatePod(id string, change func(*PodStatus)) {
+	m.write(id, func() {
+		if old, ok := m.pods[id]; ok {
+			pod := *old
+			change(&pod.Status)
+			m.pods[id] = &pod
+		}
+	})
+}
+
+// UpdateContainer changes a container's status. It does nothing for an unknown
+// id.
+func (m *Mirror) UpdateContainer(id string, change func(*ContainerStatus)) {
+	m.write(id, func() {
+		if old, ok := m.containers[id]; ok {
+			container := *old
+			change(&container.Status)
+			m.containers[id] = &container
+		}
+	})
+}
+
+// RemovePod forgets a pod for good.
+func (m *Mirror) RemovePod(id string) { m.forget(id) }
+
+// RemoveContainer forgets a container for good.
+func (m *Mirror) RemoveContainer(id string) { m.forget(id) }
+
+func (m *Mirror) forget(id string) {
+	m.write(id, func() {
+		delete(m.pods, id)
+		delete(m.containers, id)
+		m.removed[id] = m.round
+	})
+}
+
+// write makes one change and publishes it. A write to a removed id is lost:
+// the engine never uses an id twice.
+func (m *Mirror) write(id string, change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, gone := m.removed[id]; gone {
+		return
+	}
+	m.seq++
+	m.written[id] = m.seq
+	change()
+	m.snapshot.Store(newSnapshot(m.pods, m.containers))
+}
+
+// sequence is taken before the engine is asked, so that its answer can be
+// compared with the writes made meanwhile.
+func (m *Mirror) sequence() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.seq
+}
+
+func (m *Mirror) setErr(err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err = err
+}

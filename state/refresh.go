@@ -1,0 +1,173 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/sirupsen/logrus"
+)
+
+// maxRefreshes bounds the inspects that the mirror has under way at once.
+const maxRefreshes = 8
+
+// refreshes runs the inspects that events asked for: each id by one goroutine
+// at a time, and once more when it was marked meanwhile. All of them end with
+// the context of run.
+type refreshes struct {
+	mu      sync.Mutex
+	ctx     context.Context // nil while nobody runs them
+	refresh func(context.Context, string)
+	slots   chan struct{}
+	group   sync.WaitGroup
+	pending map[string]bool // value: marked again while under way
+}
+
+// start lets marks have their effect until the returned stop, which waits for
+// what is under way.
+func (r *refreshes) start(ctx context.Context, refresh func(context.Context, string)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ctx, r.refresh = ctx, refresh
+	r.slots = make(chan struct{}, maxRefreshes)
+	r.pending = map[string]bool{}
+	return func() {
+		r.mu.Lock()
+		r.ctx = nil
+		r.mu.Unlock()
+		cancel()
+		r.group.Wait()
+	}
+}
+
+// mark asks for a refresh of one id and never blocks. Without a connection it
+// does nothing: the next one begins with a relist.
+func (r *refreshes) mark(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ctx == nil {
+		return
+	}
+	if _, busy := r.pending[id]; busy {
+		r.pending[id] = true
+		return
+	}
+	r.pending[id] = false
+	ctx := r.ctx
+	r.group.Go(func() { r.work(ctx, id) })
+}
+
+func (r *refreshes) work(ctx context.Context, id string) {
+	for {
+		select {
+		case r.slots <- struct{}{}:
+			r.refresh(ctx, id)
+			<-r.slots
+		case <-ctx.Done():
+		}
+		r.mu.Lock()
+		if !r.pending[id] || ctx.Err() != nil {
+			delete(r.pending, id)
+			r.mu.Unlock()
+			return
+		}
+		r.pending[id] = false
+		r.mu.Unlock()
+	}
+}
+
+// RefreshContainer asks the engine for a container and publishes the answer, so
+// that the caller reads what it has just changed. It fails with ErrNotFound
+// when the container does not exist (any more).
+func (m *Mirror) RefreshContainer(ctx context.Context, id string) (*Container, error) {
+	if err := m.refresh(ctx, id); err != nil {
+		return nil, err
+	}
+	return m.Snapshot().Container(id)
+}
+
+// RefreshPod is RefreshContainer for a pod's sandbox.
+func (m *Mirror) RefreshPod(ctx context.Context, id string) (*Pod, error) {
+	if err := m.refresh(ctx, id); err != nil {
+		return nil, err
+	}
+	return m.Snapshot().Pod(id)
+}
+
+// refresh inspects one engine container until an answer could be merged: one
+// that was overtaken by a write says nothing about what the caller did.
+func (m *Mirror) refresh(ctx context.Context, id string) error {
+	for {
+		seq := m.sequence()
+		inspect, err := m.opts.Engine.InspectContainer(ctx, id)
+		switch {
+		case errdefs.IsNotFound(err):
+			m.vanished(id)
+			return fmt.Errorf("container %q: %w", id, errdefs.ErrNotFound)
+		case err != nil:
+			return err
+		}
+		if m.merge(ctx, inspect, seq) {
+			return nil
+		}
+	}
+}
+
+// refreshLogged is refresh for events, where nobody waits for the error: the
+// slow relist repairs what failed here.
+func (m *Mirror) refreshLogged(ctx context.Context, id string) {
+	err := m.refresh(ctx, id)
+	if err != nil && !errdefs.IsNotFound(err) && ctx.Err() == nil {
+		logrus.WithError(err).WithField("id", id).Warn("cannot inspect a container after its event, the next relist will")
+	}
+}
+
+// merge takes an inspect that was asked for when the mirror was at seq. It
+// reports false when the entry has been written since.
+func (m *Mirror) merge(ctx context.Context, inspect *container.InspectResponse, seq uint64) bool {
+	switch entry := m.fromInspect(inspect).(type) {
+	case *Pod:
+		return m.mergeEntry(entry.ID, entry.Meta.Name, seq, func() {
+			m.pods[entry.ID] = mergePod(m.pods[entry.ID], entry)
+		})
+	case *Container:
+		return m.mergeContainer(ctx, entry, seq)
+	default:
+		return true // not ours
+	}
+}
+
+func (m *Mirror) mergeContainer(ctx context.Context, entry *Container, seq uint64) bool {
+	old := m.Snapshot().containers[entry.ID]
+	if m.exitHook != nil && old != nil && old.Status.Running && !entry.Status.Running {
+		m.exitHook(ctx, entry)
+	}
+	return m.mergeEntry(entry.ID, entry.Meta.Name, seq, func() {
+		m.containers[entry.ID] = mergeContainer(m.containers[entry.ID], entry)
+	})
+}
+
+// mergeEntry publishes a change that the engine reported, unless the entry is
+// gone or still being made. It reports false, and changes nothing, when the
+// entry was written after the engine was asked.
+func (m *Mirror) mergeEntry(id, name string, seq uint64, change func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, gone := m.removed[id]; gone {
+		return true
+	}
+	if !m.knows(id) && m.hidden(name, id, sighting{}) {
+		return true
+	}
+	if m.written[id] > seq {
+		return false
+	}
+	m.seq++
+	m.written[id] = m.seq
+	change()
+	m.snapshot.Store(newSnapshot(m.pods, m.containers))
+	return true
+}

@@ -1,0 +1,110 @@
+package state
+
+import (
+	"context"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// relist compares the mirror with the engine's list and repairs the
+// difference. Which containers exist comes from the list, what they do from an
+// inspect of each that is not trusted to be known already.
+func (m *Mirror) relist(ctx context.Context, trusted func(container.Summary) bool) error {
+	seq := m.startRound()
+	list, err := m.listOurs(ctx)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxRefreshes)
+	listed := make(map[string]struct{}, len(list))
+	for _, summary := range list {
+		listed[summary.ID] = struct{}{}
+		if trusted(summary) {
+			continue
+		}
+		group.Go(func() error { return m.relistOne(ctx, summary.ID) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	m.vanishUnlisted(listed, seq)
+	m.showOrphans(listed)
+	return nil
+}
+
+// relistOne passes over a container that inspect cannot find though the list
+// showed it.
+func (m *Mirror) relistOne(ctx context.Context, id string) error {
+	if err := m.refresh(ctx, id); err != nil && !errdefs.IsNotFound(err) {
+		return err
+	}
+	return nil
+}
+
+// listOurs lists what carries the label that dockershim and its heirs put on
+// sandboxes and containers.
+func (m *Mirror) listOurs(ctx context.Context) ([]container.Summary, error) {
+	return m.opts.Engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
+}
+
+// startRound begins a relist and drops the tombstones that no engine answer
+// under way can still touch.
+func (m *Mirror) startRound() (seq uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.round++
+	for id, round := range m.removed {
+		if round+1 < m.round {
+			delete(m.removed, id)
+			delete(m.written, id)
+		}
+	}
+	return m.seq
+}
+
+// nothing trusts no entry of a list.
+func nothing(container.Summary) bool { return false }
+
+// agrees reports whether the mirror already holds what the list says.
+func (m *Mirror) agrees(summary container.Summary) bool {
+	running := summary.State == container.StateRunning || summary.State == container.StatePaused || summary.State == container.StateRestarting
+	snapshot := m.Snapshot()
+	if pod, ok := snapshot.pods[summary.ID]; ok {
+		return pod.Status.Running == running
+	}
+	if c, ok := snapshot.containers[summary.ID]; ok {
+		return c.Status.Running == running
+	}
+	return false
+}
+
+// vanishUnlisted drops what the engine no longer has, except what was written
+// after the list was asked for.
+func (m *Mirror) vanishUnlisted(listed map[string]struct{}, seq uint64) {
+	for _, id := range m.unlisted(listed, seq) {
+		m.vanished(id)
+	}
+}
+
+func (m *Mirror) unlisted(listed map[string]struct{}, seq uint64) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var gone []string
+	drop := func(id string) {
+		if _, ok := listed[id]; !ok && m.written[id] <= seq {
+			gone = append(gone, id)
+		}
+	}
+	for id := range m.pods {
+		drop(id)
+	}
+	for id := range m.containers {
+		drop(id)
+	}
+	return gone
+}

@@ -1,0 +1,137 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/sirupsen/logrus"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// Back-off between two attempts to reach the engine.
+const (
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
+)
+
+// Run connects to the engine and follows it until ctx ends; it reconnects by
+// itself and returns ctx's error. All that it started has ended when it
+// returns.
+func (m *Mirror) Run(ctx context.Context) error {
+	backoff := minBackoff
+	for ctx.Err() == nil {
+		began := time.Now()
+		err := m.follow(ctx)
+		if ctx.Err() != nil {
+			break
+		}
+		m.lost(err)
+		if time.Since(began) > maxBackoff {
+			backoff = minBackoff
+		}
+		select {
+		case <-time.After(backoff):
+		case <-ctx.Done():
+		}
+		backoff = min(2*backoff, maxBackoff)
+	}
+	return ctx.Err()
+}
+
+// lost records why the engine is not being followed; the log gets one line per
+// new reason.
+func (m *Mirror) lost(err error) {
+	if !errdefs.IsUnavailable(err) && !errdefs.IsFailedPrecondition(err) {
+		err = fmt.Errorf("the connection to the engine broke: %w", errdefs.ErrUnavailable.WithMessage(err.Error()))
+	}
+	before := m.Err()
+	m.setErr(err)
+	if before == nil || before.Error() != err.Error() {
+		logrus.WithError(err).Warn("Docker Engine is away, lists answer from memory until it is back")
+	}
+}
+
+// follow lives as long as one connection: it subscribes, then relists (so that
+// nothing between the two is missed), then keeps merging events.
+func (m *Mirror) follow(ctx context.Context) error {
+	if _, err := m.opts.Engine.Features(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := m.refreshes.start(ctx, m.refreshLogged)
+	defer stop()
+
+	subscribed := make(chan struct{})
+	relisting := make(chan struct{})
+	go func() {
+		defer close(relisting)
+		select {
+		case <-subscribed:
+			m.relistLoop(ctx)
+		case <-ctx.Done():
+		}
+	}()
+	err := m.opts.Engine.Events(ctx, docker.EventsOptions{
+		Subscribed: func() { close(subscribed) },
+		Handle:     m.handle,
+	})
+	cancel()
+	<-relisting
+	return err
+}
+
+// handle is called by the event reader and never blocks: it only marks what
+// has to be looked at.
+func (m *Mirror) handle(event docker.Event) {
+	switch event.Kind {
+	case docker.ExecDied:
+		m.execs.notify(event.ExecID, event.ExitCode)
+	case docker.ContainerRemoved:
+		m.vanished(event.ID)
+	default:
+		if !m.deferred(event) {
+			m.refreshes.mark(event.ID)
+		}
+	}
+}
+
+// deferred keeps the events of a container that is being made for its release,
+// so that nothing is inspected that its maker inspects anyway.
+func (m *Mirror) deferred(event docker.Event) bool {
+	if event.Kind == docker.ImageChanged {
+		return true // nothing to inspect
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ownDoing := event.Kind == docker.ContainerCreated || event.Kind == docker.ContainerStarted
+	return m.hidden(event.Labels["name"], event.ID, sighting{changed: !ownDoing})
+}
+
+// relistLoop relists now, again soon while that fails, and then at the slow
+// period. The first relist of a connection inspects everything, because what
+// looks alike in a list may have ended and started while nobody watched.
+func (m *Mirror) relistLoop(ctx context.Context) {
+	backoff, trusted := minBackoff, nothing
+	for {
+		wait := m.opts.RelistPeriod
+		if err := m.relist(ctx, trusted); err != nil {
+			wait, backoff = backoff, min(2*backoff, maxBackoff)
+			if ctx.Err() == nil {
+				logrus.WithError(err).Warn("cannot list the engine's containers, trying again")
+			}
+		} else {
+			backoff, trusted = minBackoff, m.agrees
+			m.setErr(nil)
+			m.syncedOnce.Do(func() { close(m.synced) })
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+	}
+}

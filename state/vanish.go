@@ -1,0 +1,58 @@
+package state
+
+import (
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/criadapter/criadapter/checkpoint"
+)
+
+// vanished takes note that the engine has no such container (any more). A
+// container is forgotten. A pod stays, NOTREADY, for as long as it has a
+// checkpoint: it may still hold an address, and only a pod that is listed will
+// be stopped and removed by the kubelet.
+func (m *Mirror) vanished(id string) {
+	m.mu.Lock()
+	_, isPod := m.pods[id]
+	known := m.knows(id)
+	m.mu.Unlock()
+	switch {
+	case !known: // leave no tombstone for the many containers that are not ours
+	case isPod && m.record(id) != nil:
+		m.UpdatePod(id, func(s *PodStatus) {
+			s.Running, s.PID = false, 0
+			if s.FinishedAt.Before(s.StartedAt) || s.FinishedAt.IsZero() {
+				s.FinishedAt = time.Now()
+			}
+		})
+	default:
+		m.forget(id)
+	}
+}
+
+// showOrphans publishes the pods that have a checkpoint but, at the first
+// relist after a start, no engine container.
+func (m *Mirror) showOrphans(listed map[string]struct{}) {
+	select {
+	case <-m.synced:
+		return // from now on vanished keeps them
+	default:
+	}
+	records, _, err := m.opts.Records.List()
+	if err != nil { // the records that could be read are there all the same
+		logrus.WithError(err).Warn("cannot read every pod's checkpoint")
+	}
+	for _, record := range records {
+		if _, ok := listed[record.SandboxID]; !ok {
+			m.PutPod(orphan(record))
+		}
+	}
+}
+
+func orphan(record checkpoint.Record) Pod {
+	pod := Pod{ID: record.SandboxID, Meta: PodMeta{CreatedAt: record.CreatedAt}}
+	pod.Status.FinishedAt = record.CreatedAt
+	fromRecord(&pod, record)
+	return pod
+}
