@@ -1,0 +1,127 @@
+package cni
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+)
+
+func TestCapabilityArgs(t *testing.T) {
+	tests := []struct {
+		name string
+		pod  Pod
+		want string
+	}{
+		{"nothing set passes nothing", Pod{}, `{}`},
+		{
+			"only ports with a host port",
+			Pod{PortMappings: []PortMapping{
+				{HostPort: 8080, ContainerPort: 80, Protocol: "TCP", HostIP: "127.0.0.1"},
+				{ContainerPort: 443},
+				{HostPort: 5353, ContainerPort: 53, Protocol: "UDP", HostIP: "::1"},
+				{HostPort: 9, ContainerPort: 9},
+				{HostPort: 10, ContainerPort: 10, Protocol: "sctp"},
+			}},
+			`{"portMappings":[` +
+				`{"hostPort":8080,"containerPort":80,"protocol":"tcp","hostIP":"127.0.0.1"},` +
+				`{"hostPort":5353,"containerPort":53,"protocol":"udp","hostIP":"::1"},` +
+				`{"hostPort":9,"containerPort":9,"protocol":"tcp"},` +
+				`{"hostPort":10,"containerPort":10,"protocol":"sctp"}]}`,
+		},
+		{"no host port, no capability", Pod{PortMappings: []PortMapping{{ContainerPort: 443}}}, `{}`},
+		{
+			"dns",
+			Pod{DNS: DNS{Servers: []string{"10.0.0.10"}, Searches: []string{"a.b", "b"}, Options: []string{"ndots:5"}}},
+			`{"dns":{"servers":["10.0.0.10"],"searches":["a.b","b"],"options":["ndots:5"]}}`,
+		},
+		{"dns with servers only", Pod{DNS: DNS{Servers: []string{"::1"}}}, `{"dns":{"servers":["::1"]}}`},
+		{"cgroup path", Pod{CgroupPath: "/kubepods/pod1"}, `{"cgroupPath":"/kubepods/pod1"}`},
+		{
+			"annotations", Pod{Annotations: map[string]string{"a": "b;c=d"}},
+			`{"io.kubernetes.cri.pod-annotations":{"a":"b;c=d"}}`,
+		},
+		{
+			"one direction of bandwidth",
+			Pod{Annotations: map[string]string{ingressBandwidth: "10M"}},
+			`{"bandwidth":{"ingressRate":10000000,"ingressBurst":2147483647},` +
+				`"io.kubernetes.cri.pod-annotations":{"kubernetes.io/ingress-bandwidth":"10M"}}`,
+		},
+		{
+			"both directions of bandwidth",
+			Pod{Annotations: map[string]string{ingressBandwidth: "1k", egressBandwidth: "1P"}},
+			`{"bandwidth":{"ingressRate":1000,"ingressBurst":2147483647,"egressRate":1000000000000000,"egressBurst":2147483647},` +
+				`"io.kubernetes.cri.pod-annotations":{"kubernetes.io/egress-bandwidth":"1P","kubernetes.io/ingress-bandwidth":"1k"}}`,
+		},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			args, err := test.pod.capabilityArgs()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := json.Marshal(args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestRuntimeConf(t *testing.T) {
+	rt, err := Pod{ID: "0123abcd", Name: "web", Namespace: "shop", UID: "u-1", NetnsPath: "/run/netns/x"}.runtimeConf()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var args []string
+	for _, kv := range rt.Args {
+		args = append(args, kv[0]+"="+kv[1])
+	}
+	want := "IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=0123abcd;K8S_POD_UID=u-1"
+	if got := strings.Join(args, ";"); got != want {
+		t.Errorf("CNI_ARGS\ngot  %s\nwant %s", got, want)
+	}
+	if rt.ContainerID != "0123abcd" || rt.NetNS != "/run/netns/x" || rt.IfName != "eth0" {
+		t.Errorf("got %+v", rt)
+	}
+}
+
+func TestBadPodNamesTheField(t *testing.T) {
+	port := func(m PortMapping) Pod { return Pod{PortMappings: []PortMapping{{ContainerPort: 1}, m}} }
+	tests := []struct {
+		name, field string
+		pod         Pod
+	}{
+		{"no id", "pod.id", Pod{}},
+		{"id with a slash", "pod.id", Pod{ID: "../x"}},
+		{"no namespace path", "pod.netnsPath", Pod{ID: "a"}},
+		{"relative namespace path", "pod.netnsPath", Pod{ID: "a", NetnsPath: "run/netns/x"}},
+		{"name that forges an argument", "pod.name", Pod{Name: "a;K8S_POD_NAMESPACE=kube-system"}},
+		{"namespace with =", "pod.namespace", Pod{Namespace: "a=b"}},
+		{"uid with NUL", "pod.uid", Pod{UID: "a\x00"}},
+		{"negative host port", "pod.portMappings[1].hostPort", port(PortMapping{HostPort: -1, ContainerPort: 1})},
+		{"host port too high", "pod.portMappings[1].hostPort", port(PortMapping{HostPort: 65536, ContainerPort: 1})},
+		{"no container port", "pod.portMappings[1].containerPort", port(PortMapping{HostPort: 1})},
+		{"container port too high", "pod.portMappings[1].containerPort", port(PortMapping{ContainerPort: 65536})},
+		{"protocol", "pod.portMappings[1].protocol", port(PortMapping{ContainerPort: 1, Protocol: "icmp"})},
+		{"host IP", "pod.portMappings[1].hostIP", port(PortMapping{ContainerPort: 1, HostIP: "localhost"})},
+		{"ingress", `pod.annotations["kubernetes.io/ingress-bandwidth"]`, Pod{Annotations: map[string]string{ingressBandwidth: "fast"}}},
+		{"egress", `pod.annotations["kubernetes.io/egress-bandwidth"]`, Pod{Annotations: map[string]string{egressBandwidth: "1"}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			pod := test.pod
+			if pod.ID == "" && test.field != "pod.id" {
+				pod.ID, pod.NetnsPath = "a", "/run/netns/x"
+			}
+			_, err := pod.runtimeConf()
+			if !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), test.field+": ") {
+				t.Errorf("want InvalidArgument for %s, got %v", test.field, err)
+			}
+		})
+	}
+}

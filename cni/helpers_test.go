@@ -1,0 +1,160 @@
+package cni
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sandbox holds the folders of one test's Network.
+type sandbox struct {
+	t       *testing.T
+	conf    string
+	bin     string
+	cache   string
+	journal string // what the scripted plugins write
+	options Options
+}
+
+func newSandbox(t *testing.T) *sandbox {
+	t.Helper()
+	root := t.TempDir()
+	s := &sandbox{
+		t:       t,
+		conf:    filepath.Join(root, "conf", "net.d"),
+		bin:     filepath.Join(root, "bin"),
+		cache:   filepath.Join(root, "cache"),
+		journal: filepath.Join(root, "journal"),
+	}
+	for _, dir := range []string{s.conf, s.bin, s.journal} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.options = Options{ConfDir: s.conf, BinDirs: []string{filepath.Join(root, "empty"), s.bin}, CacheDir: s.cache}
+	return s
+}
+
+// network starts a Network that ends with the test.
+func (s *sandbox) network() *Network {
+	s.t.Helper()
+	n, err := New(s.options)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			s.t.Error(err)
+		}
+	})
+	return n
+}
+
+func (s *sandbox) configure(file, content string) {
+	s.t.Helper()
+	writeFile(s.t, filepath.Join(s.conf, file), content)
+}
+
+const scriptedResult = `{"cniVersion":"1.0.0","interfaces":[{"name":"host0"},{"name":"eth0","mac":"02:00:00:00:00:01","sandbox":"/x"}],` +
+	`"ips":[{"address":"10.9.0.2/24","interface":1},{"address":"fd09::2/64","interface":1}],"dns":{"nameservers":["10.9.0.1"],"domain":"example"}}`
+
+// plugin installs a scripted plugin: it writes down every call with its
+// environment and input, and then does what the test asked for with script.
+func (s *sandbox) plugin(name string) {
+	s.t.Helper()
+	writeFile(s.t, filepath.Join(s.bin, name), fmt.Sprintf(`#!/bin/sh
+dir=%s
+me=%s.$CNI_COMMAND
+cat > "$dir/$me.stdin"
+printf %%s "$CNI_ARGS" > "$dir/$me.args"
+echo "$me $CNI_CONTAINERID $CNI_IFNAME $CNI_NETNS" >> "$dir/calls"
+if [ -f "$dir/$me.do" ]; then . "$dir/$me.do"; fi
+if [ "$CNI_COMMAND" = ADD ]; then echo '%s'; fi
+`, s.journal, name, scriptedResult))
+	if err := os.Chmod(filepath.Join(s.bin, name), 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// script makes a plugin's call ("fake.ADD") run shell lines.
+func (s *sandbox) script(call, lines string) {
+	s.t.Helper()
+	writeFile(s.t, filepath.Join(s.journal, call+".do"), lines+"\n")
+}
+
+// calls returns the calls of all plugins so far, "name.COMMAND" each.
+func (s *sandbox) calls() string {
+	s.t.Helper()
+	var calls []string
+	for _, line := range s.callLines() {
+		calls = append(calls, strings.Fields(line)[0])
+	}
+	return strings.Join(calls, " ")
+}
+
+func (s *sandbox) callLines() []string {
+	s.t.Helper()
+	content, err := os.ReadFile(filepath.Join(s.journal, "calls"))
+	if err != nil && !os.IsNotExist(err) {
+		s.t.Fatal(err)
+	}
+	return strings.FieldsFunc(string(content), func(r rune) bool { return r == '\n' })
+}
+
+func (s *sandbox) forgetCalls() {
+	s.t.Helper()
+	if err := os.RemoveAll(filepath.Join(s.journal, "calls")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *sandbox) recorded(name string) string {
+	s.t.Helper()
+	content, err := os.ReadFile(filepath.Join(s.journal, name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(content)
+}
+
+// cached lists the files below the cache folder.
+func (s *sandbox) cached() []string {
+	s.t.Helper()
+	var files []string
+	for _, dir := range []string{"results", "pending"} {
+		entries, err := os.ReadDir(filepath.Join(s.cache, dir))
+		if err != nil && !os.IsNotExist(err) {
+			s.t.Fatal(err)
+		}
+		for _, e := range entries {
+			files = append(files, dir+"/"+e.Name())
+		}
+	}
+	return files
+}
+
+func testPod(id string) Pod {
+	return Pod{ID: id, Name: "web", Namespace: "shop", UID: "u-1", NetnsPath: "/proc/self/ns/net"}
+}
+
+func writeFile(t testing.TB, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits for a change to be noticed.
+func eventually(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

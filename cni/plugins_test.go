@@ -1,0 +1,393 @@
+package cni
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containernetworking/cni/pkg/types"
+)
+
+const chain = `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake"},{"type":"ports","capabilities":{"portMappings":true,"dns":false}}]}`
+
+// scripted is a Network over two scripted plugins.
+func scripted(t *testing.T) (*sandbox, *Network) {
+	s := newSandbox(t)
+	s.plugin("fake")
+	s.plugin("ports")
+	s.configure("net.conflist", chain)
+	return s, s.network()
+}
+
+func TestAddAndDel(t *testing.T) {
+	s, n := scripted(t)
+	ctx := context.Background()
+	pod := testPod("p1")
+	pod.PortMappings = []PortMapping{{HostPort: 80, ContainerPort: 8080}}
+	pod.DNS = DNS{Servers: []string{"10.0.0.10"}}
+
+	result, err := n.Add(ctx, pod)
+	must(t, err)
+	if result.Config != "net" || !reflect.DeepEqual(result.IPs, []string{"10.9.0.2", "fd09::2"}) {
+		t.Errorf("got %+v", result)
+	}
+	if want := (DNS{Servers: []string{"10.9.0.1"}, Searches: []string{"example"}}); !reflect.DeepEqual(result.DNS, want) {
+		t.Errorf("DNS %+v", result.DNS)
+	}
+	if want := []Interface{{Name: "host0"}, {Name: "eth0", MAC: "02:00:00:00:00:01", Sandbox: "/x"}}; !reflect.DeepEqual(result.Interfaces, want) {
+		t.Errorf("interfaces %+v", result.Interfaces)
+	}
+	var raw struct{ CNIVersion string }
+	if err := json.Unmarshal(result.Raw, &raw); err != nil || raw.CNIVersion != "1.1.0" {
+		t.Errorf("raw %s: %v", result.Raw, err)
+	}
+
+	if got := s.recorded("fake.ADD.args"); !strings.Contains(got, "K8S_POD_NAME=web;") {
+		t.Errorf("CNI_ARGS %s", got)
+	}
+	if got := s.recorded("fake.ADD.stdin"); strings.Contains(got, "runtimeConfig") {
+		t.Errorf("a plugin that asks for nothing got %s", got)
+	}
+	if got := s.recorded("ports.ADD.stdin"); !strings.Contains(got, `"runtimeConfig":{"portMappings":[{"containerPort":8080,"hostPort":80,"protocol":"tcp"}]}`) &&
+		!strings.Contains(got, `"runtimeConfig":{"portMappings":[{"hostPort":80,"containerPort":8080,"protocol":"tcp"}]}`) || strings.Contains(got, "10.0.0.10") {
+		t.Errorf("a plugin that asks for ports alone got %s", got)
+	}
+	if got := s.callLines()[0]; got != "fake.ADD p1 eth0 /proc/self/ns/net" {
+		t.Errorf("called with %s", got)
+	}
+	if got := s.cached(); !reflect.DeepEqual(got, []string{"results/net-p1-eth0"}) {
+		t.Errorf("kept %v", got)
+	}
+
+	if _, err := n.Add(ctx, pod); !errdefs.IsAlreadyExists(err) {
+		t.Errorf("a second Add: %v", err)
+	}
+	s.forgetCalls()
+	must(t, n.Del(ctx, Pod{ID: "p1"}, ""))
+	if got := s.calls(); got != "ports.DEL fake.DEL" {
+		t.Errorf("Del ran %s", got)
+	}
+	if got := s.recorded("ports.DEL.stdin"); !strings.Contains(got, `"hostPort":80`) || !strings.Contains(got, `"prevResult"`) {
+		t.Errorf("DEL got %s", got)
+	}
+	if got := s.cached(); len(got) != 0 {
+		t.Errorf("left %v", got)
+	}
+	must(t, n.Del(ctx, Pod{ID: "p1"}, "net"), n.Del(ctx, pod, ""))
+}
+
+func TestFailedAddIsUndone(t *testing.T) {
+	tests := []struct {
+		name, script string
+		check        func(error) bool
+	}{
+		{"error as the specification says", `echo '{"code":7,"msg":"bad net"}'; exit 1`, func(err error) bool {
+			var reported *types.Error
+			return errors.As(err, &reported) && reported.Code == 7 && strings.Contains(err.Error(), "bad net")
+		}},
+		{"try again later", `echo '{"code":11,"msg":"later"}'; exit 1`, errdefs.IsUnavailable},
+		{"text on stderr", `echo "no such thing" >&2; exit 3`, func(err error) bool { return strings.Contains(err.Error(), "no such thing") }},
+		{"killed", `kill -9 $$`, func(err error) bool { return strings.Contains(err.Error(), "killed") }},
+		{"no JSON", `echo hello; exit 0`, func(err error) bool { return err != nil }},
+		{"null", `echo null; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "no address") }},
+		{"no address", `echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"/x"}]}'; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "no address") }},
+		{"address of another interface", `echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.1/8","interface":0}]}'; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "no address") }},
+		{"interface out of range", `echo '{"cniVersion":"1.0.0","ips":[{"address":"10.0.0.1/8","interface":-1}]}'; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "interface -1 of 0") }},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s, n := scripted(t)
+			s.script("ports.ADD", test.script)
+			result, err := n.Add(context.Background(), testPod("p"))
+			if err == nil || result != nil || !test.check(err) {
+				t.Errorf("got %+v, %v", result, err)
+			}
+			if got := s.calls(); got != "fake.ADD ports.ADD ports.DEL fake.DEL" {
+				t.Errorf("ran %s", got)
+			}
+			if got := s.cached(); len(got) != 0 {
+				t.Errorf("left %v", got)
+			}
+			must(t, os.Remove(filepath.Join(s.journal, "ports.ADD.do")))
+			if _, err := n.Add(context.Background(), testPod("p")); err != nil {
+				t.Errorf("the next Add: %v", err)
+			}
+		})
+	}
+}
+
+func TestUndoThatFailsIsReportedAndRepeated(t *testing.T) {
+	s, n := scripted(t)
+	ctx := context.Background()
+	s.script("ports.ADD", `echo "first fault" >&2; exit 1`)
+	s.script("fake.DEL", `echo "second fault" >&2; exit 1`)
+	_, err := n.Add(ctx, testPod("p"))
+	if err == nil || !strings.Contains(err.Error(), "first fault") || !strings.Contains(err.Error(), "second fault") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := n.Add(ctx, testPod("p")); !errdefs.IsAlreadyExists(err) {
+		t.Errorf("Add over what is not undone: %v", err)
+	}
+	// The configuration is gone, yet Del knows what to run.
+	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
+	s.expect(n, "")
+	if err := n.Del(ctx, Pod{ID: "p"}, ""); err == nil || !strings.Contains(err.Error(), "second fault") {
+		t.Errorf("Del: %v", err)
+	}
+	s.script("fake.DEL", "")
+	s.forgetCalls()
+	must(t, n.Del(ctx, Pod{ID: "p"}, ""))
+	if got := s.calls(); got != "ports.DEL fake.DEL" || len(s.cached()) != 0 {
+		t.Errorf("ran %s, left %v", got, s.cached())
+	}
+}
+
+func TestCancelKillsThePluginAndItsChildren(t *testing.T) {
+	s, n := scripted(t)
+	s.script("fake.ADD", `sleep 300 & echo $! > "$dir/child.new"; mv "$dir/child.new" "$dir/child"; wait`)
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := n.Add(ctx, testPod("p"))
+		failed <- err
+	}()
+	child := filepath.Join(s.journal, "child")
+	eventually(t, "plugin runs", func() bool { _, err := os.Stat(child); return err == nil })
+	cancel()
+	select {
+	case err := <-failed:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("Add does not return")
+	}
+	pid := strings.TrimSpace(s.recorded("child"))
+	eventually(t, "end of process "+pid, func() bool {
+		stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	})
+	if got := s.calls(); got != "fake.ADD ports.DEL fake.DEL" || len(s.cached()) != 0 {
+		t.Errorf("ran %s, left %v", got, s.cached())
+	}
+}
+
+func TestUndoIsBounded(t *testing.T) {
+	s := newSandbox(t)
+	s.plugin("fake")
+	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake"}]}`)
+	s.options.UndoTimeout = 100 * time.Millisecond
+	n := s.network()
+	s.script("fake.ADD", `exit 1`)
+	s.script("fake.DEL", `sleep 300`)
+	started := time.Now()
+	_, err := n.Add(context.Background(), testPod("p"))
+	if !errors.Is(err, context.DeadlineExceeded) || time.Since(started) > 20*time.Second {
+		t.Errorf("after %v: %v", time.Since(started), err)
+	}
+}
+
+// A daemon that a plugin leaves behind must not keep the call waiting.
+func TestPluginMayLeaveADaemon(t *testing.T) {
+	s, n := scripted(t)
+	s.script("fake.ADD", `sleep 20 & echo $! > "$dir/child"`)
+	started := time.Now()
+	if _, err := n.Add(context.Background(), testPod("p")); err != nil || time.Since(started) > 15*time.Second {
+		t.Errorf("after %v: %v", time.Since(started), err)
+	}
+	var pid int
+	if _, err := fmt.Sscan(s.recorded("child"), &pid); err != nil {
+		t.Fatal(err)
+	}
+	if daemon, err := os.FindProcess(pid); err == nil {
+		_ = daemon.Kill()
+	}
+}
+
+func TestDelUsesWhatAddUsed(t *testing.T) {
+	s, n := scripted(t)
+	ctx := context.Background()
+	_, err := n.Add(ctx, testPod("p"))
+	must(t, err)
+	s.plugin("other")
+	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"renamed","plugins":[{"type":"other"}]}`)
+	s.expect(n, "renamed")
+	s.forgetCalls()
+	must(t, n.Check(ctx, Pod{ID: "p"}))
+	must(t, n.Del(ctx, Pod{ID: "p"}, "renamed"))
+	if got := s.calls(); got != "fake.CHECK ports.CHECK ports.DEL fake.DEL" {
+		t.Errorf("ran %s", got)
+	}
+}
+
+func TestDelWithoutACache(t *testing.T) {
+	tests := []struct {
+		name    string
+		network string
+		want    string
+	}{
+		{"the network by its name", "second", "ports.DEL"},
+		{"the current one when no name is known", "", "fake.DEL"},
+		{"a network that is not there any more", "gone", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSandbox(t)
+			s.plugin("fake")
+			s.plugin("ports")
+			s.configure("1.conflist", `{"cniVersion":"1.0.0","name":"first","plugins":[{"type":"fake"}]}`)
+			s.configure("2.conflist", `{"cniVersion":"1.0.0","name":"second","plugins":[{"type":"ports","capabilities":{"portMappings":true}}]}`)
+			n := s.network()
+			pod := testPod("p")
+			pod.PortMappings = []PortMapping{{HostPort: 80, ContainerPort: 80}}
+			must(t, n.Del(context.Background(), pod, test.network))
+			if got := s.calls(); got != test.want {
+				t.Errorf("ran %q, want %q", got, test.want)
+			}
+			if test.network == "second" && !strings.Contains(s.recorded("ports.DEL.stdin"), `"hostPort":80`) {
+				t.Error("the ports were not passed to DEL")
+			}
+		})
+	}
+	t.Run("no configuration at all", func(t *testing.T) {
+		must(t, newSandbox(t).network().Del(context.Background(), testPod("p"), ""))
+	})
+}
+
+func TestDamagedCache(t *testing.T) {
+	for name, content := range map[string]string{"empty": "", "cut short": `{"kind":"cniCacheV1","contai`, "no configuration": `{"kind":"cniCacheV1","containerId":"p","ifName":"eth0","networkName":"net"}`} {
+		t.Run(name, func(t *testing.T) {
+			s, n := scripted(t)
+			ctx := context.Background()
+			for _, id := range []string{"p", "other-p"} {
+				_, err := n.Add(ctx, testPod(id))
+				must(t, err)
+			}
+			writeFile(t, filepath.Join(s.cache, "results", "net-p-eth0"), content)
+			s.forgetCalls()
+			must(t, n.Del(ctx, testPod("p"), "net"))
+			if got := s.calls(); got != "ports.DEL fake.DEL" {
+				t.Errorf("ran %s", got)
+			}
+			if got := s.cached(); !reflect.DeepEqual(got, []string{"results/net-other-p-eth0"}) {
+				t.Errorf("left %v", got)
+			}
+		})
+	}
+}
+
+// A process that dies in ADD leaves the note alone; one that dies while the
+// note is written leaves a piece of it, and no plugin ran.
+func TestDelAfterACrash(t *testing.T) {
+	s, n := scripted(t)
+	ctx := context.Background()
+	rt, err := testPod("p").runtimeConf()
+	must(t, err)
+	must(t, n.notes.begin(n.current.Load().list, rt))
+	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
+	s.expect(n, "")
+	must(t, n.Del(ctx, Pod{ID: "p"}, ""))
+	if got := s.calls(); got != "ports.DEL fake.DEL" || len(s.cached()) != 0 {
+		t.Errorf("ran %s, left %v", got, s.cached())
+	}
+	writeFile(t, n.notes.path("q"), `{"ContainerID":"q","Netw`)
+	must(t, n.Del(ctx, Pod{ID: "q"}, ""))
+	if len(s.cached()) != 0 {
+		t.Errorf("left %v", s.cached())
+	}
+}
+
+func TestDelTellsPluginsThatTheNamespaceIsGone(t *testing.T) {
+	plain := filepath.Join(t.TempDir(), "plain")
+	writeFile(t, plain, "")
+	for name, path := range map[string]string{"missing": plain + ".missing", "file without a namespace": plain, "below a file": plain + "/x"} {
+		t.Run(name, func(t *testing.T) {
+			s, n := scripted(t)
+			_, err := n.Add(context.Background(), testPod("p"))
+			must(t, err)
+			s.forgetCalls()
+			must(t, n.Del(context.Background(), Pod{ID: "p", NetnsPath: path}, ""))
+			if got := strings.Join(s.callLines(), "|"); got != "ports.DEL p eth0 |fake.DEL p eth0 " {
+				t.Errorf("called with %q", got)
+			}
+		})
+	}
+}
+
+func TestCheck(t *testing.T) {
+	s, n := scripted(t)
+	ctx := context.Background()
+	if err := n.Check(ctx, Pod{ID: "p"}); !errdefs.IsNotFound(err) {
+		t.Errorf("never joined: %v", err)
+	}
+	_, err := n.Add(ctx, testPod("p"))
+	must(t, err)
+	must(t, n.Check(ctx, Pod{ID: "p"}))
+	if got := s.recorded("fake.CHECK.stdin"); !strings.Contains(got, "10.9.0.2/24") {
+		t.Errorf("CHECK without the result: %s", got)
+	}
+	s.script("ports.CHECK", `echo '{"code":100,"msg":"rule is gone"}'; exit 1`)
+	if err := n.Check(ctx, Pod{ID: "p"}); err == nil || !strings.Contains(err.Error(), "rule is gone") {
+		t.Errorf("got %v", err)
+	}
+	s.configure("net.conflist", strings.Replace(chain, "1.0.0", "0.3.1", 1))
+	eventually(t, "older version", func() bool { return n.Config().CNIVersion == "0.3.1" })
+	s.script("ports.ADD", `echo '{"cniVersion":"0.3.1","ips":[{"version":"4","address":"10.9.0.3/24"}]}'; exit 0`)
+	s.script("fake.ADD", `echo '{"cniVersion":"0.3.1","ips":[{"version":"4","address":"10.9.0.3/24"}]}'; exit 0`)
+	result, err := n.Add(ctx, testPod("q"))
+	must(t, err)
+	if !reflect.DeepEqual(result.IPs, []string{"10.9.0.3"}) {
+		t.Errorf("got %+v", result)
+	}
+	if err := n.Check(ctx, Pod{ID: "q"}); !errdefs.IsNotImplemented(err) {
+		t.Errorf("a version without CHECK: %v", err)
+	}
+}
+
+func TestBadCallsRunNothing(t *testing.T) {
+	s, n := scripted(t)
+	ctx := context.Background()
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	gone := testPod("p")
+	gone.NetnsPath = filepath.Join(t.TempDir(), "missing")
+	_, withoutID := n.Add(ctx, Pod{})
+	_, withoutNetns := n.Add(ctx, gone)
+	_, tooLate := n.Add(ended, testPod("p"))
+	for name, ok := range map[string]bool{
+		"Add without id":         errdefs.IsInvalidArgument(withoutID),
+		"Add to no namespace":    errdefs.IsFailedPrecondition(withoutNetns),
+		"Add after its deadline": errors.Is(tooLate, context.Canceled),
+		"Del without id":         errdefs.IsInvalidArgument(n.Del(ctx, Pod{}, "")),
+		"Check without id":       errdefs.IsInvalidArgument(n.Check(ctx, Pod{})),
+	} {
+		if !ok {
+			t.Errorf("%s: wrong error", name)
+		}
+	}
+	if len(s.callLines()) != 0 || len(s.cached()) != 0 {
+		t.Errorf("ran %s, left %v", s.calls(), s.cached())
+	}
+}
+
+func TestMissingPlugin(t *testing.T) {
+	s, n := scripted(t)
+	must(t, os.Remove(filepath.Join(s.bin, "ports")))
+	_, err := n.Add(context.Background(), testPod("p"))
+	if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), `"ports"`) || !strings.Contains(err.Error(), s.bin) {
+		t.Errorf("got %v", err)
+	}
+	s.plugin("ports")
+	must(t, n.Del(context.Background(), Pod{ID: "p"}, ""))
+	if len(s.cached()) != 0 {
+		t.Errorf("left %v", s.cached())
+	}
+}

@@ -1,0 +1,104 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+func TestStatusReasons(t *testing.T) {
+	s := newSandbox(t)
+	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake","ipam":{"type":"addresses"}}]}`)
+	n := s.network()
+	ctx := context.Background()
+	expect := func(text string) {
+		t.Helper()
+		if err := n.Status(ctx); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), text) {
+			t.Errorf("want %q, got %v", text, err)
+		}
+	}
+	expect(`"fake" is not in ` + strings.Join(s.options.BinDirs, ", "))
+	s.plugin("fake")
+	expect(`"addresses" is not in`)
+	s.plugin("addresses")
+	must(t, n.Status(ctx))
+	if s.calls() != "" {
+		t.Errorf("version 1.0.0 has no STATUS, ran %s", s.calls())
+	}
+	must(t, os.Remove(filepath.Join(s.bin, "fake")))
+	expect(`"fake" is not in`)
+	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
+	s.expect(n, "")
+	expect("no CNI configuration in " + s.conf + " yet")
+	must(t, os.RemoveAll(s.conf))
+	writeFile(t, s.conf, "")
+	eventually(t, "folder that is a file", func() bool { return n.current.Load().err != nil })
+	expect("not a directory")
+}
+
+func TestStatusAsksThePlugins(t *testing.T) {
+	s := newSandbox(t)
+	s.plugin("fake")
+	s.plugin("ports")
+	s.configure("net.conflist", strings.Replace(chain, "1.0.0", "1.1.0", 1))
+	s.options.StatusTTL = time.Hour
+	n := s.network()
+	ctx := context.Background()
+
+	s.script("fake.STATUS", `echo '{"code":4,"msg":"unknown CNI_COMMAND: STATUS"}'; exit 1`)
+	for range 3 {
+		must(t, n.Status(ctx))
+	}
+	if got := s.calls(); got != "fake.STATUS ports.STATUS" {
+		t.Errorf("three calls ran %s", got)
+	}
+
+	// Another configuration is asked at once.
+	s.script("ports.STATUS", `echo '{"code":50,"msg":"agent is down"}'; exit 1`)
+	s.configure("0.conflist", strings.NewReplacer("1.0.0", "1.1.0", `"net"`, `"other"`).Replace(chain))
+	s.expect(n, "other")
+	if err := n.Status(ctx); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "agent is down") || !strings.Contains(err.Error(), `"ports"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStatusAnswerExpires(t *testing.T) {
+	s := newSandbox(t)
+	s.plugin("fake")
+	s.configure("net.conflist", `{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"fake"}]}`)
+	s.options.StatusTTL = time.Nanosecond
+	n := s.network()
+	s.script("fake.STATUS", `exit 1`)
+	if err := n.Status(context.Background()); !errdefs.IsUnavailable(err) {
+		t.Errorf("got %v", err)
+	}
+	s.script("fake.STATUS", "")
+	must(t, n.Status(context.Background()))
+}
+
+func TestStatusOfACallerThatGivesUpIsNotKept(t *testing.T) {
+	s := newSandbox(t)
+	s.plugin("fake")
+	s.configure("net.conflist", `{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"fake"}]}`)
+	s.options.StatusTTL = time.Hour
+	n := s.network()
+	s.script("fake.STATUS", `sleep 300`)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	waiting := make(chan error, 1)
+	go func() { waiting <- n.Status(ctx) }()
+	if err := n.Status(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if err := <-waiting; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	s.script("fake.STATUS", "")
+	must(t, n.Status(context.Background()))
+}

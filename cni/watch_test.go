@@ -1,0 +1,224 @@
+package cni
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+func (s *sandbox) expect(n *Network, network string) {
+	s.t.Helper()
+	eventually(s.t, "network "+network, func() bool { return n.Config().Name == network })
+}
+
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestConfigurationIsFollowed(t *testing.T) {
+	s := newSandbox(t)
+	s.plugin("one")
+	s.plugin("two")
+	n := s.network()
+	status := func() error { return n.Status(context.Background()) }
+	if err := status(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), s.conf) {
+		t.Errorf("empty folder: %v", err)
+	}
+
+	s.configure("10-a.conflist", listA)
+	s.expect(n, "a")
+	if err := status(); err != nil {
+		t.Errorf("configured: %v", err)
+	}
+	s.configure("05-b.conflist", listB)
+	s.expect(n, "b")
+
+	writeFile(t, filepath.Join(s.conf, ".new"), singleC)
+	must(t, os.Rename(filepath.Join(s.conf, ".new"), filepath.Join(s.conf, "01-c.conf")))
+	s.expect(n, "c")
+
+	s.configure("01-c.conf", "{")
+	s.expect(n, "b")
+	if c := n.Config(); len(c.Skipped) != 1 || !strings.HasSuffix(c.Skipped[0].File, "01-c.conf") {
+		t.Errorf("skipped: %+v", c.Skipped)
+	}
+	must(t, os.Remove(filepath.Join(s.conf, "05-b.conflist")))
+	s.expect(n, "a")
+
+	must(t, os.Remove(filepath.Join(s.conf, "10-a.conflist")))
+	s.expect(n, "")
+	if err := status(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "01-c.conf") {
+		t.Errorf("only a broken file: %v", err)
+	}
+	if _, err := n.Add(context.Background(), testPod("p")); !errdefs.IsUnavailable(err) {
+		t.Errorf("Add without a configuration: %v", err)
+	}
+}
+
+func TestFolderMayComeAndGo(t *testing.T) {
+	s := newSandbox(t)
+	parent := filepath.Dir(s.conf)
+	must(t, os.RemoveAll(parent))
+	n := s.network()
+	if err := n.Status(context.Background()); !errdefs.IsUnavailable(err) {
+		t.Errorf("no folder: %v", err)
+	}
+	for range 3 {
+		must(t, os.MkdirAll(s.conf, 0o755))
+		s.configure("a.conflist", listA)
+		s.expect(n, "a")
+		must(t, os.RemoveAll(s.conf))
+		s.expect(n, "")
+		must(t, os.Mkdir(s.conf, 0o755))
+		s.configure("b.conflist", listB)
+		s.expect(n, "b")
+		must(t, os.RemoveAll(parent))
+		s.expect(n, "")
+	}
+}
+
+func TestFolderMayBeReplaced(t *testing.T) {
+	s := newSandbox(t)
+	s.configure("a.conflist", listA)
+	n := s.network()
+	s.expect(n, "a")
+
+	next := s.conf + ".next"
+	must(t, os.Mkdir(next, 0o755))
+	writeFile(t, filepath.Join(next, "b.conflist"), listB)
+	must(t, os.Rename(s.conf, s.conf+".old"), os.Rename(next, s.conf))
+	s.expect(n, "b")
+	// The folder at the path is watched now, not the one that was moved away.
+	writeFile(t, filepath.Join(s.conf+".old", "0.conf"), singleC)
+	s.configure("a.conflist", listA)
+	s.expect(n, "a")
+
+	parent := filepath.Dir(s.conf)
+	must(t, os.Rename(parent, parent+".old"))
+	s.expect(n, "")
+	must(t, os.Rename(parent+".old", parent))
+	s.expect(n, "a")
+}
+
+func TestFolderMayBeASymlink(t *testing.T) {
+	s := newSandbox(t)
+	must(t, os.Remove(s.conf))
+	one, two := t.TempDir(), t.TempDir()
+	writeFile(t, filepath.Join(one, "a.conflist"), listA)
+	writeFile(t, filepath.Join(two, "b.conflist"), listB)
+	must(t, os.Symlink(one, s.conf))
+	n := s.network()
+	s.expect(n, "a")
+	must(t, os.Symlink(two, s.conf+".new"), os.Rename(s.conf+".new", s.conf))
+	s.expect(n, "b")
+	writeFile(t, filepath.Join(two, "0.conf"), singleC)
+	s.expect(n, "c")
+}
+
+// A kubelet updates a mounted ConfigMap by swapping the symlink ..data.
+func TestConfigMaps(t *testing.T) {
+	mount := func(t *testing.T, dir, content, version string) {
+		must(t, os.MkdirAll(filepath.Join(dir, "..v"+version), 0o755))
+		writeFile(t, filepath.Join(dir, "..v"+version, "net.conflist"), content)
+		must(t, os.Symlink("..v"+version, filepath.Join(dir, "..data_tmp")),
+			os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
+	}
+	t.Run("mounted on the folder", func(t *testing.T) {
+		s := newSandbox(t)
+		mount(t, s.conf, listA, "1")
+		must(t, os.Symlink("..data/net.conflist", filepath.Join(s.conf, "net.conflist")))
+		n := s.network()
+		s.expect(n, "a")
+		mount(t, s.conf, listB, "2")
+		s.expect(n, "b")
+	})
+	t.Run("linked from the folder", func(t *testing.T) {
+		s := newSandbox(t)
+		elsewhere := t.TempDir()
+		mount(t, elsewhere, listA, "1")
+		must(t, os.Symlink("..data/net.conflist", filepath.Join(elsewhere, "net.conflist")),
+			os.Symlink(filepath.Join(elsewhere, "net.conflist"), filepath.Join(s.conf, "net.conflist")))
+		n := s.network()
+		s.expect(n, "a")
+		mount(t, elsewhere, listB, "2")
+		s.expect(n, "b")
+		writeFile(t, filepath.Join(elsewhere, "..v2", "net.conflist"), listA)
+		s.expect(n, "a")
+	})
+}
+
+func TestPluginFolderIsFollowed(t *testing.T) {
+	s := newSandbox(t)
+	s.configure("a.conflist", `{"cniVersion":"1.1.0","name":"a"}`)
+	n := s.network()
+	if c := n.Config(); c.Name != "" {
+		t.Errorf("a list without plugins: %+v", c)
+	}
+	must(t, os.Mkdir(filepath.Join(s.conf, "a"), 0o755))
+	writeFile(t, filepath.Join(s.conf, "a", "1.conf"), `{"type":"one"}`)
+	s.expect(n, "a")
+	writeFile(t, filepath.Join(s.conf, "a", "2.conf"), `{"type":"two"}`)
+	eventually(t, "second plugin", func() bool { return len(n.Config().Plugins) == 2 })
+}
+
+func TestWatcherRestsAndDebounces(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "net.d")
+	must(t, os.Mkdir(dir, 0o755))
+	var readings atomic.Int32
+	w, err := startWatcher(dir, func() { readings.Add(1) })
+	must(t, err)
+	if got := readings.Load(); got != 1 {
+		t.Errorf("%d readings at the start", got)
+	}
+	writeFile(t, filepath.Join(parent, "log"), "noise")
+	must(t, os.Chmod(dir, 0o700))
+	time.Sleep(4 * quiet)
+	if got := readings.Load(); got != 1 {
+		t.Errorf("%d readings though nothing that matters changed", got)
+	}
+	for range 50 {
+		writeFile(t, filepath.Join(dir, "a.conflist"), listA)
+	}
+	eventually(t, "reading", func() bool { return readings.Load() > 1 })
+	time.Sleep(4 * quiet)
+	if got := readings.Load(); got > 5 {
+		t.Errorf("%d readings for one burst", got)
+	}
+
+	// A folder that never rests is read nevertheless.
+	before, started := readings.Load(), time.Now()
+	for readings.Load() == before && time.Since(started) < 10*maxDelay {
+		writeFile(t, filepath.Join(dir, "a.conflist"), listA)
+		time.Sleep(quiet / 10)
+	}
+	if readings.Load() == before {
+		t.Error("changes without a pause keep the folder unread")
+	}
+	must(t, w.close(), w.close())
+	before = readings.Load()
+	writeFile(t, filepath.Join(dir, "b.conflist"), listB)
+	time.Sleep(4 * quiet)
+	if readings.Load() != before {
+		t.Error("read after close")
+	}
+}
+
+func TestNewRefusesRelativeFolders(t *testing.T) {
+	for _, opts := range []Options{{ConfDir: "net.d"}, {BinDirs: []string{"/opt/cni/bin", "bin"}}, {CacheDir: "cache"}} {
+		if _, err := New(opts); !errdefs.IsInvalidArgument(err) {
+			t.Errorf("%+v: %v", opts, err)
+		}
+	}
+}
