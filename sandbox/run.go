@@ -164,7 +164,8 @@ func (s *Service) create(ctx context.Context, p *pending) error {
 func (s *Service) createContainer(ctx context.Context, p *pending) (string, error) {
 	id, err := s.opts.Engine.CreateContainer(ctx, p.spec)
 	if errdefs.IsNotFound(err) {
-		image, loadErr := s.opts.Images.ReloadSandboxImage(ctx)
+		s.opts.Images.SandboxImageLost()
+		image, loadErr := s.opts.Images.EnsureSandboxImage(ctx)
 		if loadErr != nil {
 			return "", loadErr
 		}

@@ -1,0 +1,168 @@
+// Package config is the program's configuration: defaults, flags and an
+// optional strict YAML file.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+// Names of the network plugins.
+const (
+	// NetworkCNI joins pods to a network through CNI plugins.
+	NetworkCNI = "cni"
+	// NetworkBridge lets Docker Engine connect pods to its default bridge.
+	NetworkBridge = "bridge"
+)
+
+// Config is everything that can be set. The YAML names equal the flags'.
+type Config struct {
+	// Endpoint is the unix socket that CRI is served on, as a URL.
+	Endpoint string `json:"container-runtime-endpoint"`
+	// DockerEndpoint is the engine's unix socket, as a URL.
+	DockerEndpoint string `json:"docker-endpoint"`
+	// RootDirectory keeps what must survive a restart.
+	RootDirectory string `json:"root-directory"`
+
+	// NetworkPlugin is NetworkCNI or NetworkBridge.
+	NetworkPlugin string `json:"network-plugin"`
+	CNIConfDir    string `json:"cni-conf-dir"`
+	// CNIBinDir is a comma-separated list of folders.
+	CNIBinDir string `json:"cni-bin-dir"`
+	// CNICacheDir is the folder cni below RootDirectory when empty.
+	CNICacheDir string `json:"cni-cache-dir"`
+
+	// SandboxImage is empty for the built-in one.
+	SandboxImage              string   `json:"pod-infra-container-image"`
+	ImagePullProgressDeadline Duration `json:"image-pull-progress-deadline"`
+	// RuntimeRequestTimeout bounds a call of a client that set no deadline of
+	// its own, except for those that are long by nature.
+	RuntimeRequestTimeout Duration `json:"runtime-request-timeout"`
+
+	// StreamingBindAddr is host:port for exec, attach and port-forward.
+	StreamingBindAddr string `json:"streaming-bind-addr"`
+
+	// LogLevel is a level of logrus.
+	LogLevel string `json:"log-level"`
+}
+
+// Default is the configuration of a plain Docker host.
+func Default() Config {
+	return Config{
+		Endpoint:                  "unix:///run/criadapter/criadapter.sock",
+		DockerEndpoint:            "unix:///var/run/docker.sock",
+		RootDirectory:             "/var/lib/criadapter",
+		NetworkPlugin:             NetworkCNI,
+		CNIConfDir:                "/etc/cni/net.d",
+		CNIBinDir:                 "/opt/cni/bin",
+		ImagePullProgressDeadline: Duration(time.Minute),
+		RuntimeRequestTimeout:     Duration(2 * time.Minute),
+		StreamingBindAddr:         "127.0.0.1:0",
+		LogLevel:                  "info",
+	}
+}
+
+// SocketPath is the path of Endpoint.
+func (c Config) SocketPath() string { return strings.TrimPrefix(c.Endpoint, "unix://") }
+
+// BinDirs is CNIBinDir as a list.
+func (c Config) BinDirs() []string {
+	return slices.DeleteFunc(strings.Split(c.CNIBinDir, ","), func(dir string) bool { return dir == "" })
+}
+
+// CacheDir is CNICacheDir with its default.
+func (c Config) CacheDir() string {
+	if c.CNICacheDir != "" {
+		return c.CNICacheDir
+	}
+	return filepath.Join(c.RootDirectory, "cni")
+}
+
+// Validate reports every bad value, each with the name of its flag.
+func (c Config) Validate() error {
+	return errors.Join(
+		checkSocket("container-runtime-endpoint", c.Endpoint),
+		checkEngine(c.DockerEndpoint),
+		checkFolder("root-directory", c.RootDirectory),
+		checkNetwork(c),
+		checkPositive("image-pull-progress-deadline", c.ImagePullProgressDeadline),
+		checkPositive("runtime-request-timeout", c.RuntimeRequestTimeout),
+		checkBind(c.StreamingBindAddr),
+		checkLevel(c.LogLevel),
+	)
+}
+
+func checkSocket(flag, endpoint string) error {
+	path, ok := strings.CutPrefix(endpoint, "unix://")
+	if !ok || !filepath.IsAbs(path) {
+		return fmt.Errorf("--%s: %q must be unix:// with an absolute path", flag, endpoint)
+	}
+	// The kernel's limit of sockaddr_un with its final NUL.
+	if len(path) > 107 {
+		return fmt.Errorf("--%s: the path of a unix socket may have 107 bytes, this one has %d", flag, len(path))
+	}
+	return nil
+}
+
+// checkEngine only looks at the form: the engine room knows which endpoints
+// cannot work and says why.
+func checkEngine(endpoint string) error {
+	if u, err := url.Parse(endpoint); err != nil || u.Scheme == "" {
+		return fmt.Errorf("--docker-endpoint: %q is not a URL such as unix:///var/run/docker.sock", endpoint)
+	}
+	return nil
+}
+
+func checkFolder(flag, path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("--%s: %q is not an absolute path", flag, path)
+	}
+	return nil
+}
+
+func checkNetwork(c Config) error {
+	switch c.NetworkPlugin {
+	case NetworkBridge:
+		return nil
+	case NetworkCNI:
+		errs := []error{checkFolder("cni-conf-dir", c.CNIConfDir), checkFolder("cni-cache-dir", c.CacheDir())}
+		if len(c.BinDirs()) == 0 {
+			errs = append(errs, errors.New("--cni-bin-dir: at least one folder is needed"))
+		}
+		for _, dir := range c.BinDirs() {
+			errs = append(errs, checkFolder("cni-bin-dir", dir))
+		}
+		return errors.Join(errs...)
+	default:
+		return fmt.Errorf("--network-plugin: %q is neither %s nor %s", c.NetworkPlugin, NetworkCNI, NetworkBridge)
+	}
+}
+
+func checkPositive(flag string, d Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("--%s: %s must be more than zero", flag, time.Duration(d))
+	}
+	return nil
+}
+
+func checkBind(address string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("--streaming-bind-addr: %q is not host:port: %v", address, err)
+	}
+	return nil
+}
+
+func checkLevel(level string) error {
+	if _, err := logrus.ParseLevel(level); err != nil {
+		return fmt.Errorf("--log-level: %q is none of panic, fatal, error, warn, info, debug, trace", level)
+	}
+	return nil
+}

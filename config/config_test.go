@@ -1,0 +1,113 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+func load(t *testing.T, args ...string) (Config, error) {
+	t.Helper()
+	c := Default()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	c.AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		return c, err
+	}
+	if err := c.Load(flags); err != nil {
+		return c, err
+	}
+	return c, c.Validate()
+}
+
+func file(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaultsAreValid(t *testing.T) {
+	c, err := load(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.SocketPath(), "/run/criadapter/criadapter.sock"; got != want {
+		t.Errorf("socket %q, want %q", got, want)
+	}
+	if got, want := c.CacheDir(), "/var/lib/criadapter/cni"; got != want {
+		t.Errorf("CNI cache %q, want %q", got, want)
+	}
+}
+
+// A unit file written for cri-dockerd must keep working.
+func TestCriDockerdFlags(t *testing.T) {
+	c, err := load(t,
+		"--container-runtime-endpoint=unix:///run/cri.sock", "--network-plugin=cni",
+		"--cni-bin-dir=/opt/cni/bin,/usr/lib/cni", "--cni-cache-dir=/c", "--cni-conf-dir=/e",
+		"--pod-infra-container-image=registry.k8s.io/pause:3.9", "--streaming-bind-addr=127.0.0.1:1",
+		"--image-pull-progress-deadline=3m", "--runtime-request-timeout=90s", "--log-level=debug",
+		"--docker-endpoint=unix:///d.sock", "--cri-dockerd-root-directory=/r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.RootDirectory != "/r" || len(c.BinDirs()) != 2 || time.Duration(c.ImagePullProgressDeadline) != 3*time.Minute {
+		t.Errorf("not taken over: %+v", c)
+	}
+}
+
+func TestFileAndFlags(t *testing.T) {
+	path := file(t, "log-level: debug\nruntime-request-timeout: 5s\nroot-directory: /from/file\n")
+	c, err := load(t, "--config", path, "--root-directory", "/from/flag")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.LogLevel != "debug" || time.Duration(c.RuntimeRequestTimeout) != 5*time.Second {
+		t.Errorf("the file's values are missing: %+v", c)
+	}
+	if c.RootDirectory != "/from/flag" {
+		t.Errorf("the flag lost against the file: %q", c.RootDirectory)
+	}
+}
+
+func TestRefusalsNameTheFlag(t *testing.T) {
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"tcp endpoint":      {[]string{"--container-runtime-endpoint=tcp://1.2.3.4:5"}, "--container-runtime-endpoint"},
+		"relative socket":   {[]string{"--container-runtime-endpoint=unix://run/x"}, "--container-runtime-endpoint"},
+		"long socket":       {[]string{"--container-runtime-endpoint=unix:///" + strings.Repeat("x", 120)}, "107 bytes"},
+		"engine":            {[]string{"--docker-endpoint=docker"}, "--docker-endpoint"},
+		"root":              {[]string{"--root-directory=here"}, "--root-directory"},
+		"network":           {[]string{"--network-plugin=kubenet"}, "--network-plugin"},
+		"no plugins":        {[]string{"--cni-bin-dir="}, "--cni-bin-dir"},
+		"bind":              {[]string{"--streaming-bind-addr=localhost"}, "--streaming-bind-addr"},
+		"level":             {[]string{"--log-level=loud"}, "--log-level"},
+		"deadline":          {[]string{"--image-pull-progress-deadline=0s"}, "--image-pull-progress-deadline"},
+		"garbage deadline":  {[]string{"--image-pull-progress-deadline=soon"}, "not a duration"},
+		"missing file":      {[]string{"--config=/does/not/exist"}, "--config"},
+		"unknown file name": {[]string{"--config=" + file(t, "no-such-thing: 1\n")}, "no-such-thing"},
+		"number as time":    {[]string{"--config=" + file(t, "runtime-request-timeout: 5\n")}, "in quotes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := load(t, test.args...); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add("log-level: debug\n")
+	f.Add("runtime-request-timeout: 1m\n- x")
+	f.Fuzz(func(t *testing.T, content string) {
+		_, _ = load(t, "--config", file(t, content))
+	})
+}
