@@ -1,0 +1,58 @@
+# `make` lists the targets. All of them work on a fresh clone with Go, make, git and a C compiler; those that run
+# containers need root and a Docker Engine of 20.10 or later.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS  = -s -w -X main.version=$(VERSION)
+FUZZTIME ?= 5s
+BENCH    ?= .
+PKG      ?= ./...
+
+.DEFAULT_GOAL := help
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build build/criadapter, static and stripped
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o build/criadapter ./cmd/criadapter
+
+# The rig is run as a program of its own, not by `go run`, so that signals and exit codes are its own.
+.PHONY: rig
+rig:
+	@go build -o build/rig ./test/rig
+
+.PHONY: test
+test: rig ## Run every test; ENGINE=private|system for one half, PKG=./room for one room
+	@build/rig test $(PKG)
+
+.PHONY: lint
+lint: ## Check the format of the sources, and run go vet and staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
+	go vet ./...
+	go tool -modfile=test/tools/go.mod staticcheck ./...
+
+.PHONY: run
+run: ## Bring up examples/pod.yaml on the local engine and serve; ONCE=1 removes the pod and exits
+	@go run ./test/run $(if $(ONCE),-once)
+
+.PHONY: critest
+critest: rig ## Run the whole critest suite against criadapter
+	@build/rig exec go run ./test/critest
+
+.PHONY: bench
+bench: rig ## Run the benchmarks that match BENCH on the rig
+	@build/rig test -bench '$(BENCH)' $(PKG)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz test for FUZZTIME
+	@set -e; for file in $$(grep -l '^func Fuzz' $$(git ls-files '*_test.go')); do \
+		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
+			echo "$$(dirname $$file) $$name"; \
+			go test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) ./$$(dirname $$file); \
+		done; \
+	done
+
+.PHONY: clean
+clean: ## Remove build/
+	rm -rf build

@@ -1,0 +1,60 @@
+// Package cache keeps what is expensive to make (built programs, image archives) outside of the source tree, so that a
+// fresh clone finds it ready. Entries are folders named after everything that decides their content; an entry either
+// exists whole or not at all, and is never changed once it exists.
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Dir returns the cache folder, $XDG_CACHE_HOME/criadapter or ~/.cache/criadapter. It need not exist yet.
+func Dir() (string, error) {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no place for a cache, set XDG_CACHE_HOME: %w", err)
+	}
+	return filepath.Join(base, "criadapter"), nil
+}
+
+// Key joins the parts that decide an entry's content (module@version, platform, flags) to a name for one folder.
+func Key(parts ...string) string {
+	return strings.NewReplacer("/", "-", " ", "").Replace(strings.Join(parts, ","))
+}
+
+// Fill returns the folder of the entry named key. When there is none, fill makes its content in an empty folder beside
+// it, which is then renamed: processes that fill one entry at once do the work twice and agree on one result, and a
+// killed one leaves no entry behind.
+func Fill(ctx context.Context, key string, fill func(ctx context.Context, dir string) error) (string, error) {
+	base, err := Dir()
+	if err != nil {
+		return "", err
+	}
+	entry := filepath.Join(base, key)
+	if _, err := os.Stat(entry); err == nil {
+		return entry, nil
+	}
+	if err := os.MkdirAll(base, 0o755); err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp(base, ".new-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir) // gone already when the rename succeeded
+	if err := fill(ctx, dir); err != nil {
+		return "", fmt.Errorf("make %s: %w", key, err)
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := os.Rename(dir, entry); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	return entry, nil
+}

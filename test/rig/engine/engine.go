@@ -1,0 +1,273 @@
+// Package engine runs a Docker Engine of the rig's own: a second dockerd beside the installed one, with its own data
+// root, socket, containerd and pid file. The rig starts one for all tests; a test that stops, kills, restarts or
+// configures an engine starts another one for itself. It must run inside the rig's namespaces (rigenv.Require has
+// succeeded), which end whatever a killed test leaves behind.
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/moby/moby/client"
+)
+
+// Options says how an engine is run. Dir is required.
+type Options struct {
+	// Dir is an empty folder for everything the engine writes. Its path must be short: sockets in it have at most 107
+	// characters.
+	Dir string
+	// Dockerd is the engine's program; empty means dockerd on PATH. Its folder comes first on the engine's PATH, so that
+	// a containerd and docker-init beside it are used.
+	Dockerd string
+	// RuntimeWrapper is a program named runc to use in the place of the real one; empty means plain runc.
+	RuntimeWrapper string
+	// Config is added to the engine's daemon.json and wins over the rig's own settings.
+	Config map[string]any
+}
+
+// Engine is one dockerd with its folder. Its methods must not be called concurrently.
+type Engine struct {
+	opts Options
+	cmd  *exec.Cmd
+	done chan struct{} // closed when cmd was waited for
+}
+
+const (
+	pollInterval  = 20 * time.Millisecond
+	startTimeout  = 30 * time.Second
+	removeTimeout = 30 * time.Second
+	termTimeout   = 20 * time.Second
+)
+
+// New prepares an engine in opts.Dir without starting it.
+func New(opts Options) (*Engine, error) {
+	if opts.Dir == "" {
+		return nil, errors.New("engine: Options.Dir is empty")
+	}
+	if opts.Dockerd == "" {
+		opts.Dockerd = "dockerd"
+	}
+	dockerd, err := exec.LookPath(opts.Dockerd)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w; install Docker Engine 20.10 or later (Debian: apt-get install docker.io)", err)
+	}
+	opts.Dockerd = dockerd
+	if err := os.MkdirAll(opts.Dir, 0o711); err != nil {
+		return nil, err
+	}
+	e := &Engine{opts: opts}
+	config, err := json.MarshalIndent(e.config(), "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("engine: config: %w", err)
+	}
+	return e, os.WriteFile(e.path("daemon.json"), config, 0o644)
+}
+
+// config is the content of daemon.json. The file is always passed by name, so that the machine's own is not read.
+func (e *Engine) config() map[string]any {
+	config := map[string]any{
+		"data-root":      e.Root(),
+		"exec-root":      e.path("exec"),
+		"pidfile":        e.path("pid"),
+		"hosts":          []string{e.Host()},
+		"storage-driver": "overlay2",
+		"bridge":         "none",
+		"iptables":       false,
+		"ip6tables":      false,
+		"ip-forward":     false,
+	}
+	maps.Copy(config, e.opts.Config)
+	return config
+}
+
+func (e *Engine) path(name string) string { return filepath.Join(e.opts.Dir, name) }
+
+// Host is the engine's address, for DOCKER_HOST.
+func (e *Engine) Host() string { return "unix://" + e.path("docker.sock") }
+
+// Root is the engine's data root.
+func (e *Engine) Root() string { return e.path("root") }
+
+// LogPath is the file that dockerd's and its containerd's output goes to.
+func (e *Engine) LogPath() string { return e.path("dockerd.log") }
+
+// Dockerd is the path of the engine's program.
+func (e *Engine) Dockerd() string { return e.opts.Dockerd }
+
+// PID is dockerd's process id, 0 when it does not run.
+func (e *Engine) PID() int {
+	if !e.running() {
+		return 0
+	}
+	return e.cmd.Process.Pid
+}
+
+// Start starts dockerd and waits until it answers, at most half a minute. After Terminate or Kill it starts the engine
+// again over the same folder.
+func (e *Engine) Start(ctx context.Context) error {
+	if e.running() {
+		return errors.New("engine: already running")
+	}
+	logFile, err := os.OpenFile(e.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer logFile.Close()
+	// A pid file of a killed engine would stop this one if its number is in use again.
+	if err := os.Remove(e.path("pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	cmd := exec.Command(e.opts.Dockerd, "--config-file", e.path("daemon.json"))
+	cmd.Env = append(os.Environ(), "PATH="+e.searchPath())
+	cmd.Stdout, cmd.Stderr = logFile, logFile
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is for the rig, which stops the engine in order
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	e.cmd, e.done = cmd, make(chan struct{})
+	go func(done chan struct{}) {
+		defer close(done)
+		_ = cmd.Wait() // how it ended is in its log
+	}(e.done)
+	if err := e.waitReady(ctx); err != nil {
+		e.Kill()
+		return fmt.Errorf("engine: %s did not come up: %w; the end of its log:\n%s", e.opts.Dockerd, err, e.logTail())
+	}
+	return nil
+}
+
+// searchPath is PATH for dockerd: the wrapper before all, then the programs that belong to this dockerd.
+func (e *Engine) searchPath() string {
+	dirs := []string{filepath.Dir(e.opts.Dockerd), os.Getenv("PATH")}
+	if e.opts.RuntimeWrapper != "" {
+		dirs = append([]string{filepath.Dir(e.opts.RuntimeWrapper)}, dirs...)
+	}
+	return strings.Join(dirs, string(os.PathListSeparator))
+}
+
+func (e *Engine) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	cli, err := client.New(client.WithHost(e.Host()))
+	if err != nil {
+		return err
+	}
+	defer cli.Close()
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		if _, err = cli.Ping(ctx, client.PingOptions{}); err == nil {
+			return nil
+		}
+		select {
+		case <-e.done:
+			return errors.New("it exited")
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-tick.C:
+		}
+	}
+}
+
+func (e *Engine) running() bool {
+	if e.cmd == nil {
+		return false
+	}
+	select {
+	case <-e.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Terminate asks dockerd to end (SIGTERM) and waits for it; after 20 seconds, or when ctx ends, it is killed. Without
+// live-restore dockerd stops its containers on the way.
+func (e *Engine) Terminate(ctx context.Context) error {
+	if !e.running() {
+		return nil
+	}
+	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	timeout := time.NewTimer(termTimeout)
+	defer timeout.Stop()
+	select {
+	case <-e.done:
+		return nil
+	case <-ctx.Done():
+	case <-timeout.C:
+	}
+	e.Kill()
+	return fmt.Errorf("engine: did not end within %v and was killed; see %s", termTimeout, e.LogPath())
+}
+
+// Kill kills dockerd (its containerd dies with it, containers live on) and waits for its end.
+func (e *Engine) Kill() {
+	if !e.running() {
+		return
+	}
+	_ = e.cmd.Process.Kill() // fails only when it has just ended
+	<-e.done
+}
+
+// Close removes the engine's containers with their volumes, and ends dockerd. The folder stays. Like Terminate it is
+// bounded in time.
+func (e *Engine) Close(ctx context.Context) error {
+	if !e.running() {
+		return nil
+	}
+	return errors.Join(e.removeContainers(ctx), e.Terminate(ctx))
+}
+
+func (e *Engine) removeContainers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
+	defer cancel()
+	cli, err := client.New(client.WithHost(e.Host()))
+	if err != nil {
+		return err
+	}
+	defer cli.Close()
+	list, err := cli.ContainerList(ctx, client.ContainerListOptions{All: true})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range list.Items {
+		_, err := cli.ContainerRemove(ctx, c.ID, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+		if err != nil {
+			errs = append(errs, fmt.Errorf("remove container %s: %w", c.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// logTail returns the last few kilobytes of the log.
+func (e *Engine) logTail() string {
+	const tail = 4 << 10
+	f, err := os.Open(e.LogPath())
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.Size() > tail {
+		if _, err := f.Seek(-tail, io.SeekEnd); err != nil {
+			return err.Error()
+		}
+	}
+	data, err := io.ReadAll(f)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/images"
+	"github.com/criadapter/criadapter/test/rig/registry"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// insideMain is the rig's half in the namespaces: args is the scratch folder.
+func insideMain(args []string) int {
+	code, err := inside(args[0])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rig:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+func inside(scratchDir string) (code int, err error) {
+	data, err := os.ReadFile(filepath.Join(scratchDir, "plan.json"))
+	if err != nil {
+		return 1, err
+	}
+	var p plan
+	if err := json.Unmarshal(data, &p); err != nil {
+		return 1, err
+	}
+	stopSignals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if len(p.Command) > 0 {
+		// An interrupt from the terminal is the command's alone.
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+		stopSignals = []os.Signal{syscall.SIGTERM}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), stopSignals...)
+	defer stop()
+
+	cleanup, err := start(ctx, scratchDir, &p)
+	defer func() {
+		if cleanErr := cleanup(); cleanErr != nil {
+			err = errors.Join(err, cleanErr)
+		}
+	}()
+	if err != nil {
+		return 1, err
+	}
+	switch {
+	case len(p.Command) > 0:
+		return runCommand(ctx, p)
+	case p.Tests != nil:
+		return 0, runTests(ctx, p.Env, *p.Tests)
+	}
+	return 0, stay(ctx, p.Env)
+}
+
+// start brings up the registry and the engine and completes the plan's Env. The cleanup stops what was started, also
+// after an error.
+func start(ctx context.Context, scratchDir string, p *plan) (cleanup func() error, err error) {
+	var undo []func() error
+	cleanup = func() error {
+		var errs []error
+		for _, f := range slices.Backward(undo) {
+			errs = append(errs, f())
+		}
+		return errors.Join(errs...)
+	}
+	catalog, err := images.Catalog(ctx, p.CacheDir)
+	if err != nil {
+		return cleanup, fmt.Errorf("test images: %w", err)
+	}
+	reg, err := registry.Start(ctx, catalog)
+	if err != nil {
+		return cleanup, err
+	}
+	undo = append(undo, reg.Close)
+	p.Env.Registry, p.Env.AuthRegistry = reg.Addr, reg.AuthAddr
+
+	eng, err := engine.New(engine.Options{
+		Dir:            filepath.Join(scratchDir, "engine"),
+		Dockerd:        p.Env.Dockerd,
+		RuntimeWrapper: p.Env.RuntimeWrapper,
+		Config:         map[string]any{"cgroup-parent": p.Cgroup},
+	})
+	if err != nil {
+		return cleanup, err
+	}
+	if err := eng.Start(ctx); err != nil {
+		return cleanup, err
+	}
+	undo = append(undo, func() error { return eng.Close(context.WithoutCancel(ctx)) })
+	p.Env.DockerHost, p.Env.DockerRoot = eng.Host(), eng.Root()
+	return cleanup, nil
+}
+
+// environ is what a command finds in its environment: the rig's description, and the engine as docker(1) takes it.
+func environ(env rigenv.Env) []string {
+	return append(os.Environ(), append(env.Environ(), "DOCKER_HOST="+env.DockerHost)...)
+}
+
+// commandGrace is how long a command gets to end after SIGTERM.
+const commandGrace = 20 * time.Second
+
+func runCommand(ctx context.Context, p plan) (int, error) {
+	cmd := exec.CommandContext(ctx, p.Command[0], p.Command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = environ(p.Env)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = commandGrace
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.ExitCode() >= 0 {
+		return exit.ExitCode(), nil
+	}
+	if err != nil {
+		return 1, err
+	}
+	return 0, nil
+}
+
+// stay describes the rig and waits for the interrupt.
+func stay(ctx context.Context, env rigenv.Env) error {
+	fmt.Printf("The rig is up; interrupt to stop it. Its environment:\n  DOCKER_HOST=%s\n  %s\n",
+		env.DockerHost, strings.Join(env.Environ(), "\n  "))
+	<-ctx.Done()
+	return nil
+}

@@ -1,0 +1,145 @@
+// Command rig gives tests and programs a Docker Engine of their own: it makes network, mount and process id namespaces
+// and starts in them a private dockerd and a registry with images made on this machine, runs what it was asked to, and
+// stops and removes everything that it made. Nothing in there reaches the installed engine, its containers or the
+// machine's network, and nothing outlives the rig: when it is killed, the kernel ends the namespaces with all that runs
+// in them.
+//
+// Usage:
+//
+//	rig test [flags] [packages]   compiles and runs tests, and counts them
+//	rig exec command [args]       runs one command inside; its exit code is the rig's
+//	rig up                        keeps the rig running until interrupted, and says how to get in
+//
+// What must be built or downloaded is, before the namespaces are entered, because they have no way out. See package
+// rigenv for what the tests and commands find inside.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+const usage = `usage:
+  rig test [flags] [packages]   compile and run tests (flags: rig test -h)
+  rig exec command [args]       run one command inside the rig
+  rig up                        keep the rig running until interrupted`
+
+func main() {
+	if len(os.Args) > 1 {
+		// The two halves of the rig that run in the namespaces; see namespace.go.
+		switch os.Args[1] {
+		case commandInit:
+			os.Exit(initMain(os.Args[2:]))
+		case commandInside:
+			os.Exit(insideMain(os.Args[2:]))
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code, err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rig:", err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// run executes a command line and returns the exit code.
+func run(ctx context.Context, args []string) (int, error) {
+	if len(args) == 0 {
+		return 2, errors.New(usage)
+	}
+	command, args := args[0], args[1:]
+	switch command {
+	case "test":
+		opts, err := parseTestFlags(args)
+		if errors.Is(err, flag.ErrHelp) {
+			return 0, nil
+		}
+		if err != nil {
+			return 2, err
+		}
+		return testCommand(ctx, opts)
+	case "exec":
+		if len(args) == 0 {
+			return 2, errors.New("exec: which command?")
+		}
+		return insideCommand(ctx, plan{Command: args})
+	case "up":
+		return insideCommand(ctx, plan{})
+	}
+	return 2, fmt.Errorf("unknown command %q\n%s", command, usage)
+}
+
+// insideCommand makes a rig for a plan without tests and returns the exit code of what ran inside.
+func insideCommand(ctx context.Context, p plan) (code int, err error) {
+	s, err := newScratch()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, s.remove()) }()
+	if p.Env, err = describe(ctx, s); err != nil {
+		return 1, err
+	}
+	if p.Env.Criadapter, err = buildCriadapter(ctx, s); err != nil {
+		fmt.Fprintf(os.Stderr, "rig: going on without criadapter: %v\n", err)
+	}
+	if err := prepare(ctx, s, &p); err != nil {
+		return 1, err
+	}
+	return enter(ctx, s, p)
+}
+
+// testOptions are the flags of `rig test`.
+type testOptions struct {
+	packages []string
+	engine   string // private, system, or empty for both
+	run      string
+	bench    string
+	count    int
+	parallel int
+	timeout  time.Duration
+	noRace   bool
+	verbose  bool
+}
+
+func parseTestFlags(args []string) (testOptions, error) {
+	o := testOptions{engine: os.Getenv("ENGINE")}
+	flags := flag.NewFlagSet("rig test", flag.ContinueOnError)
+	flags.StringVar(&o.run, "run", "", "run only tests that match this `pattern`, as go test -run")
+	flags.StringVar(&o.bench, "bench", "", "run benchmarks that match this `pattern`, and no tests; implies -v, -norace and -p 1")
+	flags.IntVar(&o.count, "count", 1, "run every test that many times")
+	flags.IntVar(&o.parallel, "p", 2, "run that many packages at once")
+	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "time limit of one package")
+	flags.BoolVar(&o.noRace, "norace", false, "compile without the race detector")
+	flags.BoolVar(&o.verbose, "v", false, "show the output of every test")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.packages = flags.Args(); len(o.packages) == 0 {
+		o.packages = []string{"./..."}
+	}
+	if o.parallel < 1 || o.count < 1 {
+		return o, errors.New("-p and -count must be at least 1")
+	}
+	switch o.engine {
+	case "", "private", "system":
+	default:
+		return o, fmt.Errorf("ENGINE=%s: want private, system or nothing for both", o.engine)
+	}
+	if o.bench != "" {
+		o.verbose, o.noRace, o.parallel = true, true, 1
+	}
+	return o, nil
+}
+
+// everything says whether the run is one of all tests, so that it can tell which entries of the skip list are stale.
+func (o testOptions) everything() bool {
+	return o.engine == "" && o.run == "" && o.bench == "" && len(o.packages) == 1 && o.packages[0] == "./..."
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// The rig executes itself twice. The first process (commandInit) is the init of new namespaces: it arranges mounts and
+// the loopback device, reaps orphans, and takes everything with it when it ends. The second (commandInside) does the
+// work.
+const (
+	commandInit   = "namespace-init"
+	commandInside = "inside"
+)
+
+// Descriptors that the init inherits after the standard ones.
+const (
+	fdAlive = 3 // read end of a pipe: at its end the rig outside is gone
+	fdLock  = 4 // the scratch folder's lock
+)
+
+// stopTimeout is how long everything inside gets to end in order after an interrupt.
+const stopTimeout = 90 * time.Second
+
+// enter runs the plan in new namespaces and returns the exit code. An interrupt or SIGTERM is passed on; so all is
+// stopped in order.
+func enter(ctx context.Context, s *scratch, p plan) (int, error) {
+	if ctx.Err() != nil {
+		return 1, context.Cause(ctx)
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		return 1, err
+	}
+	if err := os.WriteFile(s.path("plan.json"), data, 0o600); err != nil {
+		return 1, err
+	}
+	watch, alive, err := os.Pipe()
+	if err != nil {
+		return 1, err
+	}
+	defer alive.Close()
+	cmd := exec.Command("/proc/self/exe", commandInit, s.dir)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.ExtraFiles = []*os.File{watch, s.lock}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWPID}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	err = cmd.Start()
+	watch.Close()
+	if err != nil {
+		return 1, fmt.Errorf("new namespaces: %w", err)
+	}
+	if p.stays() {
+		fmt.Printf("To get in: nsenter --target %d --mount --net --pid\n", cmd.Process.Pid)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	return waitInit(cmd, signals, done)
+}
+
+// waitInit waits for the namespaces' end, passing signals on.
+func waitInit(cmd *exec.Cmd, signals <-chan os.Signal, done <-chan error) (int, error) {
+	var limit <-chan time.Time
+	for {
+		select {
+		case sig := <-signals:
+			_ = cmd.Process.Signal(sig) // fails only when it has just ended
+			if sig == syscall.SIGTERM && limit == nil {
+				limit = time.After(stopTimeout)
+			}
+		case <-limit:
+			_ = cmd.Process.Kill()
+		case err := <-done:
+			var exit *exec.ExitError
+			if errors.As(err, &exit) && exit.ExitCode() >= 0 {
+				return exit.ExitCode(), nil
+			}
+			if err != nil {
+				return 1, fmt.Errorf("inside: %w", err)
+			}
+			return 0, nil
+		}
+	}
+}
+
+// initMain is the namespaces' first process.
+func initMain(args []string) int {
+	unix.CloseOnExec(fdAlive)
+	unix.CloseOnExec(fdLock)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.NewFile(fdAlive, "alive"))
+		os.Exit(1) // the kernel ends everything else in here
+	}()
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if err := furnish(); err != nil {
+		fmt.Fprintln(os.Stderr, "rig: prepare namespaces:", err)
+		return 1
+	}
+	child, err := os.StartProcess("/proc/self/exe", append([]string{os.Args[0], commandInside}, args...),
+		&os.ProcAttr{Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "rig:", err)
+		return 1
+	}
+	go func() {
+		for sig := range signals {
+			_ = child.Signal(sig) // fails only when it has just ended
+		}
+	}()
+	return reap(child.Pid)
+}
+
+// reap waits for all processes that end in this namespace until it was child's turn, and returns that one's exit code.
+func reap(child int) int {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			fmt.Fprintln(os.Stderr, "rig: wait:", err)
+			return 1
+		case pid == child && status.Exited():
+			return status.ExitStatus()
+		case pid == child:
+			return 128 + int(status.Signal())
+		}
+	}
+}
+
+// furnish arranges the new namespaces. The machine's control groups stay where they are. All mounts are shared among
+// each other, so that mount propagation can be tested, and none with the machine's.
+func furnish() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make / private: %w", err)
+	}
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	if err := coverRun(); err != nil {
+		return err
+	}
+	// host-local keeps the addresses it gave out here unless its configuration names another folder.
+	if err := cover("/var/lib/cni"); err != nil {
+		return err
+	}
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("make / shared: %w", err)
+	}
+	lo, err := netlink.LinkByName("lo")
+	if err != nil {
+		return fmt.Errorf("lo: %w", err)
+	}
+	if err := netlink.LinkSetUp(lo); err != nil {
+		return fmt.Errorf("lo up: %w", err)
+	}
+	return nil
+}
+
+// coverRun hides the machine's /run, where its engine, its containerd and its named network namespaces are found. A
+// resolv.conf that lives in there (as systemd-resolved's does) is kept.
+func coverRun() error {
+	resolv, err := filepath.EvalSymlinks("/etc/resolv.conf")
+	keep := err == nil && strings.HasPrefix(resolv, "/run/")
+	var content []byte
+	if keep {
+		if content, err = os.ReadFile(resolv); err != nil {
+			return err
+		}
+	}
+	if err := cover("/run"); err != nil {
+		return err
+	}
+	if err := os.Mkdir("/run/netns", 0o755); err != nil {
+		return err
+	}
+	if !keep {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(resolv), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(resolv, content, 0o644)
+}
+
+// cover mounts an empty folder over dir.
+func cover(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755"); err != nil {
+		return fmt.Errorf("mount over %s: %w", dir, err)
+	}
+	return nil
+}

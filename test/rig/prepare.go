@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/rig/cache"
+	"github.com/criadapter/criadapter/test/rig/cniplugins"
+	"github.com/criadapter/criadapter/test/rig/images"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// plan is what the half of the rig outside of the namespaces tells the one inside.
+type plan struct {
+	Env      rigenv.Env
+	CacheDir string // of the image catalogue
+	Cgroup   string // parent of the engine's containers
+
+	// One of these: a command to run, tests to run, or neither to stay up until interrupted.
+	Command []string
+	Tests   *testPlan
+}
+
+// stays says whether the rig is only to be there until it is interrupted.
+func (p plan) stays() bool { return len(p.Command) == 0 && p.Tests == nil }
+
+// tools are the host's programs that the private engine and the CNI plugins run.
+var tools = []images.Tool{
+	{Program: "runc", Package: "runc"},
+	{Program: "containerd-shim-runc-v2", Package: "containerd"},
+	{Program: "iptables", Package: "iptables"},
+}
+
+// describe fills in what tests on any engine are told, except for the server's program; it builds the plugins.
+func describe(ctx context.Context, s *scratch) (rigenv.Env, error) {
+	env := rigenv.Env{WorkDir: s.workDir(), Dockerd: os.Getenv("DOCKERD")}
+	if err := images.Packages(ctx, tools...); err != nil {
+		return env, err
+	}
+	var err error
+	if env.Dockerd == "" {
+		if env.Dockerd, err = images.FindTool("dockerd"); err != nil {
+			return env, fmt.Errorf("%w; install Docker Engine 20.10 or later, or set DOCKERD to its path", err)
+		}
+	}
+	if env.NegativeOOM, err = hasSysResource(); err != nil {
+		return env, err
+	}
+	env.CNIBinDir, err = cniplugins.Build(ctx)
+	return env, err
+}
+
+// buildCriadapter runs `make build` and takes a copy, which nobody rebuilds while tests run it.
+func buildCriadapter(ctx context.Context, s *scratch) (string, error) {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return "", err
+	}
+	if _, err := output(exec.CommandContext(ctx, "make", "-s", "-C", root, "build")); err != nil {
+		return "", err
+	}
+	program := s.path("criadapter")
+	if err := copyFile(filepath.Join(root, "build", "criadapter"), program); err != nil {
+		return "", err
+	}
+	return program, nil
+}
+
+// prepare adds to p, whose Env describe has filled in, what the private engine needs.
+func prepare(ctx context.Context, s *scratch, p *plan) error {
+	if os.Geteuid() != 0 {
+		return errors.New("the rig makes namespaces and runs a dockerd: run it as root (sudo make test)")
+	}
+	p.Env.Kind = rigenv.KindPrivate
+	if !p.Env.NegativeOOM {
+		p.Env.RuntimeWrapper = s.path("runtime/runc")
+		if err := build(ctx, p.Env.RuntimeWrapper, "./test/rig/ociwrap"); err != nil {
+			return err
+		}
+	}
+	p.Cgroup = "/" + s.cgroup()
+	var err error
+	if p.CacheDir, err = cache.Dir(); err != nil {
+		return err
+	}
+	if _, err := images.Catalog(ctx, p.CacheDir); err != nil {
+		return fmt.Errorf("test images: %w", err)
+	}
+	return nil
+}
+
+// build compiles one static program of this module to path.
+func build(ctx context.Context, path, pkg string) error {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, pkg)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	_, err = output(cmd)
+	return err
+}
+
+func moduleRoot(ctx context.Context) (string, error) {
+	root, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}"))
+	return strings.TrimSpace(root), err
+}
+
+// output runs cmd and returns what it wrote to stdout; an error contains what it wrote to both.
+func output(cmd *exec.Cmd) (string, error) {
+	var stdout, both bytes.Buffer
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, &both), &both
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, both.String())
+	}
+	return stdout.String(), nil
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}
+
+// capSysResource is CAP_SYS_RESOURCE's number in <linux/capability.h>.
+const capSysResource = 24
+
+// hasSysResource says whether CAP_SYS_RESOURCE is in the bounding set, so that containers may get it.
+func hasSysResource() (bool, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return false, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if hex, ok := strings.CutPrefix(line, "CapBnd:"); ok {
+			set, err := strconv.ParseUint(strings.TrimSpace(hex), 16, 64)
+			return set>>capSysResource&1 == 1, err
+		}
+	}
+	return false, errors.New("/proc/self/status has no CapBnd line")
+}

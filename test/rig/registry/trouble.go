@@ -1,0 +1,118 @@
+package registry
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// trouble changes how one request for an existing image is answered by next.
+type trouble func(next http.Handler, w http.ResponseWriter, req *http.Request)
+
+// troubles returns what happens behind each repository prefix.
+func troubles() map[string]trouble {
+	return map[string]trouble{
+		rigenv.PrefixSlow: onBlobs(func(w http.ResponseWriter, req *http.Request) http.ResponseWriter {
+			return &slowWriter{ResponseWriter: w, req: req, pieces: -1}
+		}),
+		rigenv.PrefixStalled: onBlobs(func(w http.ResponseWriter, req *http.Request) http.ResponseWriter {
+			return &slowWriter{ResponseWriter: w, req: req, pieces: 1}
+		}),
+		rigenv.PrefixCorrupt: onBlobs(func(w http.ResponseWriter, _ *http.Request) http.ResponseWriter {
+			return &corruptWriter{ResponseWriter: w}
+		}),
+		rigenv.PrefixNoBlobs: func(next http.Handler, w http.ResponseWriter, req *http.Request) {
+			if isBlob(req) {
+				reply(w, http.StatusNotFound, "BLOB_UNKNOWN", "the blob is gone")
+				return
+			}
+			next.ServeHTTP(w, req)
+		},
+		rigenv.PrefixUnavailable: func(_ http.Handler, w http.ResponseWriter, _ *http.Request) {
+			reply(w, http.StatusServiceUnavailable, "UNAVAILABLE", "try again later")
+		},
+	}
+}
+
+// withTrouble serves /v2/PREFIX/NAME/… as /v2/NAME/… with the prefix's trouble.
+func withTrouble(next http.Handler) http.Handler {
+	byPrefix := troubles()
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		prefix, rest, ok := strings.Cut(strings.TrimPrefix(req.URL.Path, "/v2/"), "/")
+		act, known := byPrefix[prefix]
+		if !ok || !known {
+			next.ServeHTTP(w, req)
+			return
+		}
+		plain := req.Clone(req.Context())
+		plain.URL.Path, plain.URL.RawPath = "/v2/"+rest, ""
+		act(next, w, plain)
+	})
+}
+
+func isBlob(req *http.Request) bool { return strings.Contains(req.URL.Path, "/blobs/") }
+
+// onBlobs sends the answers to blob requests through the writer that wrap makes.
+func onBlobs(wrap func(http.ResponseWriter, *http.Request) http.ResponseWriter) trouble {
+	return func(next http.Handler, w http.ResponseWriter, req *http.Request) {
+		if isBlob(req) && req.Method == http.MethodGet {
+			w = wrap(w, req)
+		}
+		next.ServeHTTP(w, req)
+	}
+}
+
+// pieceSize is how much of a blob a slowWriter sends at once: small enough that the smallest image takes several.
+const pieceSize = 4 << 10
+
+// slowWriter sends a body piece by piece with pauses. After pieces of them it sends no more and waits until the client
+// hangs up; a negative number means never.
+type slowWriter struct {
+	http.ResponseWriter
+	req    *http.Request
+	pieces int
+}
+
+// Write sends data in pieces; it fails once the client has gone.
+func (s *slowWriter) Write(data []byte) (int, error) {
+	written := 0
+	for len(data) > 0 {
+		if s.pieces == 0 {
+			<-s.req.Context().Done()
+			return written, s.req.Context().Err()
+		}
+		s.pieces--
+		n, err := s.ResponseWriter.Write(data[:min(pieceSize, len(data))])
+		written += n
+		if err != nil {
+			return written, err
+		}
+		data = data[n:]
+		if flusher, ok := s.ResponseWriter.(http.Flusher); ok {
+			flusher.Flush()
+		}
+		select {
+		case <-s.req.Context().Done():
+			return written, s.req.Context().Err()
+		case <-time.After(rigenv.SlowPause):
+		}
+	}
+	return written, nil
+}
+
+// corruptWriter flips a bit in the first byte of a body.
+type corruptWriter struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// Write passes data on, changed once.
+func (c *corruptWriter) Write(data []byte) (int, error) {
+	if !c.begun && len(data) > 0 {
+		c.begun = true
+		data = append([]byte{data[0] ^ 1}, data[1:]...)
+	}
+	return c.ResponseWriter.Write(data)
+}

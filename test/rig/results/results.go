@@ -1,0 +1,175 @@
+// Package results counts what test binaries report. It reads the events of `go tool test2json` and knows leaf tests
+// only: a test with subtests is a heading, its outcome follows from theirs.
+package results
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Outcome is how a test ended, in test2json's words.
+type Outcome string
+
+// The outcomes of a test.
+const (
+	Pass Outcome = "pass"
+	Fail Outcome = "fail"
+	Skip Outcome = "skip"
+)
+
+// Test is a leaf test and its outcome. Name is empty for a package that failed as a whole: it did not build, or its
+// binary ended badly although no test failed.
+type Test struct {
+	Package string
+	Name    string
+	Outcome Outcome
+	// Output is what the test wrote; headings' output is with each of their leaves.
+	Output string
+}
+
+// String names the test as "package Test/sub".
+func (t Test) String() string {
+	if t.Name == "" {
+		return t.Package
+	}
+	return t.Package + " " + t.Name
+}
+
+// event is a line of test2json; see `go doc test2json`.
+type event struct {
+	Action string
+	Test   string
+	Output string
+}
+
+// Package collects the events of one package. It isn't safe for concurrent use.
+type Package struct {
+	path    string
+	order   []string
+	tests   map[string]*Test
+	output  strings.Builder // what no test wrote
+	outcome Outcome
+}
+
+// NewPackage collects for the package with that import path (or a shorter name to show).
+func NewPackage(path string) *Package {
+	return &Package{path: path, tests: map[string]*Test{}}
+}
+
+// Line takes one line of test2json and returns the text in it, for those who want to follow. A line that is not an event
+// counts as output of the package.
+func (p *Package) Line(line []byte) string {
+	var e event
+	if err := json.Unmarshal(line, &e); err != nil {
+		p.output.Write(line)
+		p.output.WriteByte('\n')
+		return string(line) + "\n"
+	}
+	switch e.Action {
+	case "run":
+		p.test(e.Test)
+	case "output":
+		if e.Test == "" {
+			p.output.WriteString(e.Output)
+		} else {
+			p.test(e.Test).Output += e.Output
+		}
+	case "pass", "fail", "skip":
+		if e.Test == "" {
+			p.outcome = Outcome(e.Action)
+		} else {
+			p.test(e.Test).Outcome = Outcome(e.Action)
+		}
+	}
+	return e.Output
+}
+
+func (p *Package) test(name string) *Test {
+	t, ok := p.tests[name]
+	if !ok {
+		t = &Test{Package: p.path, Name: name}
+		p.tests[name] = t
+		p.order = append(p.order, name)
+	}
+	return t
+}
+
+// Finish returns the leaf tests in the order in which they began. exit is how the binary ended, nil for well. A test
+// that never ended (a crash, a time-out) has failed, and so has a package that ended badly with no failed test, or
+// without saying how it went: it is then the last entry, without a name.
+func (p *Package) Finish(exit error) []Test {
+	var leaves []Test
+	for _, name := range p.order {
+		if p.isHeading(name) {
+			continue
+		}
+		t := *p.tests[name]
+		if t.Outcome == "" {
+			t.Outcome = Fail
+		}
+		t.Output = p.headingsOutput(name) + t.Output
+		leaves = append(leaves, t)
+	}
+	bad := exit != nil || p.outcome == "" || p.outcome == Fail
+	failed := func(t Test) bool { return t.Outcome == Fail }
+	switch i := slices.IndexFunc(leaves, failed); {
+	case bad && i < 0:
+		leaves = append(leaves, Test{Package: p.path, Outcome: Fail, Output: p.everything(exit)})
+	case bad:
+		leaves[i].Output += p.output.String() // a crash's trace may be there
+	}
+	return leaves
+}
+
+// isHeading says whether a test of that name has subtests.
+func (p *Package) isHeading(name string) bool {
+	return slices.ContainsFunc(p.order, func(other string) bool { return strings.HasPrefix(other, name+"/") })
+}
+
+func (p *Package) headingsOutput(name string) string {
+	var out strings.Builder
+	for i, c := range name {
+		if t := p.tests[name[:i]]; c == '/' && t != nil {
+			out.WriteString(t.Output)
+		}
+	}
+	return out.String()
+}
+
+func (p *Package) everything(exit error) string {
+	var out strings.Builder
+	for _, name := range p.order {
+		out.WriteString(p.tests[name].Output)
+	}
+	out.WriteString(p.output.String())
+	if exit != nil {
+		fmt.Fprintf(&out, "the test binary ended with: %v\n", exit)
+	}
+	return out.String()
+}
+
+// Count is the number of leaf tests by outcome.
+type Count struct{ Passed, Failed, Skipped int }
+
+// CountOf counts tests.
+func CountOf(tests []Test) Count {
+	var c Count
+	for _, t := range tests {
+		switch t.Outcome {
+		case Pass:
+			c.Passed++
+		case Fail:
+			c.Failed++
+		case Skip:
+			c.Skipped++
+		}
+	}
+	return c
+}
+
+// String is the line that `make test` ends with.
+func (c Count) String() string {
+	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.Passed, c.Failed, c.Skipped)
+}

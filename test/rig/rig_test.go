@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/pkg/stdcopy"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/registry"
+	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// dial returns a client of the rig's engine and a context that ends before the test's time is up.
+func dial(t *testing.T, env rigenv.Env) (context.Context, *client.Client) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	cli, err := client.New(client.WithHost(env.DockerHost))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cli.Close() })
+	return ctx, cli
+}
+
+// pull pulls ref and waits for the end; the error is the engine's, however it reports it.
+func pull(ctx context.Context, cli *client.Client, ref string, opts client.ImagePullOptions) error {
+	response, err := cli.ImagePull(ctx, ref, opts)
+	if err != nil {
+		return err
+	}
+	defer response.Close()
+	return response.Wait(ctx)
+}
+
+func mustPull(t *testing.T, ctx context.Context, cli *client.Client, ref string) {
+	t.Helper()
+	if err := pull(ctx, cli, ref, client.ImagePullOptions{}); err != nil {
+		t.Fatalf("pull %s: %v", ref, err)
+	}
+}
+
+// runContainer runs a command in the rig's busybox and returns what it wrote.
+func runContainer(t *testing.T, env rigenv.Env, host container.HostConfig, command ...string) string {
+	t.Helper()
+	ctx, cli := dial(t, env)
+	ref := env.Image(busybox)
+	mustPull(t, ctx, cli, ref)
+	created, err := cli.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Config:     &container.Config{Image: ref, Cmd: command, NetworkDisabled: true},
+		HostConfig: &host,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, err := cli.ContainerRemove(context.WithoutCancel(ctx), created.ID, client.ContainerRemoveOptions{Force: true})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := cli.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	logs, err := cli.ContainerLogs(ctx, created.ID, client.ContainerLogsOptions{ShowStdout: true, ShowStderr: true, Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer logs.Close()
+	var out bytes.Buffer
+	if _, err := stdcopy.StdCopy(&out, &out, logs); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+const busybox = "test/busybox:latest"
+
+func TestPrivateEngineUsesOverlay2(t *testing.T) {
+	env := rigenv.Require(t)
+	ctx, cli := dial(t, env)
+	answer, err := cli.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.Info.Driver != "overlay2" || answer.Info.DockerRootDir != env.DockerRoot {
+		t.Errorf("storage driver %s in %s, want overlay2 in %s", answer.Info.Driver, answer.Info.DockerRootDir, env.DockerRoot)
+	}
+	if _, err := os.Stat(filepath.Join(env.DockerRoot, "overlay2")); err != nil {
+		t.Errorf("the engine's root is not visible: %v", err)
+	}
+}
+
+func TestNegativeOOMScore(t *testing.T) {
+	env := rigenv.Require(t)
+	want := "0"
+	if env.NegativeOOM {
+		want = "-998"
+	}
+	got := runContainer(t, env, container.HostConfig{OomScoreAdj: -998}, "cat", "/proc/self/oom_score_adj")
+	if got != want {
+		t.Errorf("oom_score_adj = %s, want %s", got, want)
+	}
+}
+
+func TestPrivilegedContainer(t *testing.T) {
+	env := rigenv.Require(t)
+	got := runContainer(t, env, container.HostConfig{Privileged: true}, "sh", "-c", "mount -t tmpfs none /tmp && grep -c "^none /tmp " /proc/mounts")
+	if got != "1" {
+		t.Errorf("a privileged container could not mount: %q", got)
+	}
+}
+
+func TestRegistryWithAccount(t *testing.T) {
+	env := rigenv.Require(t)
+	ctx, cli := dial(t, env)
+	ref := env.AuthRegistry + "/" + busybox
+	if err := pull(ctx, cli, ref, client.ImagePullOptions{}); err == nil {
+		t.Error("pulled without an account")
+	}
+	account, err := json.Marshal(registry.AuthConfig{Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := client.ImagePullOptions{RegistryAuth: base64.URLEncoding.EncodeToString(account)}
+	if err := pull(ctx, cli, ref, opts); err != nil {
+		t.Errorf("with the account: %v", err)
+	}
+}
+
+func TestRegistryInTrouble(t *testing.T) {
+	env := rigenv.Require(t)
+	const image = "test/hello:latest" // not pulled by others: an engine that has the layers does not fetch them
+	for _, prefix := range []string{rigenv.PrefixCorrupt, rigenv.PrefixNoBlobs, rigenv.PrefixUnavailable} {
+		t.Run(prefix, func(t *testing.T) {
+			ctx, cli := dial(t, env)
+			if err := pull(ctx, cli, env.Image(prefix+"/"+image), client.ImagePullOptions{}); err == nil {
+				t.Error("the pull succeeded")
+			}
+		})
+	}
+	t.Run(rigenv.PrefixStalled, func(t *testing.T) {
+		_, cli := dial(t, env)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		defer cancel()
+		err := pull(ctx, cli, env.Image(rigenv.PrefixStalled+"/"+image), client.ImagePullOptions{})
+		if err == nil || ctx.Err() == nil {
+			t.Errorf("the pull ended by itself: %v", err)
+		}
+	})
+	t.Run(rigenv.PrefixSlow, func(t *testing.T) {
+		ctx, cli := dial(t, env)
+		response, err := cli.ImagePull(ctx, env.Image(rigenv.PrefixSlow+"/"+image), client.ImagePullOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Close()
+		began := time.Now()
+		if _, err := io.CopyN(io.Discard, response, 400); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("no progress for %v", took)
+		}
+	})
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/criadapter/criadapter/test/rig/results"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// testPlan says which compiled tests to run, and how.
+type testPlan struct {
+	Binaries  []testBinary
+	Args      []string // for every binary
+	Test2JSON string   // the program; compiling it on demand is not possible inside
+	Parallel  int
+	Timeout   time.Duration
+	Verbose   bool
+	Results   string // file that the outcome is written to
+}
+
+// systemTests is what the names of tests for the installed engine begin with; see rigenv.RequireSystem.
+const systemTests = "^TestSystem"
+
+// args returns the test binaries' arguments for the tests on the engine of that kind.
+func (o testOptions) args(kind rigenv.Kind) []string {
+	args := []string{fmt.Sprintf("-test.count=%d", o.count), "-test.timeout=" + o.timeout.String()}
+	switch {
+	case o.bench != "":
+		return append(args, "-test.run=^$", "-test.bench="+o.bench, "-test.benchmem")
+	case kind == rigenv.KindSystem && o.run == "":
+		return append(args, "-test.run="+systemTests)
+	case kind == rigenv.KindSystem:
+		return append(args, "-test.run="+o.run)
+	case o.run != "":
+		args = append(args, "-test.run="+o.run)
+	}
+	return append(args, "-test.skip="+systemTests)
+}
+
+// runTests runs every binary of the plan and writes the leaf tests' outcomes to the plan's results file. It returns an
+// error only when it could not find out how a test went.
+func runTests(ctx context.Context, env rigenv.Env, p testPlan) error {
+	var (
+		mu    sync.Mutex
+		tests []results.Test
+		group errgroup.Group
+	)
+	group.SetLimit(p.Parallel)
+	for _, binary := range p.Binaries {
+		group.Go(func() error {
+			began := time.Now()
+			got, err := runBinary(ctx, env, p, binary)
+			if err != nil {
+				return fmt.Errorf("%s: %w", binary.Package, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			tests = append(tests, got...)
+			report(os.Stdout, binary.Package, got, time.Since(began))
+			return nil
+		})
+	}
+	if err := errors.Join(group.Wait(), context.Cause(ctx)); err != nil {
+		return err
+	}
+	data, err := json.Marshal(tests)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(p.Results, data, 0o644)
+}
+
+// killDelay is how much longer than its own time limit a test binary may run before it is killed.
+const killDelay = 30 * time.Second
+
+// runBinary runs the tests of one package: the binary's output goes through test2json, whose events are collected.
+func runBinary(ctx context.Context, env rigenv.Env, p testPlan, binary testBinary) ([]results.Test, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout+killDelay)
+	defer cancel()
+	test := exec.CommandContext(ctx, binary.Path, append([]string{"-test.v=test2json"}, p.Args...)...)
+	test.Dir = binary.Dir
+	test.Env = append(withoutDocker(os.Environ()), env.Environ()...)
+	test.WaitDelay = time.Second // for children that keep the output open
+	convert := exec.Command(p.Test2JSON, "-t", "-p", binary.Package)
+	convert.Stderr = os.Stderr
+	input, err := convert.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	test.Stdout, test.Stderr = input, input
+	events, err := convert.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := convert.Start(); err != nil {
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() {
+		err := test.Run()
+		input.Close()
+		ended <- err
+	}()
+	pkg, err := collect(events, binary.Package, p.Verbose)
+	exit := <-ended
+	if err := errors.Join(err, convert.Wait()); err != nil {
+		return nil, err
+	}
+	return pkg.Finish(exit), nil
+}
+
+// collect reads events to their end.
+func collect(events io.Reader, name string, verbose bool) (*results.Package, error) {
+	pkg := results.NewPackage(name)
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 {
+			if text := pkg.Line(line); verbose {
+				fmt.Print(text)
+			}
+		}
+		if err == io.EOF {
+			return pkg, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// withoutDocker drops what would lead a test to another engine than the one it is told.
+func withoutDocker(environ []string) []string {
+	var kept []string
+	for _, pair := range environ {
+		if !strings.HasPrefix(pair, "DOCKER_") {
+			kept = append(kept, pair)
+		}
+	}
+	return kept
+}
+
+// report prints a line for a package, after what its failed tests wrote.
+func report(w io.Writer, pkg string, tests []results.Test, took time.Duration) {
+	count := results.CountOf(tests)
+	status := "ok  "
+	if count.Failed > 0 {
+		status = "FAIL"
+	}
+	for _, t := range tests {
+		if t.Outcome == results.Fail {
+			fmt.Fprintf(w, "--- %s\n%s\n", t, strings.TrimRight(t.Output, "\n"))
+		}
+	}
+	fmt.Fprintf(w, "%s  %-28s %s  (%.1fs)\n", status, pkg, count, took.Seconds())
+}
+
+// readResults reads what runTests wrote.
+func readResults(path string) ([]results.Test, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var tests []results.Test
+	return tests, json.Unmarshal(data, &tests)
+}
+
+// readSkips reads the checked-in list of tests that may be skipped.
+func readSkips(root string) (*results.Skips, error) {
+	f, err := os.Open(filepath.Join(root, "test/rig/skips.txt"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	skips, err := results.ParseSkips(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return skips, nil
+}
