@@ -115,7 +115,7 @@ func TestNegativeOOMScore(t *testing.T) {
 
 func TestPrivilegedContainer(t *testing.T) {
 	env := rigenv.Require(t)
-	got := runContainer(t, env, container.HostConfig{Privileged: true}, "sh", "-c", "mount -t tmpfs none /tmp && grep -c "^none /tmp " /proc/mounts")
+	got := runContainer(t, env, container.HostConfig{Privileged: true}, "sh", "-c", "mount -t tmpfs none /tmp && grep -c '^none /tmp ' /proc/mounts")
 	if got != "1" {
 		t.Errorf("a privileged container could not mount: %q", got)
 	}
