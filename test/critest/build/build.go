@@ -1,0 +1,192 @@
+// Package build makes crictl and critest, in the versions that test/critest/tools/go.mod pins, and keeps them in the
+// cache (see package test/rig/cache): a first build takes about a minute and the Go module proxy, later ones nothing.
+//
+// critest names images of public registries in constants. A copy of its source, which is gone after the build, gets
+// those replaced by a registry on this machine; Critest.Diff is what was changed.
+package build
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/rig/cache"
+)
+
+// module is what crictl and critest are part of.
+const module = "sigs.k8s.io/cri-tools"
+
+// linkerFlags strip the programs and stamp them with the version that they print.
+const linkerFlags = "-s -w -X " + module + "/pkg/version.Version="
+
+// Crictl returns the path of crictl, built without changes.
+func Crictl(ctx context.Context) (string, error) {
+	pinned, err := pinnedTools(ctx)
+	if err != nil {
+		return "", err
+	}
+	dir, err := cache.Fill(ctx, pinned.key("crictl"), func(ctx context.Context, dir string) error {
+		return run(ctx, pinned.dir, "go", "build", "-trimpath", "-ldflags", linkerFlags+pinned.version,
+			"-o", filepath.Join(dir, "crictl"), module+"/cmd/crictl")
+	})
+	return filepath.Join(dir, "crictl"), err
+}
+
+// Critest is a built critest.
+type Critest struct {
+	// Path is the program.
+	Path string
+	// Diff is the change to its source, as a unified diff without context.
+	Diff string
+}
+
+// Names of the files in a cache entry of critest.
+const (
+	critestFile = "critest"
+	diffFile    = "registry.diff"
+)
+
+// NewCritest returns critest for a registry.
+func NewCritest(ctx context.Context, registry Registry) (Critest, error) {
+	pinned, err := pinnedTools(ctx)
+	if err != nil {
+		return Critest{}, err
+	}
+	patch, err := registryPatch(registry)
+	if err != nil {
+		return Critest{}, err
+	}
+	dir, err := cache.Fill(ctx, pinned.key("critest", patch.fingerprint()), func(ctx context.Context, dir string) error {
+		return buildCritest(ctx, pinned, patch, dir)
+	})
+	if err != nil {
+		return Critest{}, err
+	}
+	diff, err := os.ReadFile(filepath.Join(dir, diffFile))
+	if err != nil {
+		return Critest{}, err
+	}
+	return Critest{Path: filepath.Join(dir, critestFile), Diff: string(diff)}, nil
+}
+
+// buildCritest leaves the program and the diff in dir. The tools' go.mod, pointed to a patched copy of the module by a
+// replace directive, keeps every other version as pinned.
+func buildCritest(ctx context.Context, pinned tools, patch patch, dir string) error {
+	work, err := os.MkdirTemp("", "criadapter-critest-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	source, err := pinned.source(ctx)
+	if err != nil {
+		return err
+	}
+	sourceCopy := filepath.Join(work, "cri-tools")
+	if err := os.CopyFS(sourceCopy, os.DirFS(source)); err != nil {
+		return fmt.Errorf("copy %s: %w", module, err)
+	}
+	diff, err := patch.apply(sourceCopy)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, diffFile), []byte(diff), 0o644); err != nil {
+		return err
+	}
+	for _, name := range []string{"go.mod", "go.sum"} {
+		content, err := os.ReadFile(filepath.Join(pinned.dir, name))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(work, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := run(ctx, work, "go", "mod", "edit", "-replace", module+"="+sourceCopy); err != nil {
+		return err
+	}
+	return run(ctx, work, "go", "test", "-c", "-trimpath", "-ldflags", linkerFlags+pinned.version,
+		"-o", filepath.Join(dir, critestFile), module+"/cmd/critest")
+}
+
+// tools is the module that pins the versions.
+type tools struct {
+	// dir is its folder in this repository.
+	dir string
+	// version is the version of cri-tools in it.
+	version string
+	// sum fingerprints all versions in it.
+	sum string
+}
+
+// pinnedTools finds the module from the current folder, which must be in criadapter's own module.
+func pinnedTools(ctx context.Context) (tools, error) {
+	output, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return tools{}, fmt.Errorf("go env GOMOD: %w", err)
+	}
+	gomod := strings.TrimSpace(string(output))
+	if gomod == "" || gomod == os.DevNull {
+		return tools{}, errors.New("not in a Go module: run this in criadapter's source tree")
+	}
+	t := tools{dir: filepath.Join(filepath.Dir(gomod), "test", "critest", "tools")}
+	content, err := os.ReadFile(filepath.Join(t.dir, "go.mod"))
+	if err != nil {
+		return tools{}, fmt.Errorf("%w; run this in criadapter's source tree", err)
+	}
+	sum := sha256.Sum256(content)
+	t.sum = hex.EncodeToString(sum[:6])
+	version, err := commandOutput(ctx, t.dir, "go", "list", "-m", "-f", "{{.Version}}", module)
+	if err != nil {
+		return tools{}, err
+	}
+	t.version = strings.TrimSpace(version)
+	return t, nil
+}
+
+// key names the cache entry of one program.
+func (t tools) key(program string, more ...string) string {
+	parts := []string{program, module + "@" + t.version, runtime.GOOS, runtime.GOARCH, runtime.Version(), "trimpath", t.sum}
+	return cache.Key(append(parts, more...)...)
+}
+
+// source returns the folder of cri-tools in the module cache, after a download if it is not there.
+func (t tools) source(ctx context.Context) (string, error) {
+	output, err := commandOutput(ctx, t.dir, "go", "mod", "download", "-json", module)
+	if err != nil {
+		return "", err
+	}
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal([]byte(output), &downloaded); err != nil {
+		return "", fmt.Errorf("go mod download -json %s: %w", module, err)
+	}
+	return downloaded.Dir, nil
+}
+
+// run runs a command in dir; its output is in the error if it fails.
+func run(ctx context.Context, dir, name string, args ...string) error {
+	_, err := commandOutput(ctx, dir, name, args...)
+	return err
+}
+
+// commandOutput runs a command in dir and returns what it writes to stdout; the error has what it wrote to both.
+func commandOutput(ctx context.Context, dir, name string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	// A workspace around this repository must not change the pinned versions.
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s%s", name, strings.Join(args, " "), err, stderr.String(), stdout.String())
+	}
+	return stdout.String(), nil
+}

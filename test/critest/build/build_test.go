@@ -1,0 +1,103 @@
+package build
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var goodRegistry = Registry{Port: 5000, Digest: "sha256:" + strings.Repeat("ab", 32)}
+
+func TestRegistryPatchRefuses(t *testing.T) {
+	for name, registry := range map[string]Registry{
+		"no port":        {Digest: goodRegistry.Digest},
+		"port too high":  {Port: 65536, Digest: goodRegistry.Digest},
+		"no digest":      {Port: 5000},
+		"short digest":   {Port: 5000, Digest: "sha256:abcd"},
+		"code in digest": {Port: 5000, Digest: goodRegistry.Digest[:len(goodRegistry.Digest)-1] + `"`},
+	} {
+		if patch, err := registryPatch(registry); err == nil {
+			t.Errorf("%s: got %v", name, patch)
+		}
+	}
+}
+
+func TestFingerprintTellsRegistriesApart(t *testing.T) {
+	seen := make(map[string]Registry)
+	for _, registry := range []Registry{
+		goodRegistry,
+		{Port: 5001, Digest: goodRegistry.Digest},
+		{Port: 5000, Digest: "sha256:" + strings.Repeat("cd", 32)},
+	} {
+		patch, err := registryPatch(registry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, twice := seen[patch.fingerprint()]; twice {
+			t.Errorf("%v and %v have one fingerprint", registry, other)
+		}
+		seen[patch.fingerprint()] = registry
+	}
+}
+
+func TestApply(t *testing.T) {
+	const before = "one\nregistry = \"public\"\nthree\npause = \"public/pause\"\n"
+	p := patch{
+		{"pkg/a.go", `= "public"`, `= "local"`},
+		{"pkg/a.go", `"public/pause"`, `"local/pause"`},
+		{"b.go", "x", "y"},
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "pkg", "a.go"), before)
+	write(t, filepath.Join(dir, "b.go"), "x")
+	diff, err := p.apply(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `--- a/pkg/a.go
++++ b/pkg/a.go
+@@ -2 +2 @@
+-registry = "public"
++registry = "local"
+@@ -4 +4 @@
+-pause = "public/pause"
++pause = "local/pause"
+--- a/b.go
++++ b/b.go
+@@ -1 +1 @@
+-x
++y
+`
+	if diff != want {
+		t.Errorf("diff:\n%s\nwant:\n%s", diff, want)
+	}
+	after, err := os.ReadFile(filepath.Join(dir, "pkg", "a.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(after); got != "one\nregistry = \"local\"\nthree\npause = \"local/pause\"\n" {
+		t.Errorf("file after: %q", got)
+	}
+}
+
+// Another version of the source must not be patched half, nor silently not at all.
+func TestApplyFailsOnOtherSource(t *testing.T) {
+	for name, content := range map[string]string{"missing": "nothing here", "twice": "x x"} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "a.go"), content)
+		if _, err := (patch{{"a.go", "x", "y"}}).apply(dir); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,149 @@
+// Command critest runs the CRI validation suite (critest, sigs.k8s.io/cri-tools) against criadapter, all of it, and holds
+// the result against expected.yaml: every spec that fails or is skipped must be there with its cause.
+//
+//	go run ./test/critest [flags]
+//
+// It builds the suite with the names of public registries replaced by a registry on this machine, prints that change,
+// and then runs itself inside the test rig (package test/rig), where the engine, the registry and the images are. With
+// -endpoint another CRI server that runs there is examined instead, with an -expected of its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/test/critest/build"
+	"github.com/criadapter/criadapter/test/critest/report"
+	"github.com/criadapter/criadapter/test/rig/cache"
+	"github.com/criadapter/criadapter/test/rig/images"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+const (
+	// specs is the number of specs in the pinned version of the suite, benchmarks included.
+	specs = 122
+	// registryPort is compiled into the suite. Nothing else listens in the rig's network namespace.
+	registryPort = 5000
+	// insideGrace is how long the half in the rig gets to clean up after an interrupt.
+	insideGrace = time.Minute
+)
+
+// options are the command line.
+type options struct {
+	endpoint  string
+	expected  string
+	reportDir string
+	buildOnly bool
+}
+
+func main() {
+	var opts options
+	flag.StringVar(&opts.endpoint, "endpoint", "", "examine the CRI server at this `address` (unix:///…) instead of starting criadapter")
+	flag.StringVar(&opts.expected, "expected", "test/critest/expected.yaml", "the `file` with the specs that are expected not to pass; empty: only report")
+	flag.StringVar(&opts.reportDir, "report", "build/critest", "the `folder` for the log and Ginkgo's reports")
+	flag.BoolVar(&opts.buildOnly, "build", false, "only build crictl and critest, and print where they are")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, opts)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "critest:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, opts options) error {
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	critest, err := buildSuite(ctx)
+	if err != nil {
+		return err
+	}
+	if opts.buildOnly {
+		crictl, err := build.Crictl(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s\n%s\n%s", critest.Diff, critest.Path, crictl+"\n")
+		return nil
+	}
+	env, err := rigenv.FromEnviron(os.Getenv)
+	if err != nil {
+		fmt.Println(critest.Diff)
+		return rerunInRig(ctx)
+	}
+	return examine(ctx, env, critest.Path, opts)
+}
+
+// buildSuite builds critest for the images that the rig's registry serves.
+func buildSuite(ctx context.Context) (build.Critest, error) {
+	cacheDir, err := cache.Dir()
+	if err != nil {
+		return build.Critest{}, err
+	}
+	catalog, err := images.Catalog(ctx, cacheDir)
+	if err != nil {
+		return build.Critest{}, err
+	}
+	digest, err := catalog[images.CritestDigestImage].Digest()
+	if err != nil {
+		return build.Critest{}, err
+	}
+	return build.NewCritest(ctx, build.Registry{Port: registryPort, Digest: digest.String()})
+}
+
+// rerunInRig runs this program again, with the same arguments, inside the rig.
+func rerunInRig(ctx context.Context) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	args := append([]string{"run", "./test/rig", "exec", self}, os.Args[1:]...)
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = insideGrace
+	return cmd.Run()
+}
+
+// examine runs the suite and judges its result.
+func examine(ctx context.Context, env rigenv.Env, critest string, opts options) (err error) {
+	reportDir, err := filepath.Abs(opts.reportDir)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(reportDir, 0o755); err != nil {
+		return err
+	}
+	server, err := startServer(ctx, env, opts.endpoint, reportDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.stop()) }()
+	results, err := runSuite(ctx, suite{program: critest, endpoint: server.endpoint, registry: env.Registry, reportDir: reportDir})
+	if err != nil {
+		return err
+	}
+	var expected report.Expected
+	if opts.expected != "" {
+		text, err := os.ReadFile(opts.expected)
+		if err != nil {
+			return err
+		}
+		if expected, err = report.ParseExpected(text); err != nil {
+			return err
+		}
+	}
+	verdict := report.Judge(results, expected)
+	fmt.Print(verdict)
+	return verdict.Err(specs)
+}

@@ -1,0 +1,49 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Group is a set of specs that one cause keeps from passing.
+type Group struct {
+	// Cause is why, in one sentence.
+	Cause string `json:"cause"`
+	// Outcome is what happens to the specs: failed or skipped.
+	Outcome Outcome `json:"outcome"`
+	// Specs are their names.
+	Specs []string `json:"specs"`
+}
+
+// Expected is the checked-in list.
+type Expected []Group
+
+// ParseExpected reads the list from YAML. Every group must have a cause, an outcome and specs, and no spec may be listed
+// twice.
+func ParseExpected(text []byte) (Expected, error) {
+	var expected Expected
+	if err := yaml.UnmarshalStrict(text, &expected); err != nil {
+		return nil, fmt.Errorf("expected specs: %w", err)
+	}
+	seen := make(map[string]bool)
+	for i, group := range expected {
+		if strings.TrimSpace(group.Cause) == "" {
+			return nil, fmt.Errorf("expected specs: group %d has no cause", i+1)
+		}
+		if group.Outcome != Failed && group.Outcome != Skipped {
+			return nil, fmt.Errorf("expected specs: %q: outcome %q is neither failed nor skipped", group.Cause, group.Outcome)
+		}
+		if len(group.Specs) == 0 {
+			return nil, fmt.Errorf("expected specs: %q: no specs", group.Cause)
+		}
+		for _, name := range group.Specs {
+			if seen[name] {
+				return nil, fmt.Errorf("expected specs: %q is listed twice", name)
+			}
+			seen[name] = true
+		}
+	}
+	return expected, nil
+}

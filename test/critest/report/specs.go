@@ -1,0 +1,85 @@
+// Package report reads what a run of critest did and judges it by a checked-in list of the specs that are expected to
+// fail or to be skipped, each with its cause.
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Outcome is how a spec ended.
+type Outcome string
+
+// The outcomes. Everything that is neither passed nor skipped on purpose has failed: panicked, timed out, interrupted.
+const (
+	Passed  Outcome = "passed"
+	Failed  Outcome = "failed"
+	Skipped Outcome = "skipped"
+)
+
+// Spec is one test of the suite.
+type Spec struct {
+	// Name is the texts of the spec's containers and its own, joined by spaces.
+	Name string
+	// Outcome is how it ended.
+	Outcome Outcome
+	// Message is the reason of a failure or a skip, possibly of several lines.
+	Message string
+}
+
+// suiteReport is the part of Ginkgo's JSON report that is read here.
+type suiteReport struct {
+	SpecReports []struct {
+		ContainerHierarchyTexts []string
+		LeafNodeType            string
+		LeafNodeText            string
+		State                   string
+		Failure                 struct{ Message string }
+	}
+}
+
+// ParseGinkgo reads Ginkgo's JSON report (--ginkgo.json-report) of one suite. A failure outside of the specs, in the
+// suite's set-up or clean-up, is an error: the specs then tell nothing.
+func ParseGinkgo(r io.Reader) ([]Spec, error) {
+	var suites []suiteReport
+	if err := json.NewDecoder(r).Decode(&suites); err != nil {
+		return nil, fmt.Errorf("ginkgo report: %w", err)
+	}
+	if len(suites) != 1 {
+		return nil, fmt.Errorf("ginkgo report: %d suites instead of one", len(suites))
+	}
+	var specs []Spec
+	seen := make(map[string]bool)
+	for _, s := range suites[0].SpecReports {
+		outcome := outcomeOf(s.State)
+		if s.LeafNodeType != "It" {
+			if outcome == Failed {
+				return nil, fmt.Errorf("ginkgo report: %s failed: %s", s.LeafNodeType, s.Failure.Message)
+			}
+			continue
+		}
+		name := strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " ")
+		if seen[name] {
+			return nil, fmt.Errorf("ginkgo report: two specs are named %q", name)
+		}
+		seen[name] = true
+		specs = append(specs, Spec{Name: name, Outcome: outcome, Message: s.Failure.Message})
+	}
+	if len(specs) == 0 {
+		return nil, errors.New("ginkgo report: no specs")
+	}
+	return specs, nil
+}
+
+func outcomeOf(state string) Outcome {
+	switch state {
+	case "passed":
+		return Passed
+	case "skipped", "pending":
+		return Skipped
+	}
+	return Failed
+}

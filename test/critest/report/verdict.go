@@ -1,0 +1,113 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Verdict compares a run with what was expected of it.
+type Verdict struct {
+	// Passed, Failed and Skipped count the specs.
+	Passed, Failed, Skipped int
+	// Causes says how many specs each cause explains, in the order of the list.
+	Causes []Cause
+	// Unexplained are specs that failed or were skipped and are not on the list with that outcome, by name.
+	Unexplained []Spec
+	// Stale are entries of the list whose spec ended otherwise or does not exist, by name.
+	Stale []Entry
+}
+
+// Cause is a cause with the number of specs that it explains.
+type Cause struct {
+	Cause   string
+	Outcome Outcome
+	Specs   int
+}
+
+// Entry is one spec on the list and what became of it.
+type Entry struct {
+	Name string
+	// Want is the listed outcome, Got the real one; empty if no spec has that name.
+	Want, Got Outcome
+}
+
+// Judge compares the specs of a run with the list.
+func Judge(specs []Spec, expected Expected) Verdict {
+	var v Verdict
+	got := make(map[string]Outcome, len(specs))
+	for _, spec := range specs {
+		got[spec.Name] = spec.Outcome
+		switch spec.Outcome {
+		case Passed:
+			v.Passed++
+		case Failed:
+			v.Failed++
+		case Skipped:
+			v.Skipped++
+		}
+	}
+	explained := make(map[string]bool)
+	for _, group := range expected {
+		cause := Cause{Cause: group.Cause, Outcome: group.Outcome}
+		for _, name := range group.Specs {
+			if got[name] != group.Outcome {
+				v.Stale = append(v.Stale, Entry{Name: name, Want: group.Outcome, Got: got[name]})
+				continue
+			}
+			explained[name] = true
+			cause.Specs++
+		}
+		v.Causes = append(v.Causes, cause)
+	}
+	for _, spec := range specs {
+		if spec.Outcome != Passed && !explained[spec.Name] {
+			v.Unexplained = append(v.Unexplained, spec)
+		}
+	}
+	slices.SortFunc(v.Unexplained, func(a, b Spec) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(v.Stale, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+	return v
+}
+
+// Total is the number of specs.
+func (v Verdict) Total() int { return v.Passed + v.Failed + v.Skipped }
+
+// Err says what is wrong with the run: specs that nothing explains, entries that are stale, or another number of specs
+// than total. It is nil if the run is as expected.
+func (v Verdict) Err(total int) error {
+	var wrong []string
+	for _, spec := range v.Unexplained {
+		wrong = append(wrong, fmt.Sprintf("not expected: %s: %s\n    %s", spec.Outcome, spec.Name, firstLine(spec.Message)))
+	}
+	for _, entry := range v.Stale {
+		became := string(entry.Got)
+		if became == "" {
+			became = "no such spec"
+		}
+		wrong = append(wrong, fmt.Sprintf("stale entry: %s, now %s: %s", entry.Want, became, entry.Name))
+	}
+	if v.Total() != total {
+		wrong = append(wrong, fmt.Sprintf("%d specs instead of %d", v.Total(), total))
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	return fmt.Errorf("critest did not end as expected:\n  %s", strings.Join(wrong, "\n  "))
+}
+
+// String is the summary: a line per cause, then the counts in one line.
+func (v Verdict) String() string {
+	var text strings.Builder
+	for _, cause := range v.Causes {
+		fmt.Fprintf(&text, "%3d %s: %s\n", cause.Specs, cause.Outcome, cause.Cause)
+	}
+	fmt.Fprintf(&text, "critest: %d passed, %d failed, %d skipped\n", v.Passed, v.Failed, v.Skipped)
+	return text.String()
+}
+
+func firstLine(message string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(message), "\n")
+	return line
+}

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// server is the CRI server under examination.
+type server struct {
+	endpoint string
+	// stop ends it if it was started here.
+	stop func() error
+}
+
+// startServer starts criadapter, whose log is copied to reportDir at the end, or takes the one at endpoint.
+func startServer(ctx context.Context, env rigenv.Env, endpoint, reportDir string) (server, error) {
+	if endpoint != "" {
+		return server{endpoint: endpoint, stop: func() error { return nil }}, nil
+	}
+	s, err := adapter.New(adapter.Options{Env: env})
+	if err != nil {
+		return server{}, err
+	}
+	stop := func() error {
+		// An interrupt has ended ctx; the stop is bounded by itself.
+		err := s.Stop(context.WithoutCancel(ctx))
+		return errors.Join(err, copyFile(s.LogPath, filepath.Join(reportDir, "criadapter.log")), s.Close(context.WithoutCancel(ctx)))
+	}
+	if err := s.Start(ctx); err != nil {
+		return server{}, errors.Join(err, stop())
+	}
+	return server{endpoint: s.Endpoint, stop: stop}, nil
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}

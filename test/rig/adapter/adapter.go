@@ -1,0 +1,274 @@
+// Package adapter runs the criadapter program for tests: with a socket, state, CNI configuration and pod network of its
+// own, so that several run on one engine beside each other. Tests take ForTest; programs New, Start and Close.
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"google.golang.org/grpc"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+const (
+	// startTimeout bounds the time from the process's start to its first answer.
+	startTimeout = 30 * time.Second
+	// pollInterval is the pause between two looks for that answer.
+	pollInterval = 20 * time.Millisecond
+	// stopTimeout is how long the process may take to end after SIGTERM.
+	stopTimeout = 30 * time.Second
+)
+
+// Options says how criadapter is run. Env is required.
+type Options struct {
+	// Env is the rig that it runs in, see rigenv.Require.
+	Env rigenv.Env
+	// Flags come after the ones that New chooses and win over them.
+	Flags []string
+	// Environ is added to the environment, as NAME=value.
+	Environ []string
+}
+
+// Server is one criadapter with its folders. Its methods must not be called concurrently.
+type Server struct {
+	// Dir holds all files of this server, on a shared mount; tests may put their own beside them. Close removes it.
+	Dir string
+	// Endpoint is the address of the CRI socket, unix:///….
+	Endpoint string
+	// RootDir, CNIConfDir and CNICacheDir are the folders given to the program by flags.
+	RootDir, CNIConfDir, CNICacheDir string
+	// LogPath is the file that the program's output goes to, of all starts.
+	LogPath string
+	// Subnet is the IPv4 network of its pods, in CIDR notation.
+	Subnet string
+
+	// Conn is a plain gRPC connection, for requests that a well-behaved client would not send. Runtime and Images are
+	// the kubelet's own client. All three are nil before the first Start and survive a restart of the program.
+	Conn    *grpc.ClientConn
+	Runtime internalapi.RuntimeService
+	Images  internalapi.ImageManagerService
+
+	opts    Options
+	network network
+	cmd     *exec.Cmd
+	ended   chan struct{} // closed when cmd was waited for
+	exit    error         // what Wait said, to be read after ended
+}
+
+// New makes the folders and takes a network for a server in a new folder in opts.Env.WorkDir, without starting it. Close
+// must be called, also if Start is not.
+func New(opts Options) (*Server, error) {
+	if opts.Env.Criadapter == "" || opts.Env.CNIBinDir == "" {
+		return nil, errors.New("adapter: the rig has no criadapter program or no CNI plugins")
+	}
+	dir, err := os.MkdirTemp(opts.Env.WorkDir, "cri")
+	if err != nil {
+		return nil, fmt.Errorf("adapter: %w", err)
+	}
+	s := &Server{
+		Dir:         dir,
+		Endpoint:    "unix://" + filepath.Join(dir, "cri.sock"),
+		RootDir:     filepath.Join(dir, "root"),
+		CNIConfDir:  filepath.Join(dir, "net.d"),
+		CNICacheDir: filepath.Join(dir, "cni-cache"),
+		LogPath:     filepath.Join(dir, "criadapter.log"),
+		opts:        opts,
+	}
+	if err := s.prepare(); err != nil {
+		return nil, errors.Join(fmt.Errorf("adapter: %w", err), s.remove())
+	}
+	return s, nil
+}
+
+func (s *Server) prepare() error {
+	// Users inside of containers reach mounted files below it.
+	if err := os.Chmod(s.Dir, 0o755); err != nil {
+		return err
+	}
+	for _, dir := range []string{s.RootDir, s.CNIConfDir, s.CNICacheDir} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.network, err = takeNetwork(s.opts.Env.WorkDir); err != nil {
+		return err
+	}
+	s.Subnet = s.network.subnet()
+	config, err := s.network.conflist(filepath.Join(s.Dir, "ipam"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.CNIConfig(), config, 0o644)
+}
+
+// CNIConfig is the path of the one CNI configuration in CNIConfDir: bridge, host-local and portmap.
+func (s *Server) CNIConfig() string { return filepath.Join(s.CNIConfDir, "10-test.conflist") }
+
+// flags is the command line.
+func (s *Server) flags() []string {
+	return append([]string{
+		"--container-runtime-endpoint=" + s.Endpoint,
+		"--docker-endpoint=" + s.opts.Env.DockerHost,
+		"--network-plugin=cni",
+		"--cni-conf-dir=" + s.CNIConfDir,
+		"--cni-bin-dir=" + s.opts.Env.CNIBinDir,
+		"--cni-cache-dir=" + s.CNICacheDir,
+		"--root-directory=" + s.RootDir,
+		"--streaming-bind-addr=127.0.0.1:0",
+		"--log-level=debug",
+	}, s.opts.Flags...)
+}
+
+// Launch starts the program and returns at once, for tests of how it starts: it may refuse to. Ended tells when it is
+// over.
+func (s *Server) Launch() error {
+	if s.running() {
+		return errors.New("adapter: already running")
+	}
+	log, err := os.OpenFile(s.LogPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("adapter: %w", err)
+	}
+	defer log.Close()
+	cmd := exec.Command(s.opts.Env.Criadapter, s.flags()...)
+	cmd.Env = append(os.Environ(), s.opts.Environ...)
+	cmd.Stdout, cmd.Stderr = log, log
+	// A Ctrl-C at the terminal is for the test, which ends the server in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("adapter: %w", err)
+	}
+	s.cmd, s.ended = cmd, make(chan struct{})
+	go func() {
+		defer close(s.ended)
+		s.exit = cmd.Wait()
+	}()
+	return nil
+}
+
+// Start starts the program and waits until Version answers, at most half a minute. After Stop or Kill it starts it again
+// over the same folders.
+func (s *Server) Start(ctx context.Context) error {
+	if err := s.Launch(); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	err := s.connect()
+	if err == nil {
+		err = s.waitReady(ctx)
+	}
+	if err != nil {
+		s.Kill()
+		return fmt.Errorf("adapter: criadapter did not come up: %w; the end of its log:\n%s", err, s.LogTail())
+	}
+	return nil
+}
+
+func (s *Server) waitReady(ctx context.Context) error {
+	tick := time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for {
+		_, err := runtimeapi.NewRuntimeServiceClient(s.Conn).Version(ctx, &runtimeapi.VersionRequest{})
+		if err == nil {
+			return s.connectKubeletClient(ctx)
+		}
+		select {
+		case <-s.ended:
+			return fmt.Errorf("it exited: %w", exitError(s.exit))
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// exitError makes a clean exit an error, too: a server must not end unasked.
+func exitError(err error) error {
+	if err == nil {
+		return errors.New("exit status 0")
+	}
+	return err
+}
+
+// Ended is closed when the program has ended; ExitError then says how. It is a new channel after each start.
+func (s *Server) Ended() <-chan struct{} { return s.ended }
+
+// ExitError says how the program ended: nil for exit status 0. It waits for the end.
+func (s *Server) ExitError() error {
+	<-s.ended
+	return s.exit
+}
+
+// PID is the program's process id, 0 when it does not run.
+func (s *Server) PID() int {
+	if !s.running() {
+		return 0
+	}
+	return s.cmd.Process.Pid
+}
+
+func (s *Server) running() bool {
+	if s.cmd == nil {
+		return false
+	}
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// Stop ends the program as systemd does, with SIGTERM, and waits for it. It is an error if it ends with another status
+// than 0, or not within half a minute or by the end of ctx: then it is killed. Pods live on.
+func (s *Server) Stop(ctx context.Context) error {
+	if !s.running() {
+		return nil
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("adapter: %w", err)
+	}
+	timeout := time.NewTimer(stopTimeout)
+	defer timeout.Stop()
+	select {
+	case <-s.ended:
+		if s.exit != nil {
+			return fmt.Errorf("adapter: criadapter ended with %w; the end of its log:\n%s", s.exit, s.LogTail())
+		}
+		return nil
+	case <-ctx.Done():
+	case <-timeout.C:
+	}
+	s.Kill()
+	return fmt.Errorf("adapter: criadapter did not end after SIGTERM and was killed; the end of its log:\n%s", s.LogTail())
+}
+
+// Kill ends the program with SIGKILL, as a crash does, and waits for it.
+func (s *Server) Kill() {
+	if !s.running() {
+		return
+	}
+	_ = s.cmd.Process.Kill() // fails only when it has just ended
+	<-s.ended
+}
+
+// Close stops the program, hangs up, and removes the server's network and folders. It leaves pods and images alone:
+// remove them first, the engine is not this server's alone.
+func (s *Server) Close(ctx context.Context) error {
+	return errors.Join(s.Stop(ctx), s.disconnect(ctx), s.remove())
+}
+
+func (s *Server) remove() error {
+	return errors.Join(s.network.release(), os.RemoveAll(s.Dir))
+}

@@ -1,0 +1,43 @@
+package adapter
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// closeTimeout bounds the cleanup of one test.
+const closeTimeout = time.Minute
+
+// ForTest starts a server for the duration of a test. When the test ends the server is closed, which must succeed; when
+// the test has failed, the end of the server's log is in its output.
+func ForTest(t testing.TB, opts Options) *Server {
+	t.Helper()
+	s := NewForTest(t, opts)
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// NewForTest is ForTest without starting the server, for tests of how it starts.
+func NewForTest(t testing.TB, opts Options) *Server {
+	t.Helper()
+	s, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		log := s.LogTail()
+		// The test's own context is over here.
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("the end of criadapter's log:\n%s", log)
+		}
+	})
+	return s
+}

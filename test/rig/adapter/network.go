@@ -1,0 +1,84 @@
+package adapter
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/vishvananda/netlink"
+)
+
+// network is the pod network of one server: 10.88.number.0/24 behind the bridge crinumber. All servers of a rig share its
+// network namespace, so each takes a number by making a folder of that name, which only one can.
+type network struct {
+	number int
+	// claim is that folder; empty when there is none to give back.
+	claim string
+}
+
+// maxNetworks is how many servers of one rig can run at once.
+const maxNetworks = 255
+
+func takeNetwork(workDir string) (network, error) {
+	claims := filepath.Join(workDir, "pod-networks")
+	if err := os.MkdirAll(claims, 0o755); err != nil {
+		return network{}, err
+	}
+	for number := range maxNetworks {
+		claim := filepath.Join(claims, strconv.Itoa(number))
+		err := os.Mkdir(claim, 0o755)
+		if err == nil {
+			return network{number: number, claim: claim}, nil
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return network{}, err
+		}
+	}
+	return network{}, fmt.Errorf("all %d pod networks in %s are taken", maxNetworks, claims)
+}
+
+func (n network) bridge() string { return fmt.Sprintf("cri%d", n.number) }
+
+func (n network) subnet() string { return fmt.Sprintf("10.88.%d.0/24", n.number) }
+
+// conflist is the CNI configuration: pods reach each other and this namespace, and ports are mapped from it.
+func (n network) conflist(ipamDir string) ([]byte, error) {
+	return json.MarshalIndent(map[string]any{
+		"cniVersion": "1.0.0",
+		"name":       "test" + strconv.Itoa(n.number),
+		"plugins": []any{
+			map[string]any{
+				"type": "bridge", "bridge": n.bridge(), "isGateway": true, "hairpinMode": true,
+				"ipam": map[string]any{
+					"type": "host-local", "dataDir": ipamDir,
+					"ranges": [][]map[string]string{{{"subnet": n.subnet()}}},
+					"routes": []map[string]string{{"dst": "0.0.0.0/0"}},
+				},
+			},
+			map[string]any{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}},
+		},
+	}, "", "  ")
+}
+
+// release removes the bridge, which the CNI plugin made with the first pod, and gives the number back.
+func (n network) release() error {
+	if n.claim == "" {
+		return nil
+	}
+	var missing netlink.LinkNotFoundError
+	link, err := netlink.LinkByName(n.bridge())
+	switch {
+	case errors.As(err, &missing):
+		return os.Remove(n.claim)
+	case err != nil:
+		return fmt.Errorf("pod network: %w", err)
+	}
+	if err := netlink.LinkDel(link); err != nil {
+		return fmt.Errorf("pod network: remove %s: %w", n.bridge(), err)
+	}
+	return os.Remove(n.claim)
+}
