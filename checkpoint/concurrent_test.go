@@ -1,0 +1,132 @@
+package checkpoint
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func TestConcurrentUpdatesLoseNothing(t *testing.T) {
+	const workers, rounds = 8, 25
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	ids := []string{"a", "b"}
+	for _, id := range ids {
+		mustSave(t, s, Record{SandboxID: id})
+	}
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for i := range rounds {
+				id := ids[i%len(ids)]
+				if err := s.Update(id, func(r *Record) error { r.Attempt++; return nil }); err != nil {
+					t.Errorf("Update: %v", err)
+				}
+				if _, err := s.Load(id); err != nil {
+					t.Errorf("Load: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var sum uint32
+	for _, id := range ids {
+		sum += mustLoad(t, mustOpen(t, dir), id).Attempt
+	}
+	if sum != workers*rounds {
+		t.Errorf("%d updates are on disk, want %d", sum, workers*rounds)
+	}
+}
+
+// A disk write that hangs must hold up neither other pods nor a reader of the
+// same pod.
+func TestSavesOfDifferentPodsDoNotWait(t *testing.T) {
+	s := mustOpen(t, t.TempDir())
+	mustSave(t, s, Record{SandboxID: "slow", Name: "old"})
+	entered, leave := make(chan struct{}), make(chan struct{})
+	var hung atomic.Bool
+	s.syncFolder = func(dir string) error {
+		if hung.CompareAndSwap(false, true) {
+			close(entered)
+			<-leave
+		}
+		return syncFolder(dir)
+	}
+	var slow sync.WaitGroup
+	slow.Go(func() {
+		if err := s.Save(Record{SandboxID: "slow", Name: "new"}); err != nil {
+			t.Errorf("Save: %v", err)
+		}
+	})
+	<-entered
+
+	done := make(chan error, 1)
+	go func() { done <- otherWork(s) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("work waits for another pod's disk write")
+	}
+	close(leave)
+	slow.Wait()
+	requireRecord(t, mustLoad(t, s, "slow"), Record{SandboxID: "slow", Name: "new"})
+}
+
+// otherWork is what must go on while the pod "slow" is being written.
+func otherWork(s *Store) error {
+	if err := s.Save(Record{SandboxID: "quick"}); err != nil {
+		return err
+	}
+	if err := s.Update("quick", func(r *Record) error { r.Attempt++; return nil }); err != nil {
+		return err
+	}
+	r, err := s.Load("slow")
+	if err != nil {
+		return err
+	}
+	if r.Name != "old" {
+		return fmt.Errorf("memory has the name %q before the disk write ended", r.Name)
+	}
+	records, _, err := s.List()
+	if err == nil && len(records) != 2 {
+		err = fmt.Errorf("List returned %d records, want 2", len(records))
+	}
+	if err != nil {
+		return err
+	}
+	return s.Delete("quick")
+}
+
+func TestConcurrentSaveAndDelete(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := range 30 {
+				if err := s.Save(Record{SandboxID: "abc", Attempt: uint32(i)}); err != nil {
+					t.Errorf("Save: %v", err)
+				}
+			}
+		})
+		wg.Go(func() {
+			for range 30 {
+				if err := s.Delete("abc"); err != nil {
+					t.Errorf("Delete: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	// Memory and disk must agree in the end.
+	fresh, freshErr := mustOpen(t, dir).Load("abc")
+	r, err := s.Load("abc")
+	if (err == nil) != (freshErr == nil) || err == nil && r.Attempt != fresh.Attempt {
+		t.Errorf("memory says %+v, %v; disk says %+v, %v", r, err, fresh, freshErr)
+	}
+}

@@ -1,0 +1,173 @@
+package checkpoint
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// mountDisk mounts a file system of 256 KiB on a new folder.
+func mountDisk(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		if os.Getuid() != 0 && errors.Is(err, unix.EPERM) {
+			t.Skip("needs root to mount a small disk")
+		}
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+func TestFullDiskChangesNothing(t *testing.T) {
+	dir := mountDisk(t)
+	s := mustOpen(t, dir)
+	older := fullRecord("abc")
+	mustSave(t, s, older)
+	big := fullRecord("abc")
+	big.Config = json.RawMessage(`"` + strings.Repeat("x", 400<<10) + `"`)
+	for name, err := range map[string]error{
+		"Save":          s.Save(big),
+		"Update":        s.Update("abc", func(r *Record) error { *r = big; return nil }),
+		"Save of a new": s.Save(Record{SandboxID: "new", Config: big.Config}),
+	} {
+		if !errors.Is(err, unix.ENOSPC) {
+			t.Errorf("%s returned %v, want ENOSPC", name, err)
+		}
+	}
+	requireRecord(t, mustLoad(t, s, "abc"), older)
+	requireNotFound(t, s, "new")
+	requireFiles(t, dir, "abc.json")
+	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), older)
+	// A full disk must not keep pods from being removed.
+	if err := s.Delete("abc"); err != nil {
+		t.Errorf("Delete on a full disk: %v", err)
+	}
+}
+
+func TestReadOnlyDiskChangesNothing(t *testing.T) {
+	dir := mountDisk(t)
+	s := mustOpen(t, dir)
+	older, newer := fullRecord("abc"), fullRecord("abc")
+	newer.Phase = PhaseStopped
+	mustSave(t, s, older)
+	mustWrite(t, dir, "bad.json", []byte("rubbish"))
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	_, badErr := s.Load("bad")
+	for name, err := range map[string]error{
+		"Save":                   s.Save(newer),
+		"Delete":                 s.Delete("abc"),
+		"Load of a corrupt file": badErr,
+	} {
+		if !errors.Is(err, unix.EROFS) {
+			t.Errorf("%s returned %v, want EROFS", name, err)
+		}
+	}
+	requireRecord(t, mustLoad(t, s, "abc"), older)
+	// What is there can still be read after a restart.
+	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), older)
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT, ""); err != nil {
+		t.Fatal(err)
+	}
+	mustSave(t, s, newer)
+	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), newer)
+}
+
+// saverDir, when set, makes this test binary save records in that folder until
+// it is killed.
+const saverDir = "CHECKPOINT_TEST_SAVER_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(saverDir); dir != "" {
+		if err := saveForEver(dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// saveForEver saves one record again and again and prints each number that is
+// safe.
+func saveForEver(dir string) error {
+	s, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	for i := uint32(1); ; i++ {
+		r := Record{SandboxID: "abc", Attempt: i, Name: strings.Repeat("n", int(i%977)*16)}
+		if err := s.Save(r); err != nil {
+			return err
+		}
+		fmt.Println(i)
+	}
+}
+
+func TestKilledWhileSaving(t *testing.T) {
+	dir := t.TempDir()
+	for round := range 10 {
+		promised := killSaver(t, dir, time.Duration(round)*3*time.Millisecond)
+		s := mustOpen(t, dir)
+		records, quarantined, err := s.List()
+		if err != nil || len(quarantined) != 0 || len(records) != 1 {
+			t.Fatalf("round %d: List returned %d records, %v, %v", round, len(records), quarantined, err)
+		}
+		if got := records[0].Attempt; got != promised && got != promised+1 {
+			t.Fatalf("round %d: save %d is on disk, %d was promised", round, got, promised)
+		}
+		requireFiles(t, dir, "abc.json")
+	}
+}
+
+// killSaver runs a saver, kills it some time after its first save and returns
+// the last number that it printed.
+func killSaver(t *testing.T, dir string, after time.Duration) uint32 {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), saverDir+"="+dir)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	var last string
+	for lines.Scan() {
+		if last == "" {
+			time.AfterFunc(after, func() { cmd.Process.Kill() })
+		}
+		last = lines.Text()
+	}
+	err = cmd.Wait()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Exited() {
+		t.Fatalf("the saver in %s was not killed: %v %s", filepath.Base(dir), err, stderr.String())
+	}
+	n, err := strconv.ParseUint(last, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return uint32(n)
+}

@@ -1,0 +1,361 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+)
+
+// fileOf returns the content of r's file.
+func fileOf(t testing.TB, r Record) []byte {
+	t.Helper()
+	raw, err := encodeRecord(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wrap(raw)
+}
+
+func mustWrite(t *testing.T, dir, name string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A crash at each step of a Save leaves the folder in one of these states.
+func TestCrashBetweenTheStepsOfASave(t *testing.T) {
+	older, newer := fullRecord("abc"), fullRecord("abc")
+	newer.Phase = PhaseStopped
+	oldFile, newFile := fileOf(t, older), fileOf(t, newer)
+	tests := map[string]struct {
+		files map[string][]byte
+		want  *Record
+	}{
+		"before the temporary file": {map[string][]byte{"abc.json": oldFile}, &older},
+		"temporary file empty":      {map[string][]byte{"abc.json": oldFile, ".tmp-1": {}}, &older},
+		"temporary file half":       {map[string][]byte{"abc.json": oldFile, ".tmp-1": newFile[:50]}, &older},
+		"before the rename":         {map[string][]byte{"abc.json": oldFile, ".tmp-1": newFile}, &older},
+		"after the rename":          {map[string][]byte{"abc.json": newFile}, &newer},
+		"first Save, not renamed":   {map[string][]byte{".tmp-1": newFile}, nil},
+		"several crashes":           {map[string][]byte{"abc.json": newFile, ".tmp-1": oldFile, ".tmp-22": {}}, &newer},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, content := range tt.files {
+				mustWrite(t, dir, file, content)
+			}
+			s := mustOpen(t, dir)
+			records, quarantined, err := s.List()
+			if err != nil || len(quarantined) != 0 {
+				t.Fatalf("List returned %v, %v", quarantined, err)
+			}
+			if tt.want == nil {
+				requireFiles(t, dir)
+				requireNotFound(t, s, "abc")
+				return
+			}
+			requireFiles(t, dir, "abc.json")
+			if len(records) != 1 {
+				t.Fatalf("List returned %d records, want 1", len(records))
+			}
+			requireRecord(t, records[0], *tt.want)
+		})
+	}
+}
+
+// corruptions are contents that must be quarantined as the file of sandbox abc.
+func corruptions(t *testing.T) map[string][]byte {
+	good := fileOf(t, fullRecord("abc"))
+	flipped := bytes.Replace(good, []byte("10.88.0.4"), []byte("10.88.0.5"), 1)
+	other := fileOf(t, fullRecord("def"))
+	return map[string][]byte{
+		"empty":             {},
+		"zeros":             make([]byte, len(good)),
+		"garbage":           []byte("\x1f\x8b not json"),
+		"truncated":         good[:len(good)-3],
+		"a byte flipped":    flipped,
+		"a space added":     bytes.Replace(good, []byte(`"name": `), []byte(`"name":  `), 1),
+		"something after":   append(bytes.Clone(good), "{}"...),
+		"another sandbox":   other,
+		"null":              []byte("null"),
+		"no version":        []byte(`{"checksum":"","record":{}}`),
+		"version zero":      bytes.Replace(good, []byte(`"schemaVersion": 1`), []byte(`"schemaVersion": 0`), 1),
+		"version as string": bytes.Replace(good, []byte(`"schemaVersion": 1`), []byte(`"schemaVersion": "1"`), 1),
+		"no checksum":       []byte(`{"schemaVersion":1,"record":{"sandboxID":"abc"}}`),
+		"no record":         []byte(`{"schemaVersion":1,"checksum":"` + checksum(nil) + `"}`),
+		"record of a list":  wrap([]byte(`[]`)),
+		"wrong field type":  wrap([]byte(`{"sandboxID":"abc","attempt":"x"}`)),
+	}
+}
+
+func TestCorruptFilesAreQuarantined(t *testing.T) {
+	for name, content := range corruptions(t) {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			mustWrite(t, dir, "abc.json", content)
+			mustWrite(t, dir, "zzz.json", fileOf(t, fullRecord("zzz")))
+			s := mustOpen(t, dir)
+
+			_, err := s.Load("abc")
+			var corrupt *CorruptError
+			if !errors.As(err, &corrupt) || !errdefs.IsDataLoss(err) {
+				t.Fatalf("error is %v, want a *CorruptError that is DataLoss", err)
+			}
+			if moved, err := os.ReadFile(corrupt.Path); err != nil || !bytes.Equal(moved, content) {
+				t.Errorf("the quarantine holds %q (%v)", moved, err)
+			}
+			if filepath.Dir(corrupt.Path) != filepath.Join(dir, "quarantine") {
+				t.Errorf("the file is now %s", corrupt.Path)
+			}
+			requireFiles(t, dir, "zzz.json")
+			requireNotFound(t, s, "abc")
+
+			records, quarantined, err := s.List()
+			if err != nil || len(records) != 1 || len(quarantined) != 1 {
+				t.Fatalf("List returned %+v, %+v, %v", records, quarantined, err)
+			}
+			if q := quarantined[0]; q.SandboxID != "abc" || q.Path != corrupt.Path || q.Reason == nil {
+				t.Errorf("the report is %+v", q)
+			}
+		})
+	}
+}
+
+func TestEveryTruncationIsCorrupt(t *testing.T) {
+	good := bytes.TrimSpace(fileOf(t, fullRecord("abc")))
+	for n := range len(good) {
+		if r, err := decode(good[:n]); err == nil {
+			t.Fatalf("the first %d of %d bytes decode to %+v", n, len(good), r)
+		}
+	}
+}
+
+// The message says which checksum belongs to the bytes, so that a file can be
+// repaired by hand.
+func TestHandRepair(t *testing.T) {
+	dir := t.TempDir()
+	content := bytes.Replace(fileOf(t, fullRecord("abc")), []byte("10.88.0.4"), []byte("10.88.0.5"), 1)
+	mustWrite(t, dir, "abc.json", content)
+	_, err := mustOpen(t, dir).Load("abc")
+	if err == nil {
+		t.Fatal("the edited file was accepted")
+	}
+	_, right, found := strings.Cut(err.Error(), "the record's bytes have ")
+	if !found {
+		t.Fatalf("the message names no checksum: %v", err)
+	}
+	wrong := checksum([]byte(mustEncode(t, fullRecord("abc"))))
+	mustWrite(t, dir, "abc.json", bytes.Replace(content, []byte(wrong), []byte(right), 1))
+	want := fullRecord("abc")
+	want.Network.IPs[0] = "10.88.0.5"
+	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), want)
+}
+
+func mustEncode(t *testing.T, r Record) []byte {
+	t.Helper()
+	raw, err := encodeRecord(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
+
+func TestSaveAndDeleteQuarantineACorruptFile(t *testing.T) {
+	for name, act := range map[string]func(*Store) error{
+		"Save":   func(s *Store) error { return s.Save(fullRecord("abc")) },
+		"Delete": func(s *Store) error { return s.Delete("abc") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			mustWrite(t, dir, "abc.json", []byte("rubbish"))
+			s := mustOpen(t, dir)
+			if err := act(s); err != nil {
+				t.Fatal(err)
+			}
+			_, quarantined, err := s.List()
+			if err != nil || len(quarantined) != 1 {
+				t.Fatalf("List reports %+v, %v; want one quarantined file", quarantined, err)
+			}
+			if content, err := os.ReadFile(quarantined[0].Path); string(content) != "rubbish" {
+				t.Errorf("the quarantine holds %q (%v)", content, err)
+			}
+		})
+	}
+}
+
+// A corrupt file that cannot be moved is neither overwritten nor dropped.
+func TestCorruptFileThatCannotBeMovedStays(t *testing.T) {
+	dir := t.TempDir()
+	mustWrite(t, dir, "abc.json", []byte("rubbish"))
+	mustWrite(t, dir, "quarantine", []byte("a file in the folder's place"))
+	s := mustOpen(t, dir)
+	_, err := s.Load("abc")
+	for name, err := range map[string]error{"Load": err, "Save": s.Save(fullRecord("abc")), "Delete": s.Delete("abc")} {
+		var corrupt *CorruptError
+		if !errors.As(err, &corrupt) || corrupt.Path != filepath.Join(dir, "abc.json") {
+			t.Errorf("%s returned %v, want a *CorruptError with the file's old path", name, err)
+		}
+	}
+	if records, quarantined, err := s.List(); len(records) != 0 || len(quarantined) != 0 || !errdefs.IsDataLoss(err) {
+		t.Errorf("List returned %+v, %+v, %v", records, quarantined, err)
+	}
+	if content, err := os.ReadFile(filepath.Join(dir, "abc.json")); string(content) != "rubbish" {
+		t.Errorf("the file holds %q (%v)", content, err)
+	}
+}
+
+func TestTwoCorruptFilesOfOneSandboxAreBothKept(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	paths := map[string]bool{}
+	for i := range 3 {
+		mustWrite(t, dir, "abc.json", fmt.Appendf(nil, "rubbish %d", i))
+		var corrupt *CorruptError
+		if _, err := s.Load("abc"); !errors.As(err, &corrupt) {
+			t.Fatalf("error is %v, want a *CorruptError", err)
+		}
+		paths[corrupt.Path] = true
+	}
+	if len(paths) != 3 {
+		t.Errorf("the quarantine has %v, want three files", paths)
+	}
+}
+
+// A newer program's record is refused and kept, whatever the rest of its file
+// looks like.
+func TestNewerSchemaVersionIsLeftAlone(t *testing.T) {
+	for name, content := range map[string]string{
+		"same envelope":  strings.Replace(string(fileOf(t, fullRecord("abc"))), `"schemaVersion": 1`, `"schemaVersion": 2`, 1),
+		"other envelope": `{"schemaVersion": 7, "checksum": {"kind": "none"}, "pods": []}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			mustWrite(t, dir, "abc.json", []byte(content))
+			mustWrite(t, dir, "zzz.json", fileOf(t, fullRecord("zzz")))
+			s := mustOpen(t, dir)
+			_, loadErr := s.Load("abc")
+			records, quarantined, listErr := s.List()
+			for call, err := range map[string]error{
+				"Load":   loadErr,
+				"List":   listErr,
+				"Save":   s.Save(fullRecord("abc")),
+				"Update": s.Update("abc", func(*Record) error { return nil }),
+				"Delete": s.Delete("abc"),
+			} {
+				var version *VersionError
+				if !errors.As(err, &version) || version.Version < 2 || !errdefs.IsFailedPrecondition(err) {
+					t.Errorf("%s returned %v, want a *VersionError that is FailedPrecondition", call, err)
+				}
+			}
+			if len(records) != 1 || len(quarantined) != 0 {
+				t.Errorf("List returned %+v, %+v; want the other pod's record", records, quarantined)
+			}
+			requireFiles(t, dir, "abc.json", "zzz.json")
+			if kept, err := os.ReadFile(filepath.Join(dir, "abc.json")); string(kept) != content {
+				t.Errorf("the file was changed (%v) to %q", err, kept)
+			}
+		})
+	}
+}
+
+// A file that an earlier build of schema version 1 wrote can be read for ever.
+func TestSchemaVersion1StaysReadable(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join("testdata", "v1.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := decode(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := r.Containers["c1"]
+	got := fmt.Sprint(r.SandboxID, r.Name, r.Namespace, r.UID, r.Attempt, r.Phase, r.NetnsPath, r.RuntimeHandler,
+		r.Network.Config, r.Network.IPs, string(r.Network.Result), string(r.Config), string(c.Config), c.LogPosition)
+	want := `abcwebdefault6d6a9c11-uid 2 ready /run/netns/cri-abc runc bridge [10.88.0.4 fd00::4] ` +
+		`{"cniVersion":"1.0.0"} {"metadata":{"name":"web"}} {"metadata":{"name":"nginx"}} {7 42 9}`
+	if strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
+		t.Errorf("the file decodes to\n%s\nwant\n%s", got, want)
+	}
+}
+
+// When the last step fails, neither the old nor the new state is certain on
+// disk: the store keeps answering with what it told its callers before.
+func TestFailedFolderSync(t *testing.T) {
+	failure := errors.New("no sync")
+	older, newer := fullRecord("abc"), fullRecord("abc")
+	newer.Phase = PhaseStopped
+	newStore := func(t *testing.T, records ...Record) *Store {
+		s := mustOpen(t, t.TempDir())
+		for _, r := range records {
+			mustSave(t, s, r)
+		}
+		s.syncFolder = func(string) error { return failure }
+		return s
+	}
+	t.Run("Save over a record", func(t *testing.T) {
+		s := newStore(t, older)
+		if err := s.Save(newer); !errors.Is(err, failure) {
+			t.Fatalf("error is %v", err)
+		}
+		requireRecord(t, mustLoad(t, s, "abc"), older)
+		// Not skipped as unchanged: the file has the newer record.
+		s.syncFolder = syncFolder
+		mustSave(t, s, older)
+		requireRecord(t, mustLoad(t, mustOpen(t, s.dir), "abc"), older)
+	})
+	t.Run("first Save", func(t *testing.T) {
+		s := newStore(t)
+		if err := s.Save(newer); !errors.Is(err, failure) {
+			t.Fatalf("error is %v", err)
+		}
+		requireNotFound(t, s, "abc")
+		s.syncFolder = syncFolder
+		if err := s.Delete("abc"); err != nil {
+			t.Fatal(err)
+		}
+		requireFiles(t, s.dir)
+	})
+	t.Run("Delete", func(t *testing.T) {
+		s := newStore(t, older)
+		if err := s.Delete("abc"); !errors.Is(err, failure) {
+			t.Fatalf("error is %v", err)
+		}
+		requireRecord(t, mustLoad(t, s, "abc"), older)
+		s.syncFolder = syncFolder
+		if err := s.Delete("abc"); err != nil {
+			t.Fatal(err)
+		}
+		requireNotFound(t, s, "abc")
+	})
+}
+
+// The folder is synced when the file has its final name and content.
+func TestFolderIsSyncedLast(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	var synced int
+	s.syncFolder = func(synchronised string) error {
+		synced++
+		if synchronised != dir {
+			t.Errorf("%s was synced, want %s", synchronised, dir)
+		}
+		requireFiles(t, dir, "abc.json")
+		content, err := os.ReadFile(filepath.Join(dir, "abc.json"))
+		if err != nil || !bytes.Equal(content, fileOf(t, fullRecord("abc"))) {
+			t.Errorf("at the sync the file holds %q (%v)", content, err)
+		}
+		return nil
+	}
+	mustSave(t, s, fullRecord("abc"))
+	if synced != 1 {
+		t.Errorf("the folder was synced %d times, want once", synced)
+	}
+}

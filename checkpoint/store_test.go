@@ -1,0 +1,326 @@
+package checkpoint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+// fullRecord returns a record that uses every field.
+func fullRecord(id string) Record {
+	return Record{
+		SandboxID:      id,
+		Name:           "web",
+		Namespace:      "default",
+		UID:            "6d6a9c11-uid",
+		Attempt:        2,
+		CreatedAt:      time.Date(2026, 3, 1, 12, 30, 0, 123456789, time.UTC),
+		Phase:          PhaseReady,
+		NetnsPath:      "/run/netns/cri-" + id,
+		Config:         json.RawMessage(`{"metadata":{"name":"web"},"annotations":{"a":"<b> & \"ü\""}}`),
+		RuntimeHandler: "runc",
+		Network: &Network{
+			Config: "bridge",
+			IPs:    []string{"10.88.0.4", "fd00::4"},
+			Result: json.RawMessage(`{"cniVersion":"1.0.0","ips":[]}`),
+		},
+		Containers: map[string]Container{
+			"c1": {
+				Config:      json.RawMessage(`{"metadata":{"name":"nginx"}}`),
+				LogPosition: LogPosition{Inode: 7, Offset: 1 << 40, OutputSize: 9},
+			},
+			"c2": {Config: json.RawMessage(`{}`)},
+		},
+	}
+}
+
+func mustOpen(t *testing.T, dir string) *Store {
+	t.Helper()
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func mustSave(t *testing.T, s *Store, r Record) {
+	t.Helper()
+	if err := s.Save(r); err != nil {
+		t.Fatalf("Save: %v", err)
+	}
+}
+
+func mustLoad(t *testing.T, s *Store, id string) Record {
+	t.Helper()
+	r, err := s.Load(id)
+	if err != nil {
+		t.Fatalf("Load: %v", err)
+	}
+	return r
+}
+
+func requireRecord(t *testing.T, got, want Record) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("record is\n%+v\nwant\n%+v", got, want)
+	}
+}
+
+func requireNotFound(t *testing.T, s *Store, id string) {
+	t.Helper()
+	if r, err := s.Load(id); !errdefs.IsNotFound(err) {
+		t.Fatalf("Load returned %+v, %v; want NotFound", r, err)
+	}
+}
+
+// requireFiles checks what the folder holds, subfolders left out.
+func requireFiles(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		if !e.IsDir() {
+			got = append(got, e.Name())
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("the folder holds %q, want %q", got, want)
+	}
+}
+
+func TestRecordSurvivesARestart(t *testing.T) {
+	dir := t.TempDir()
+	want := fullRecord("abc123")
+	s := mustOpen(t, dir)
+	mustSave(t, s, want)
+	requireRecord(t, mustLoad(t, s, "abc123"), want)
+	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc123"), want)
+}
+
+// What a caller reads must not depend on whether the program was restarted in
+// between, also where JSON can be written in more than one way.
+func TestMemoryHoldsWhatARestartWouldRead(t *testing.T) {
+	tests := map[string]Record{
+		"spaced config":     {SandboxID: "x", Config: json.RawMessage("{ \"a\" :\n[ 1 ] }")},
+		"empty collections": {SandboxID: "x", Network: &Network{IPs: []string{}}, Containers: map[string]Container{}},
+		"no config":         {SandboxID: "x", Containers: map[string]Container{"c": {}}},
+		"invalid UTF-8":     {SandboxID: "x", Name: "a\xffb"},
+	}
+	for name, r := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := mustOpen(t, dir)
+			mustSave(t, s, r)
+			requireRecord(t, mustLoad(t, mustOpen(t, dir), "x"), mustLoad(t, s, "x"))
+		})
+	}
+}
+
+func TestFileIsReadableAndPrivate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "checkpoints")
+	s := mustOpen(t, dir)
+	mustSave(t, s, fullRecord("abc"))
+	requireFiles(t, dir, "abc.json")
+	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "abc.json"): 0o600} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %v, want %v", path, got, want)
+		}
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "abc.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\n    \"name\": \"web\",\n", `"<b> & \"ü\""`} {
+		if !strings.Contains(string(content), want) {
+			t.Errorf("the file does not show %q:\n%s", want, content)
+		}
+	}
+}
+
+func TestOpenClosesAnOpenFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mustOpen(t, dir)
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o700 {
+		t.Errorf("the folder has mode %v, want 0700", got)
+	}
+}
+
+func TestUnchangedSaveWritesNothing(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	mustSave(t, s, fullRecord("abc"))
+	before := mustStat(t, dir)
+	mustSave(t, s, fullRecord("abc"))
+	if err := s.Update("abc", func(*Record) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if !os.SameFile(before, mustStat(t, dir)) {
+		t.Error("the file was replaced by an equal one")
+	}
+	// And after a restart, when memory comes from the file.
+	mustSave(t, mustOpen(t, dir), fullRecord("abc"))
+	if !os.SameFile(before, mustStat(t, dir)) {
+		t.Error("the file was replaced by an equal one after a restart")
+	}
+	changed := fullRecord("abc")
+	changed.Attempt++
+	mustSave(t, s, changed)
+	if os.SameFile(before, mustStat(t, dir)) {
+		t.Error("a changed record was not written")
+	}
+}
+
+func mustStat(t *testing.T, dir string) os.FileInfo {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir, "abc.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func TestUpdateReadsNoDisk(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	mustSave(t, s, fullRecord("abc"))
+	if err := os.WriteFile(filepath.Join(dir, "abc.json"), []byte("not read"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Update("abc", func(r *Record) error { r.Phase = PhaseStopped; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	want := fullRecord("abc")
+	want.Phase = PhaseStopped
+	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), want)
+}
+
+func TestUpdateErrors(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	mustSave(t, s, fullRecord("abc"))
+	failure := errors.New("no")
+	tests := map[string]struct {
+		id     string
+		change func(*Record) error
+		want   error
+	}{
+		"change fails":       {"abc", func(r *Record) error { r.Name = "lost"; return failure }, failure},
+		"unknown sandbox":    {"unknown", func(*Record) error { return nil }, errdefs.ErrNotFound},
+		"another sandbox id": {"abc", func(r *Record) error { r.SandboxID = "def"; return nil }, errdefs.ErrInvalidArgument},
+		"config is not JSON": {"abc", func(r *Record) error { r.Config = json.RawMessage("{"); return nil }, errdefs.ErrInvalidArgument},
+		"bad id":             {"../abc", func(*Record) error { return nil }, errdefs.ErrInvalidArgument},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := s.Update(tt.id, tt.change); !errors.Is(err, tt.want) {
+				t.Errorf("error is %v, want %v", err, tt.want)
+			}
+			requireRecord(t, mustLoad(t, s, "abc"), fullRecord("abc"))
+			requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), fullRecord("abc"))
+			requireFiles(t, dir, "abc.json")
+		})
+	}
+}
+
+func TestDeleteIsIdempotent(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	mustSave(t, s, fullRecord("abc"))
+	mustSave(t, s, fullRecord("def"))
+	for range 2 {
+		if err := s.Delete("abc"); err != nil {
+			t.Fatal(err)
+		}
+		requireNotFound(t, s, "abc")
+	}
+	requireFiles(t, dir, "def.json")
+	if err := s.Delete("a/b"); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("Delete of a path returned %v, want InvalidArgument", err)
+	}
+	mustSave(t, s, fullRecord("abc"))
+	requireRecord(t, mustLoad(t, s, "abc"), fullRecord("abc"))
+}
+
+func TestListSortsAndIgnoresStrangers(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	for _, id := range []string{"b", "a", "c"} {
+		mustSave(t, s, fullRecord(id))
+	}
+	for _, name := range []string{"README", "no id.json", ".hidden.json"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("{}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, s := range map[string]*Store{"same store": s, "after a restart": mustOpen(t, dir)} {
+		t.Run(name, func(t *testing.T) {
+			records, quarantined, err := s.List()
+			if err != nil || len(quarantined) != 0 {
+				t.Fatalf("List returned %v, %v", quarantined, err)
+			}
+			if !reflect.DeepEqual(records, []Record{fullRecord("a"), fullRecord("b"), fullRecord("c")}) {
+				t.Errorf("records are %+v", records)
+			}
+		})
+	}
+}
+
+func TestSandboxIDsAreFileNames(t *testing.T) {
+	valid := []string{strings.Repeat("0f", 32), "a", "A.b_c-9", strings.Repeat("x", maxIDLength)}
+	invalid := []string{"", ".", "..", ".tmp-1", "-x", "_x", "a/b", "../a", "a\\b", "a b", "a\x00", "ä", "a\n", strings.Repeat("x", maxIDLength+1)}
+	s := mustOpen(t, t.TempDir())
+	for _, id := range valid {
+		mustSave(t, s, Record{SandboxID: id})
+		requireRecord(t, mustLoad(t, s, id), Record{SandboxID: id})
+	}
+	for _, id := range invalid {
+		if err := s.Save(Record{SandboxID: id}); !errdefs.IsInvalidArgument(err) {
+			t.Errorf("Save of sandbox %q returned %v, want InvalidArgument", id, err)
+		}
+		if _, err := s.Load(id); !errdefs.IsInvalidArgument(err) {
+			t.Errorf("Load of sandbox %q returned %v, want InvalidArgument", id, err)
+		}
+	}
+}
+
+func TestUnknownSandboxesCostNoMemory(t *testing.T) {
+	s := mustOpen(t, t.TempDir())
+	mustSave(t, s, fullRecord("gone"))
+	for i := range 20 {
+		requireNotFound(t, s, fmt.Sprint("unknown", i))
+	}
+	if err := s.Delete("gone"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Save(Record{SandboxID: "refused", Config: json.RawMessage("{")}); !errdefs.IsInvalidArgument(err) {
+		t.Fatalf("error is %v, want InvalidArgument", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.slots) != 0 {
+		t.Errorf("%d sandboxes are still in memory", len(s.slots))
+	}
+}
