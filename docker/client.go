@@ -1,0 +1,130 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+)
+
+const (
+	// DefaultHost is where Docker Engine listens unless told otherwise.
+	DefaultHost = "unix:///var/run/docker.sock"
+	// DefaultRequestTimeout bounds the calls that are not long by nature; it
+	// is the default of cri-dockerd's --runtime-request-timeout.
+	DefaultRequestTimeout = 2 * time.Minute
+
+	// idleConnections is how many connections are kept open between calls, so
+	// that a burst of pods does not pay for a new one per call.
+	idleConnections = 64
+	// idleTimeout closes them when the node is quiet.
+	idleTimeout = 90 * time.Second
+)
+
+// Options are the options of Dial. The zero value is the local engine at its
+// usual place.
+type Options struct {
+	// Host is the engine's address, unix:///path/to/docker.sock. Empty means
+	// DefaultHost. The environment (DOCKER_HOST and the like) is not read.
+	Host string
+	// RequestTimeout bounds every call that is not long by nature (pulls,
+	// loads, event and exec streams), and stops in addition to their grace
+	// period. Zero means DefaultRequestTimeout.
+	RequestTimeout time.Duration
+}
+
+// Client is an Engine on a real Docker Engine behind a unix socket. It connects
+// on the first call and again after the engine was away, so it may be made
+// before the engine runs. All methods are safe for concurrent use.
+//
+// A connection is refused with ErrFailedPrecondition, by every call that needs
+// one, when the engine is too old or is not an engine of this machine that can
+// run pods (see refusal in locality.go); the next call tries again.
+type Client struct {
+	host    string
+	timeout time.Duration
+	// connecting holds one token; its holder may connect.
+	connecting chan struct{}
+	current    atomic.Pointer[session]
+}
+
+var _ Engine = (*Client)(nil)
+
+// Dial returns a client of the engine at opts.Host without connecting to it.
+// An address that is not a unix socket fails with ErrFailedPrecondition:
+// criadapter shares files, namespaces and process ids with its engine, which
+// must therefore be on the same machine.
+func Dial(opts Options) (*Client, error) {
+	if opts.Host == "" {
+		opts.Host = DefaultHost
+	}
+	if opts.RequestTimeout <= 0 {
+		opts.RequestTimeout = DefaultRequestTimeout
+	}
+	if err := checkHost(opts.Host); err != nil {
+		return nil, err
+	}
+	c := &Client{
+		host:       opts.Host,
+		timeout:    opts.RequestTimeout,
+		connecting: make(chan struct{}, 1),
+	}
+	api, err := c.newAPI()
+	if err != nil {
+		return nil, fmt.Errorf("docker endpoint %q: %w: %w", opts.Host, errdefs.ErrInvalidArgument, err)
+	}
+	return c, api.Close()
+}
+
+// Close closes the idle connections to the engine. Calls that are under way go
+// on; a later call connects again.
+func (c *Client) Close() error {
+	if s := c.current.Swap(nil); s != nil {
+		return s.api.Close()
+	}
+	return nil
+}
+
+func checkHost(host string) error {
+	scheme, path, found := strings.Cut(host, "://")
+	switch {
+	case !found || path == "":
+		return fmt.Errorf("docker endpoint %q: %w: write it as unix:///path/to/docker.sock",
+			host, errdefs.ErrInvalidArgument)
+	case scheme != "unix":
+		return fmt.Errorf("docker endpoint %q: %w: the engine must be on this machine, because pods share files, "+
+			"namespaces and process ids with it; name its unix socket (unix:///var/run/docker.sock)",
+			host, errdefs.ErrFailedPrecondition)
+	}
+	return nil
+}
+
+// newAPI makes a moby client with a connection pool of its own. It does not
+// negotiate by itself, because it would do so without a lock that readers of
+// the version respect: connect fixes the version before it hands the client out.
+func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
+	httpClient := &http.Client{
+		Transport: &http.Transport{
+			MaxIdleConns:        idleConnections,
+			MaxIdleConnsPerHost: idleConnections,
+			IdleConnTimeout:     idleTimeout,
+		},
+		CheckRedirect: client.CheckRedirect,
+	}
+	return client.New(append([]client.Opt{
+		client.WithHTTPClient(httpClient),
+		client.WithHost(c.host),
+		client.WithUserAgent("criadapter"),
+		client.WithHTTPResponseHook(noteResponse),
+	}, opts...)...)
+}
+
+// bounded derives a context for one request that is not long by nature.
+func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, c.timeout)
+}

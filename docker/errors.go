@@ -1,0 +1,81 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+)
+
+// op names a request in error messages.
+type op struct {
+	verb, object string
+}
+
+func (o op) String() string {
+	if o.object == "" {
+		return o.verb
+	}
+	return o.verb + " " + o.object
+}
+
+// typed turns what the moby client returns into what Engine promises:
+//
+//   - an answer of the engine keeps the type that its HTTP status has,
+//   - the end of the caller's context stays a context error,
+//   - an engine that cannot be reached, cuts its answer short or does not
+//     answer within the request timeout becomes ErrUnavailable,
+//   - anything else (an answer that is not understood) becomes ErrInternal.
+//
+// ctx is the caller's context, not the one derived from it for the request, and
+// bound is what was added to it.
+func typed(ctx context.Context, o op, bound time.Duration, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case hasType(err):
+		return fmt.Errorf("%s: %w", o, err)
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: %w", o, ctx.Err())
+	case errors.Is(err, context.DeadlineExceeded):
+		// Not wrapped: the caller's deadline has not passed, ours has.
+		return fmt.Errorf("%s: %w: no answer within %s", o, errdefs.ErrUnavailable, bound)
+	case isDisconnect(err):
+		return fmt.Errorf("%s: %w: %w", o, errdefs.ErrUnavailable, err)
+	default:
+		return fmt.Errorf("%s: %w: %w", o, errdefs.ErrInternal, err)
+	}
+}
+
+// isDisconnect reports whether the engine could not be reached or went away in
+// the middle of an answer.
+func isDisconnect(err error) bool {
+	// A deadline is a net.Error too, and says nothing about the connection.
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return false
+	}
+	var netErr net.Error
+	return client.IsErrConnectionFailed(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) || errors.As(err, &netErr)
+}
+
+// hasType reports whether err carries a type of errdefs.
+func hasType(err error) bool {
+	for _, t := range []error{
+		errdefs.ErrNotFound, errdefs.ErrConflict, errdefs.ErrInvalidArgument, errdefs.ErrFailedPrecondition,
+		errdefs.ErrUnavailable, errdefs.ErrNotImplemented, errdefs.ErrAlreadyExists, errdefs.ErrPermissionDenied,
+		errdefs.ErrUnauthenticated, errdefs.ErrResourceExhausted, errdefs.ErrInternal, errdefs.ErrNotModified,
+		errdefs.ErrUnknown,
+	} {
+		if errors.Is(err, t) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,186 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/events"
+	"github.com/moby/moby/client"
+)
+
+// Events implements System.
+//
+// A goroutine takes events off the connection as fast as the engine writes
+// them, whatever handle does, because the engine drops what a slow reader does
+// not take. Handle runs in the caller's goroutine. When it is maxQueuedEvents
+// behind, the stream ends with ErrUnavailable rather than lose an event
+// silently.
+func (c *Client) Events(ctx context.Context, opts EventsOptions) error {
+	o := op{verb: "watch events"}
+	return c.long(ctx, o, func(ctx context.Context, s *session) error {
+		ctx, cancel := context.WithCancel(ctx)
+		queue := newEventQueue()
+		subscription, err := c.subscribe(ctx, cancel, s, opts.Since)
+		if err != nil {
+			cancel()
+			return err
+		}
+		pumped := make(chan struct{})
+		go func() {
+			defer close(pumped)
+			pump(subscription, queue)
+		}()
+		defer func() {
+			cancel()
+			<-pumped
+		}()
+		if opts.Subscribed != nil {
+			opts.Subscribed()
+		}
+		return deliver(ctx, queue, opts.Handle)
+	})
+}
+
+// subscribe asks for the stream and waits until the engine has accepted it, no
+// longer than the request timeout. The engine sends the HTTP status a moment
+// before it subscribes the connection, so the request names a time from which
+// on to replay even when the caller wants only what is new: then nothing can
+// fall between the two.
+func (c *Client) subscribe(ctx context.Context, cancel context.CancelFunc, s *session, since time.Time) (client.EventsResult, error) {
+	if since.IsZero() {
+		since = time.Now()
+	}
+	noted, note := withResponseNote(ctx)
+	impatient := time.AfterFunc(c.timeout, cancel)
+	result := s.api.Events(noted, client.EventsListOptions{
+		Since:   fmt.Sprintf("%d.%09d", since.Unix(), since.Nanosecond()),
+		Filters: eventFilters(),
+	})
+	if !impatient.Stop() {
+		return result, fmt.Errorf("%w: no answer within %s", errdefs.ErrUnavailable, c.timeout)
+	}
+	if note.take() != http.StatusOK {
+		err := <-result.Err
+		if err == nil {
+			err = io.ErrUnexpectedEOF
+		}
+		return result, err
+	}
+	return result, nil
+}
+
+// pump moves events into the queue until the stream ends, and then its error.
+// It ends, because the stream ends with its context.
+func pump(stream client.EventsResult, queue *eventQueue) {
+	for {
+		select {
+		case message := <-stream.Messages:
+			if event, ok := normalise(message); ok {
+				queue.put(event)
+			}
+		case err := <-stream.Err:
+			if err == nil || errors.Is(err, io.EOF) {
+				err = fmt.Errorf("%w: the engine ended the event stream", io.ErrUnexpectedEOF)
+			}
+			queue.end(err)
+			return
+		}
+	}
+}
+
+// deliver hands events over until the queue ends, and returns its error.
+func deliver(ctx context.Context, queue *eventQueue, handle func(Event)) error {
+	for {
+		batch, err := queue.take(ctx)
+		for _, event := range batch {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			handle(event)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// eventKinds are the event names of the API that criadapter acts on. It is
+// never written to.
+var eventKinds = map[events.Type]map[events.Action]EventKind{
+	events.ContainerEventType: {
+		events.ActionCreate:  ContainerCreated,
+		events.ActionStart:   ContainerStarted,
+		events.ActionDie:     ContainerDied,
+		events.ActionOOM:     ContainerOOM,
+		events.ActionPause:   ContainerPaused,
+		events.ActionUnPause: ContainerResumed,
+		events.ActionUpdate:  ContainerUpdated,
+		events.ActionRename:  ContainerRenamed,
+		events.ActionDestroy: ContainerRemoved,
+		events.ActionExecDie: ExecDied,
+	},
+	events.ImageEventType: {
+		events.ActionCreate: ImageChanged,
+		events.ActionPull:   ImageChanged,
+		events.ActionLoad:   ImageChanged,
+		events.ActionImport: ImageChanged,
+		events.ActionTag:    ImageChanged,
+		events.ActionUnTag:  ImageChanged,
+		events.ActionDelete: ImageChanged,
+	},
+}
+
+// eventFilters asks the engine for those and no others; the events of probes
+// (exec_create, exec_start) and networks alone would be most of the stream.
+func eventFilters() client.Filters {
+	filters := make(client.Filters)
+	for kind, actions := range eventKinds {
+		filters.Add("type", string(kind))
+		for action := range actions {
+			filters.Add("event", string(action))
+		}
+	}
+	return filters
+}
+
+// UnknownExitCode is the exit code of an event that does not say it.
+const UnknownExitCode = -1
+
+// normalise turns the engine's event into ours; false for one that is not for
+// us (a filter selects by type and by name, not by their combination).
+func normalise(message events.Message) (Event, bool) {
+	kind, ok := eventKinds[message.Type][message.Action]
+	if !ok || message.Actor.ID == "" {
+		return Event{}, false
+	}
+	event := Event{Kind: kind, ID: message.Actor.ID, Labels: message.Actor.Attributes, Time: eventTime(message)}
+	switch kind {
+	case ExecDied:
+		event.ExecID = message.Actor.Attributes["execID"]
+		event.ExitCode = exitCode(message.Actor.Attributes)
+	case ContainerDied:
+		event.ExitCode = exitCode(message.Actor.Attributes)
+	}
+	return event, true
+}
+
+func exitCode(attributes map[string]string) int {
+	code, err := strconv.Atoi(attributes["exitCode"])
+	if err != nil {
+		return UnknownExitCode
+	}
+	return code
+}
+
+func eventTime(message events.Message) time.Time {
+	if message.TimeNano != 0 {
+		return time.Unix(0, message.TimeNano)
+	}
+	return time.Unix(message.Time, 0)
+}

@@ -1,0 +1,56 @@
+package docker
+
+import (
+	"context"
+
+	"github.com/moby/moby/client"
+)
+
+// CreateExec implements Execs. A container that does not run, or is paused,
+// fails with ErrConflict.
+func (c *Client) CreateExec(ctx context.Context, containerID string, opts ExecOptions) (string, error) {
+	var created client.ExecCreateResult
+	err := c.onContainer(ctx, "create exec in container", containerID, func(ctx context.Context, s *session) (err error) {
+		created, err = s.api.ExecCreate(ctx, containerID, client.ExecCreateOptions{
+			Cmd:          opts.Command,
+			TTY:          opts.TTY,
+			AttachStdin:  opts.Stdin,
+			AttachStdout: opts.Stdout,
+			AttachStderr: opts.Stderr,
+		})
+		return err
+	})
+	return created.ID, err
+}
+
+// AttachExec implements Execs. The stream lives until it is closed or ctx ends.
+func (c *Client) AttachExec(ctx context.Context, execID string, opts ExecOptions) (Stream, error) {
+	o := op{"start exec", execID}
+	if err := checkObject("exec", execID); err != nil {
+		return nil, typed(ctx, o, 0, err)
+	}
+	var attached client.ExecAttachResult
+	err := c.short(ctx, o, func(ctx context.Context, s *session) (err error) {
+		ctx, note := withResponseNote(ctx)
+		attached, err = s.api.ExecAttach(ctx, execID, client.ExecAttachOptions{TTY: opts.TTY})
+		return refusedUpgrade(err, note.take())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newStream(ctx, attached.HijackedResponse), nil
+}
+
+// InspectExec implements Execs.
+func (c *Client) InspectExec(ctx context.Context, execID string) (ExecState, error) {
+	o := op{"inspect exec", execID}
+	if err := checkObject("exec", execID); err != nil {
+		return ExecState{}, typed(ctx, o, 0, err)
+	}
+	var seen client.ExecInspectResult
+	err := c.short(ctx, o, func(ctx context.Context, s *session) (err error) {
+		seen, err = s.api.ExecInspect(ctx, execID, client.ExecInspectOptions{})
+		return err
+	})
+	return ExecState{Running: seen.Running, ExitCode: seen.ExitCode, PID: seen.PID}, err
+}

@@ -1,0 +1,78 @@
+package docker
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
+	"github.com/moby/moby/client/pkg/security"
+)
+
+// facts is what an engine says about itself, before it is judged.
+type facts struct {
+	version client.ServerVersionResult
+	info    system.Info
+	// peer is the process behind the socket, see readPeer.
+	peer int
+}
+
+func readFacts(ctx context.Context, api *client.Client) (facts, error) {
+	version, err := api.ServerVersion(ctx, client.ServerVersionOptions{})
+	if err != nil {
+		return facts{}, err
+	}
+	info, err := api.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		return facts{}, err
+	}
+	return facts{version: version, info: info.Info}, nil
+}
+
+// features condenses the facts for the other rooms.
+func (f facts) features(apiVersion string) Features {
+	info := f.info
+	cgroupVersion, err := strconv.Atoi(info.CgroupVersion)
+	if err != nil {
+		cgroupVersion = 1
+	}
+	out := Features{
+		ServerVersion:        f.version.Version,
+		APIVersion:           apiVersion,
+		OS:                   f.version.Os,
+		Arch:                 f.version.Arch,
+		CgroupVersion:        cgroupVersion,
+		CgroupDriver:         info.CgroupDriver,
+		StorageDriver:        info.Driver,
+		ContainerdImageStore: hasContainerdStore(info.DriverStatus),
+		Root:                 info.DockerRootDir,
+		Runtimes:             slices.Sorted(maps.Keys(info.Runtimes)),
+		DefaultRuntime:       info.DefaultRuntime,
+		LiveRestore:          info.LiveRestoreEnabled,
+		SwapLimit:            info.SwapLimit,
+		NegativeOOMScore:     canLowerOOMScore("/proc", f.peer),
+	}
+	for _, option := range security.DecodeOptions(info.SecurityOptions) {
+		switch option.Name {
+		case "seccomp":
+			out.Seccomp = true
+		case "apparmor":
+			out.AppArmor = true
+		case "selinux":
+			out.SELinux = true
+		case "userns":
+			out.UserNSRemap = true
+		case "rootless":
+			out.Rootless = true
+		}
+	}
+	return out
+}
+
+// hasContainerdStore reads the mark that engines with the containerd image
+// store put into the storage driver's status.
+func hasContainerdStore(status [][2]string) bool {
+	return slices.Contains(status, [2]string{"driver-type", "io.containerd.snapshotter.v1"})
+}

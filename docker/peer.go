@@ -1,0 +1,75 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// capSysResource is CAP_SYS_RESOURCE's number in linux/capability.h. Lowering
+// an oom_score_adj needs it.
+const capSysResource = 24
+
+// readPeer returns the process that listens on the unix socket of host, in our
+// PID namespace: dockerd, or systemd where that passes the socket on. It is 0
+// when the process is outside our PID namespace.
+func readPeer(ctx context.Context, host string) (int, error) {
+	_, path, _ := strings.Cut(host, "://")
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	if err != nil {
+		return 0, fmt.Errorf("%w; check that Docker Engine runs and that this is its socket", err)
+	}
+	defer func() { _ = conn.Close() }()
+	raw, err := conn.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return 0, err
+	}
+	if credErr != nil {
+		return 0, os.NewSyscallError("getsockopt SO_PEERCRED", credErr)
+	}
+	return int(cred.Pid), nil
+}
+
+// canLowerOOMScore reports whether children of process pid can get a negative
+// oom_score_adj: the process has CAP_SYS_RESOURCE and is in the initial user
+// namespace, the only one in which the kernel honours it here. What cannot be
+// read counts as yes, because then an engine that is fine is not degraded.
+func canLowerOOMScore(proc string, pid int) bool {
+	dir := proc + "/" + strconv.Itoa(pid)
+	if uidMap, err := os.ReadFile(dir + "/uid_map"); err == nil {
+		if fields := strings.Fields(string(uidMap)); len(fields) == 3 && fields[2] != "4294967295" {
+			return false
+		}
+	}
+	status, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return true
+	}
+	return hasCapability(string(status), capSysResource)
+}
+
+// hasCapability looks a capability up in the text of /proc/PID/status; it is
+// true when the text does not say.
+func hasCapability(status string, number uint) bool {
+	for line := range strings.Lines(status) {
+		mask, found := strings.CutPrefix(line, "CapEff:")
+		if !found {
+			continue
+		}
+		bits, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+		return err != nil || bits&(1<<number) != 0
+	}
+	return true
+}
