@@ -79,7 +79,7 @@ func (i *sandboxImage) lost() {
 // EnsureSandboxImage makes sure that the engine has the sandbox image and
 // returns the reference to create sandboxes from. The built-in image is loaded,
 // a configured one is pulled without credentials unless it is there. Once it
-// was found, the answer comes from memory until SandboxImageLost.
+// was found, the answer comes from memory until ReloadSandboxImage.
 func (s *Service) EnsureSandboxImage(ctx context.Context) (string, error) {
 	if s.sandbox.isPresent() {
 		return s.sandbox.reference, nil
@@ -104,10 +104,12 @@ func (s *Service) EnsureSandboxImage(ctx context.Context) (string, error) {
 	return s.sandbox.reference, nil
 }
 
-// SandboxImageLost tells the service that the engine said that the sandbox
-// image is not there (somebody pruned it): the next EnsureSandboxImage looks
-// and brings it back.
-func (s *Service) SandboxImageLost() { s.sandbox.lost() }
+// ReloadSandboxImage is EnsureSandboxImage after the engine said that the image
+// is not there, because somebody pruned it: it looks again and brings it back.
+func (s *Service) ReloadSandboxImage(ctx context.Context) (string, error) {
+	s.sandbox.lost()
+	return s.EnsureSandboxImage(ctx)
+}
 
 // loadSandboxImage loads the built-in image. It does so even when the name is
 // taken: the load costs next to nothing when the engine has the image already,
