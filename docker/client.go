@@ -108,11 +108,16 @@ func checkHost(host string) error {
 // negotiate by itself, because it would do so without a lock that readers of
 // the version respect: connect fixes the version before it hands the client out.
 func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
+	// Without HTTP/1 alone, the copy that moby makes of the transport gets the
+	// TLS settings for HTTP/2, and then talks TLS to the socket.
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
 	httpClient := &http.Client{
 		Transport: &http.Transport{
 			MaxIdleConns:        idleConnections,
 			MaxIdleConnsPerHost: idleConnections,
 			IdleConnTimeout:     idleTimeout,
+			Protocols:           protocols,
 		},
 		CheckRedirect: client.CheckRedirect,
 	}
