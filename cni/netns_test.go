@@ -1,0 +1,75 @@
+package cni
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+)
+
+// space is a network namespace of one test. It is reached through an open file
+// (its path is below /proc), so nothing is mounted and nothing can be left
+// behind.
+type space struct {
+	path   string
+	handle netns.NsHandle
+	once   sync.Once
+}
+
+func newSpace(t testing.TB) *space {
+	t.Helper()
+	s := &space{}
+	err := onThread(func() error {
+		handle, err := netns.New()
+		if err != nil {
+			return err
+		}
+		s.handle, s.path = handle, fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), int(handle))
+		lo, err := netlink.LinkByName("lo")
+		if err != nil {
+			return err
+		}
+		return netlink.LinkSetUp(lo)
+	})
+	must(t, err)
+	t.Cleanup(func() { s.remove(t) })
+	return s
+}
+
+// remove makes the namespace go away, path and all.
+func (s *space) remove(t testing.TB) {
+	s.once.Do(func() {
+		if err := s.handle.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// do runs fn inside the namespace. Processes that fn starts are in it too,
+// because a child inherits the namespace of the thread that forks it.
+func (s *space) do(fn func() error) error {
+	return onThread(func() error {
+		if err := netns.Set(s.handle); err != nil {
+			return err
+		}
+		return fn()
+	})
+}
+
+// onThread runs fn on an operating system thread that ends with it, so that
+// whatever namespace fn entered is never seen by other goroutines.
+func onThread(fn func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // and never unlock: the thread is discarded
+		err := errors.New("ended early")
+		defer func() { result <- err }()
+		err = fn()
+	}()
+	return <-result
+}

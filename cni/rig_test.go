@@ -1,0 +1,367 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/vishvananda/netlink"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// node is a host of its own for one test: a network namespace with a Network
+// over the real plugins, whose state lies in the test's folder.
+type node struct {
+	*sandbox
+	host   *space
+	leases string
+	net    *Network
+}
+
+const (
+	subnet4 = "10.88.7.0/24"
+	subnet6 = "fd00:88:7::/64"
+)
+
+// bridgeConf is a list of bridge with host-local, portmap and then whatever
+// more says.
+func (n *node) bridgeConf(version, ranges, more string) string {
+	return fmt.Sprintf(`{"cniVersion":%q,"name":"rig","plugins":[
+		{"type":"bridge","bridge":"rig0","isGateway":true,"ipam":{"type":"host-local","dataDir":%q,"ranges":[%s]}},
+		{"type":"portmap","capabilities":{"portMappings":true}}%s]}`, version, n.leases, ranges, more)
+}
+
+func newNode(t *testing.T) *node {
+	t.Helper()
+	env := rigenv.Require(t)
+	n := &node{sandbox: newSandbox(t), host: newSpace(t), leases: filepath.Join(t.TempDir(), "leases")}
+	n.options.BinDirs = append(n.options.BinDirs, env.CNIBinDir)
+	n.configure("rig.conflist", n.bridgeConf("1.1.0", dualStack, ""))
+	n.net = n.network()
+	return n
+}
+
+const dualStack = `[{"subnet":"` + subnet4 + `"}],[{"subnet":"` + subnet6 + `"}]`
+
+func (n *node) add(ctx context.Context, pod Pod) (result *Result, err error) {
+	err = n.host.do(func() error {
+		result, err = n.net.Add(ctx, pod)
+		return err
+	})
+	return result, err
+}
+
+func (n *node) del(pod Pod) error {
+	return n.host.do(func() error { return n.net.Del(context.Background(), pod, "rig") })
+}
+
+// leased lists the addresses that host-local holds.
+func (n *node) leased() []string {
+	n.t.Helper()
+	entries, err := os.ReadDir(filepath.Join(n.leases, "rig"))
+	if err != nil && !os.IsNotExist(err) {
+		n.t.Fatal(err)
+	}
+	var leased []string
+	for _, e := range entries {
+		if _, err := netip.ParseAddr(e.Name()); err == nil {
+			leased = append(leased, e.Name())
+		}
+	}
+	return leased
+}
+
+// links counts the interfaces of the host beside lo and the bridge.
+func (n *node) links() int {
+	n.t.Helper()
+	count := 0
+	must(n.t, n.host.do(func() error {
+		links, err := netlink.LinkList()
+		for _, l := range links {
+			if name := l.Attrs().Name; name != "lo" && name != "rig0" {
+				count++
+			}
+		}
+		return err
+	}))
+	return count
+}
+
+func (n *node) pod(id string) (Pod, *space) {
+	inside := newSpace(n.t)
+	return Pod{ID: id, Name: id, Namespace: "test", UID: "u", NetnsPath: inside.path}, inside
+}
+
+// serve answers "hello" on a port of every address of a pod until the test
+// ends.
+func serve(t *testing.T, inside *space, port int) {
+	t.Helper()
+	var listener net.Listener
+	must(t, inside.do(func() (err error) {
+		listener, err = net.Listen("tcp", fmt.Sprintf(":%d", port))
+		return err
+	}))
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "hello")
+			conn.Close()
+		}
+	}()
+}
+
+func (n *node) ask(address string) error {
+	return n.host.do(func() error {
+		conn, err := net.DialTimeout("tcp", address, 2*time.Second)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+			return err
+		}
+		answer, err := io.ReadAll(conn)
+		if err == nil && string(answer) != "hello" {
+			err = fmt.Errorf("answered %q", answer)
+		}
+		return err
+	})
+}
+
+func TestDualStackPodIsReachable(t *testing.T) {
+	n := newNode(t)
+	pod, inside := n.pod("pod1")
+	pod.PortMappings = []PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "TCP"}}
+	must(t, n.host.do(func() error { return n.net.Status(context.Background()) }))
+	result, err := n.add(context.Background(), pod)
+	must(t, err)
+	if len(result.IPs) != 2 {
+		t.Fatalf("addresses %v", result.IPs)
+	}
+	for i, subnet := range []string{subnet4, subnet6} {
+		if addr, err := netip.ParseAddr(result.IPs[i]); err != nil || !netip.MustParsePrefix(subnet).Contains(addr) {
+			t.Errorf("address %d is %s, want one of %s", i, result.IPs[i], subnet)
+		}
+	}
+	must(t, inside.do(func() error {
+		eth0, err := netlink.LinkByName(InterfaceName)
+		if err != nil {
+			return err
+		}
+		for _, i := range result.Interfaces {
+			if i.Name == InterfaceName && i.MAC != eth0.Attrs().HardwareAddr.String() {
+				return fmt.Errorf("%+v is not %+v", i, eth0.Attrs())
+			}
+		}
+		return nil
+	}))
+	serve(t, inside, 80)
+	for _, ip := range result.IPs {
+		// A new bridge spends the first second on IPv6 duplicate address
+		// detection.
+		eventually(t, ip+" answers", func() bool { return n.ask(net.JoinHostPort(ip, "80")) == nil })
+	}
+	if err := n.ask("10.88.7.1:8080"); err != nil {
+		t.Errorf("host port: %v", err)
+	}
+	must(t, n.host.do(func() error { return n.net.Check(context.Background(), pod) }))
+
+	must(t, n.del(pod))
+	if err := n.ask("10.88.7.1:8080"); err == nil {
+		t.Error("the host port answers after DEL")
+	}
+	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
+		t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
+	}
+	must(t, n.del(pod))
+}
+
+func TestCheckSeesAMissingAddress(t *testing.T) {
+	n := newNode(t)
+	pod, inside := n.pod("pod1")
+	_, err := n.add(context.Background(), pod)
+	must(t, err)
+	must(t, inside.do(func() error {
+		eth0, err := netlink.LinkByName(InterfaceName)
+		if err != nil {
+			return err
+		}
+		addrs, err := netlink.AddrList(eth0, netlink.FAMILY_V4)
+		if err != nil || len(addrs) != 1 {
+			return fmt.Errorf("%v, %w", addrs, err)
+		}
+		return netlink.AddrDel(eth0, &addrs[0])
+	}))
+	if err := n.host.do(func() error { return n.net.Check(context.Background(), pod) }); err == nil {
+		t.Error("Check passes without the address")
+	}
+	must(t, n.del(pod))
+}
+
+func TestFailedChainReleasesTheAddress(t *testing.T) {
+	n := newNode(t)
+	n.plugin("broken")
+	n.script("broken.ADD", `echo '{"code":999,"msg":"out of luck"}'; exit 1`)
+	n.configure("rig.conflist", n.bridgeConf("1.1.0", dualStack, `,{"type":"broken"}`))
+	eventually(t, "new chain", func() bool { return len(n.net.Config().Plugins) == 3 })
+	pod, inside := n.pod("pod1")
+	_, err := n.add(context.Background(), pod)
+	if err == nil || !strings.Contains(err.Error(), "out of luck") {
+		t.Errorf("got %v", err)
+	}
+	if got := n.calls(); got != "broken.ADD broken.DEL" {
+		t.Errorf("ran %s", got)
+	}
+	err = inside.do(func() error { _, err := netlink.LinkByName(InterfaceName); return err })
+	if !errors.As(err, &netlink.LinkNotFoundError{}) {
+		t.Errorf("eth0 is left: %v", err)
+	}
+	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
+		t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
+	}
+}
+
+func TestCancelledAddReleasesTheAddress(t *testing.T) {
+	n := newNode(t)
+	n.plugin("slow")
+	n.script("slow.ADD", `sleep 300`)
+	n.configure("rig.conflist", n.bridgeConf("1.1.0", dualStack, `,{"type":"slow"}`))
+	eventually(t, "new chain", func() bool { return len(n.net.Config().Plugins) == 3 })
+	pod, _ := n.pod("pod1")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := n.add(ctx, pod)
+		failed <- err
+	}()
+	eventually(t, "last plugin runs", func() bool { return n.calls() == "slow.ADD" })
+	if len(n.leased()) != 2 {
+		t.Errorf("leased %v before the cancel", n.leased())
+	}
+	cancel()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
+		t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
+	}
+}
+
+func TestDelAfterTheNamespaceIsGone(t *testing.T) {
+	n := newNode(t)
+	pod, inside := n.pod("pod1")
+	pod.PortMappings = []PortMapping{{HostPort: 8080, ContainerPort: 80}}
+	_, err := n.add(context.Background(), pod)
+	must(t, err)
+	inside.remove(t)
+	must(t, os.Remove(filepath.Join(n.conf, "rig.conflist")))
+	n.expect(n.net, "")
+	must(t, n.del(pod))
+	if len(n.leased()) != 0 || len(n.cached()) != 0 {
+		t.Errorf("left %v, %v", n.leased(), n.cached())
+	}
+	must(t, n.del(pod))
+}
+
+func TestPodsAreJoinedInParallel(t *testing.T) {
+	n := newNode(t)
+	const pods = 10
+	var (
+		all     [pods]Pod
+		results [pods]*Result
+		wg      sync.WaitGroup
+	)
+	for i := range pods {
+		all[i], _ = n.pod(fmt.Sprintf("pod%d", i))
+		wg.Go(func() {
+			result, err := n.add(context.Background(), all[i])
+			if err != nil {
+				t.Error(err)
+			}
+			results[i] = result
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	seen := map[string]bool{}
+	for _, result := range results {
+		for _, ip := range result.IPs {
+			if seen[ip] {
+				t.Errorf("%s was given twice", ip)
+			}
+			seen[ip] = true
+		}
+	}
+	if len(seen) != 2*pods || len(n.leased()) != 2*pods || n.links() != pods {
+		t.Errorf("%d addresses, %d leases, %d interfaces", len(seen), len(n.leased()), n.links())
+	}
+	for i := range pods {
+		wg.Go(func() {
+			if err := n.del(all[i]); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n.links() != 0 || len(n.leased()) != 0 || len(n.cached()) != 0 {
+		t.Errorf("left %d interfaces, %v, %v", n.links(), n.leased(), n.cached())
+	}
+}
+
+// An exhausted range fails in host-local, which bridge runs, not we.
+func TestExhaustedRange(t *testing.T) {
+	n := newNode(t)
+	n.configure("rig.conflist", n.bridgeConf("0.4.0", `[{"subnet":"10.88.7.0/30"}]`, ""))
+	eventually(t, "small range", func() bool { return n.net.Config().CNIVersion == "0.4.0" })
+	first, _ := n.pod("pod1")
+	second, inside := n.pod("pod2")
+	result, err := n.add(context.Background(), first)
+	must(t, err)
+	if len(result.IPs) != 1 || result.IPs[0] != "10.88.7.2" {
+		t.Errorf("got %+v", result)
+	}
+	if _, err := n.add(context.Background(), second); err == nil || errdefs.IsAlreadyExists(err) {
+		t.Errorf("got %v", err)
+	}
+	err = inside.do(func() error { _, err := netlink.LinkByName(InterfaceName); return err })
+	if !errors.As(err, &netlink.LinkNotFoundError{}) {
+		t.Errorf("eth0 is left: %v", err)
+	}
+	must(t, n.del(first))
+	_, err = n.add(context.Background(), second)
+	must(t, err)
+	must(t, n.del(second))
+}
+
+// lo is up before any plugin runs (see the package comment); the loopback
+// plugin still works where a configuration lists it.
+func TestLoopbackPluginInTheChain(t *testing.T) {
+	n := newNode(t)
+	n.configure("rig.conflist", strings.Replace(n.bridgeConf("1.1.0", dualStack, ""), `"plugins":[`, `"plugins":[{"type":"loopback"},`, 1))
+	eventually(t, "new chain", func() bool { return len(n.net.Config().Plugins) == 3 })
+	pod, _ := n.pod("pod1")
+	result, err := n.add(context.Background(), pod)
+	must(t, err)
+	if len(result.IPs) != 2 || strings.HasPrefix(result.IPs[0], "127.") {
+		t.Errorf("got %+v", result)
+	}
+	must(t, n.del(pod))
+}
