@@ -33,16 +33,38 @@ func (h Handle) Do(ctx context.Context, f func() error) error {
 	}
 	defer target.Close()
 	v := visit{err: fmt.Errorf("the work in network namespace %s ended its goroutine", h.path)}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		v.run(target, f)
-	}()
-	<-done
+	onOwnThread(func() { v.run(target, f) })
 	if v.panicked != nil {
 		panic(v.panicked)
 	}
 	return v.err
+}
+
+// onOwnThread runs f to its end on a goroutine that is locked to a thread. When
+// f has not unlocked it, the runtime ends the thread together with the
+// goroutine.
+func onOwnThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runOffMain(f)
+	}()
+	<-done
+}
+
+// runOffMain locks the goroutine to its thread and runs f, which may unlock it.
+//
+// The process's main thread cannot be ended: the runtime would only park it, in
+// whatever namespace it is in, for ever. So a goroutine that finds itself there
+// holds on to it while another one runs f.
+func runOffMain(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return
+	}
+	defer runtime.UnlockOSThread()
+	onOwnThread(f)
 }
 
 // visit is one stay of a goroutine in a namespace, and its outcome.
@@ -54,12 +76,10 @@ type visit struct {
 	panicked error
 }
 
-// run calls f in the namespace target and then goes back. The goroutine must
-// end after it: if the way back fails it stays locked to its thread, and the
-// runtime ends the thread together with the goroutine instead of letting other
-// goroutines run in the wrong namespace.
+// run calls f in the namespace target and then goes back. It is called locked
+// to its thread and unlocks it only when the thread is where it was: else the
+// thread ends, instead of letting other goroutines run in the wrong namespace.
 func (v *visit) run(target *os.File, f func() error) {
-	runtime.LockOSThread()
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		runtime.UnlockOSThread() // nothing has changed yet

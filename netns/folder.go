@@ -32,7 +32,7 @@ func shareFolder(folder string) error {
 	}
 	// Not a mount point yet. iproute2 takes the same lock, so that the folder
 	// is not mounted on itself twice, which would hide earlier pins.
-	unlock, err := lockFolder(folder)
+	unlock, err := lockFolder(folder, lockTimeout)
 	if err != nil {
 		return err
 	}
@@ -57,13 +57,13 @@ func makeShared(folder string) error {
 }
 
 // lockFolder takes an exclusive lock on the folder itself; unlock releases it.
-// After lockTimeout it gives up with errdefs.ErrUnavailable.
-func lockFolder(folder string) (unlock func(), err error) {
+// After timeout it gives up with errdefs.ErrUnavailable.
+func lockFolder(folder string, timeout time.Duration) (unlock func(), err error) {
 	f, err := os.Open(folder)
 	if err != nil {
 		return nil, err
 	}
-	for deadline := time.Now().Add(lockTimeout); ; time.Sleep(lockRetry) {
+	for deadline := time.Now().Add(timeout); ; time.Sleep(lockRetry) {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return func() { f.Close() }, nil
@@ -74,7 +74,7 @@ func lockFolder(folder string) (unlock func(), err error) {
 		}
 		if time.Now().After(deadline) {
 			f.Close()
-			return nil, fmt.Errorf("another program has held the lock of %s for %v: %w", folder, lockTimeout, errdefs.ErrUnavailable)
+			return nil, fmt.Errorf("another program has held the lock of %s for %v: %w", folder, timeout, errdefs.ErrUnavailable)
 		}
 	}
 }
