@@ -1,0 +1,69 @@
+package deps
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Package is what is checked of a package: a part of what `go list -json` tells.
+type Package struct {
+	ImportPath   string
+	Doc          string
+	Imports      []string // of its non-test files
+	Deps         []string // all of the imports' imports, too
+	TestImports  []string
+	XTestImports []string
+}
+
+// Check returns a sentence for everything in which a package of Module breaks the table or a ban.
+func Check(pkg Package, rooms []Room, bans []Ban) []string {
+	self := below(pkg.ImportPath)
+	var wrong []string
+	if strings.TrimSpace(pkg.Doc) == "" {
+		wrong = append(wrong, self+" has no package comment: say what the room is for")
+	}
+	i := slices.IndexFunc(rooms, func(r Room) bool { return covers(r.Path, self) })
+	if i < 0 {
+		return append(wrong, self+" is not in the import table: add it with what it may import and why not more, or move it")
+	}
+	for _, imported := range pkg.Imports {
+		if room := below(imported); room != imported && !rooms[i].allows(room) {
+			wrong = append(wrong, fmt.Sprintf("%s must not import %s: %s", self, room, rooms[i].Why))
+		}
+	}
+	for _, ban := range bans {
+		wrong = append(wrong, ban.check(self, pkg)...)
+	}
+	return wrong
+}
+
+func (r Room) allows(room string) bool {
+	return slices.ContainsFunc(r.May, func(may string) bool { return may == anything || may == room })
+}
+
+func (b Ban) check(self string, pkg Package) []string {
+	if slices.ContainsFunc(b.Except, func(except string) bool { return covers(except, self) }) {
+		return nil
+	}
+	imports := pkg.Imports
+	if b.Indirect {
+		imports = slices.Concat(pkg.Deps, pkg.TestImports, pkg.XTestImports)
+	}
+	var wrong []string
+	for _, imported := range imports {
+		if imported == b.Import || strings.HasPrefix(imported, b.Import+"/") {
+			wrong = append(wrong, fmt.Sprintf("%s must not import %s: %s", self, imported, b.Why))
+		}
+	}
+	return wrong
+}
+
+// below cuts Module off an import path; a path that is not ours stays as it is.
+func below(importPath string) string { return strings.TrimPrefix(importPath, Module+"/") }
+
+// covers says whether pattern, a path or one that ends in /..., stands for the package.
+func covers(pattern, pkg string) bool {
+	parent, all := strings.CutSuffix(pattern, "/...")
+	return pkg == parent || all && strings.HasPrefix(pkg, parent+"/")
+}

@@ -1,0 +1,138 @@
+package deps
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// TestImports holds every package of the module to the import table and the bans.
+func TestImports(t *testing.T) {
+	packages := list(t)
+	if len(packages) < 10 {
+		t.Fatalf("go list found %d packages only", len(packages))
+	}
+	for _, pkg := range packages {
+		t.Run(below(pkg.ImportPath), func(t *testing.T) {
+			for _, wrong := range Check(pkg, Rooms(), Bans()) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
+func list(t *testing.T) []Package {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-buildvcs=false", // -e: what does not compile fails elsewhere
+		"-json=ImportPath,Doc,Imports,Deps,TestImports,XTestImports", Module+"/...")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var packages []Package
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var pkg Package
+		if err := decoder.Decode(&pkg); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		packages = append(packages, pkg)
+	}
+}
+
+func TestTableGivesReasons(t *testing.T) {
+	seen := map[string]bool{}
+	for _, room := range Rooms() {
+		if room.Why == "" {
+			t.Errorf("%s: no reason", room.Path)
+		}
+		if seen[room.Path] {
+			t.Errorf("%s: listed twice", room.Path)
+		}
+		seen[room.Path] = true
+	}
+	for _, room := range Rooms() {
+		for _, may := range room.May {
+			if may != anything && !seen[may] {
+				t.Errorf("%s may import %s, which is no room", room.Path, may)
+			}
+		}
+	}
+	for _, ban := range Bans() {
+		if ban.Why == "" {
+			t.Errorf("ban of %s: no reason", ban.Import)
+		}
+	}
+}
+
+func TestTableHasNoCycle(t *testing.T) {
+	may := map[string][]string{}
+	for _, room := range Rooms() {
+		may[room.Path] = room.May
+	}
+	var visit func(room string, path []string)
+	visit = func(room string, path []string) {
+		for i, earlier := range path {
+			if earlier == room {
+				t.Fatalf("rooms may import each other in a circle: %s", strings.Join(append(path[i:], room), " -> "))
+			}
+		}
+		for _, next := range may[room] {
+			if next != anything {
+				visit(next, append(path, room))
+			}
+		}
+	}
+	for room := range may {
+		visit(room, nil)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	const client = "github.com/moby/moby/client"
+	tests := []struct {
+		name string
+		pkg  Package
+		want string // part of the only complaint; empty for none
+	}{
+		{"allowed", Package{ImportPath: "sandbox", Imports: []string{"context", Module + "/state"}}, ""},
+		{"not in the table", Package{ImportPath: "sandbox", Imports: []string{Module + "/image"}}, "must not import image"},
+		{"unknown room", Package{ImportPath: "attic"}, "not in the import table"},
+		{"unknown part of a room", Package{ImportPath: "docker/attic"}, "not in the import table"},
+		{"no package comment", Package{ImportPath: "pause", Doc: " "}, "no package comment"},
+		{"client in the engine room", Package{ImportPath: "docker", Imports: []string{client}}, ""},
+		{"client elsewhere", Package{ImportPath: "image", Imports: []string{client}}, "docker.Engine"},
+		{"client in a fake", Package{ImportPath: "docker/dockertest", Imports: []string{client}}, "docker.Engine"},
+		{"API types elsewhere", Package{ImportPath: "docker/translate", Imports: []string{"github.com/moby/moby/api/types"}}, ""},
+		{"client in a test program", Package{ImportPath: "test/rig/engine", Imports: []string{client}}, ""},
+		{"client in a room's test", Package{ImportPath: "image", TestImports: []string{client}}, ""},
+		{"kubernetes in a test", Package{ImportPath: "server", TestImports: []string{"k8s.io/kubernetes/pkg/kubelet"}}, "no library"},
+		{"kubernetes by way of others", Package{ImportPath: "server", Deps: []string{"k8s.io/kubernetes/pkg/kubelet"}}, "no library"},
+		{"a name that only begins alike", Package{ImportPath: "server", Deps: []string{"k8s.io/kubernetes-csi"}}, ""},
+		{"kubelet in the server's program", Package{ImportPath: "cmd/criadapter", Imports: []string{Module + "/kubelet"}}, "grow a kubelet"},
+		{"server in the kubelet", Package{ImportPath: "kubelet", Imports: []string{Module + "/state"}}, "must not import state"},
+		{"test code in the program", Package{ImportPath: "cmd/criadapter", Imports: []string{Module + "/test/rig/rigenv"}}, "must not ship"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.pkg.ImportPath = Module + "/" + test.pkg.ImportPath
+			if test.pkg.Doc == "" {
+				test.pkg.Doc = "Package x is documented."
+			}
+			got := Check(test.pkg, Rooms(), Bans())
+			switch {
+			case test.want == "" && len(got) > 0:
+				t.Errorf("complaints: %q", got)
+			case test.want != "" && (len(got) != 1 || !strings.Contains(got[0], test.want)):
+				t.Errorf("complaints %q, want one with %q", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package deps
+
+// Module is the import path that all of ours begin with.
+const Module = "github.com/criadapter/criadapter"
+
+// Room is a package and what it may import of ours. Everything that it does not list is banned, for the reason Why.
+type Room struct {
+	// Path is the import path below Module's. A path that ends in /... stands for every package below it.
+	Path string
+	// May lists the rooms it may import; anything stands for all of them.
+	May []string
+	// Why says why it may not import more.
+	Why string
+}
+
+// anything in Room.May allows every room that no Ban forbids.
+const anything = "*"
+
+// Rooms is the import table. A package that it does not name must not exist.
+func Rooms() []Room {
+	return []Room{
+		{"cmd/criadapter", []string{anything},
+			"the program wires everything that serves CRI"},
+		{"cmd/kubelet-core", []string{"kubelet"},
+			"the kubelet's program works against any CRI socket, so it cannot know our server's insides"},
+		{"server", []string{"sandbox", "container", "image", "streaming", "state", "stats", "docker", "cni"},
+			"the CRI surface validates, delegates and maps errors; records, namespaces and log files are the services' business"},
+		{"sandbox", []string{"state", "docker", "docker/translate", "cni", "netns", "checkpoint", "pause", "keylock"},
+			"it declares the interfaces it needs of containers and images, so that each is tested alone and no cycle can grow"},
+		{"container", []string{"state", "logs", "docker", "docker/translate", "checkpoint", "keylock"},
+			"a container knows its pod from the mirror alone; networks and images reach it through interfaces it declares"},
+		{"image", []string{"docker", "pause"},
+			"images exist without pods: they need no state but the engine's"},
+		{"streaming", []string{"netns"},
+			"it serves HTTP over a small interface of its own, so that it runs in front of any runtime"},
+		{"state", []string{"docker", "docker/translate", "checkpoint"},
+			"the mirror is read by all services, so it can call none of them; log draining is a hook"},
+		{"stats", []string{"state", "netns"},
+			"figures come from the kernel's files: the engine's stats endpoint takes seconds and must not be reachable"},
+		{"logs", []string{"docker", "checkpoint"},
+			"followers are told what to do by containers; reading the mirror would make a circle of waiting"},
+		{"docker", nil,
+			"the engine room is the bottom: it knows the engine and nothing of CRI or of us"},
+		{"docker/translate", []string{"docker"},
+			"translation is pure: what it needs to know is in its arguments"},
+		{"docker/dockertest", []string{"docker"},
+			"the in-memory engine stands in for the real one alone, or tests would test their own assumptions"},
+		{"cni", nil,
+			"networks take a namespace's path, whoever made it"},
+		{"checkpoint", nil,
+			"what is on disk must be readable whatever the other rooms become"},
+		{"netns", nil,
+			"namespaces are the kernel's, usable by pods, figures and streams alike"},
+		{"pause", nil,
+			"the sandbox image is bytes, the same on each machine"},
+		{"config", nil,
+			"configuration is plain data that cmd hands out; a room that read it could not be used without all flags"},
+		{"keylock", nil,
+			"a lock knows no more than keys"},
+		{"kubelet", nil,
+			"the kubelet core speaks CRI only, or it would not show what a real kubelet sees"},
+		{"test/...", []string{anything},
+			"tests look at everything"},
+	}
+}
+
+// Ban forbids an import beyond the table.
+type Ban struct {
+	// Import is an import path; the ban covers every package below it as well.
+	Import string
+	// Except lists the packages below Module that may import it, in the notation of Room.Path.
+	Except []string
+	// Indirect extends the ban to imports of imports, and to tests.
+	Indirect bool
+	// Why says what would go wrong.
+	Why string
+}
+
+// Bans lists the imports that are forbidden whatever the table says.
+func Bans() []Ban {
+	return []Ban{
+		{Import: "github.com/moby/moby/client", Except: []string{"docker", "test/..."},
+			Why: "every engine call goes through docker.Engine: a context, typed errors and version gates are guaranteed only there"},
+		{Import: "github.com/docker/docker", Indirect: true,
+			Why: "the frozen home of the client; two sets of API types would have to be converted"},
+		{Import: "k8s.io/kubernetes", Indirect: true,
+			Why: "it is no library: it drags a replace list and a hundred megabytes behind it; tests that need it have a go.mod of their own"},
+		{Import: Module + "/kubelet", Except: []string{"cmd/kubelet-core", "test/..."},
+			Why: "the server must not grow a kubelet inside"},
+		{Import: Module + "/test", Except: []string{"test/..."},
+			Why: "what tests need must not ship"},
+		{Import: Module + "/docker/dockertest", Except: []string{"test/..."},
+			Why: "a fake engine must not ship"},
+	}
+}
