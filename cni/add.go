@@ -36,7 +36,9 @@ func (n *Network) Add(ctx context.Context, pod Pod) (*Result, error) {
 	if snap.list == nil {
 		return nil, n.noConfig(snap)
 	}
-	if err := ctx.Err(); err != nil {
+	// A plugin that is missing in the middle of the chain would fail ADD half
+	// way, and then DEL before it reaches the plugins that did run.
+	if err := errors.Join(ctx.Err(), n.findPlugins(snap)); err != nil {
 		return nil, fmt.Errorf("CNI ADD for pod %s: %w", pod.ID, err)
 	}
 	joined, err := n.cni.GetCachedAttachments(pod.ID)

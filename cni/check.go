@@ -20,10 +20,11 @@ func (n *Network) Check(ctx context.Context, pod Pod) error {
 	if err := pod.validateID(); err != nil {
 		return err
 	}
-	attachments, err := n.attachments(pod.ID)
+	kept, err := n.cni.GetCachedAttachments(pod.ID)
 	if err != nil {
 		return fmt.Errorf("CNI CHECK for pod %s: %w", pod.ID, err)
 	}
+	attachments := parseAttachments(kept)
 	if len(attachments) == 0 {
 		return fmt.Errorf("CNI CHECK for pod %s: it is joined to no network: %w", pod.ID, errdefs.ErrNotFound)
 	}

@@ -59,8 +59,7 @@ type attachment struct {
 	rt   *libcni.RuntimeConf
 }
 
-// attachments returns what the cache and the notes hold for a pod. Entries that
-// cannot be read are logged and left out.
+// attachments returns what the cache and the notes hold for a pod.
 func (n *Network) attachments(id string) ([]attachment, error) {
 	kept, err := n.cni.GetCachedAttachments(id)
 	if err != nil {
@@ -77,11 +76,16 @@ func (n *Network) attachments(id string) ([]attachment, error) {
 			kept = append(kept, noted)
 		}
 	}
+	return parseAttachments(kept), nil
+}
+
+// parseAttachments leaves out, and logs, what has no valid configuration.
+func parseAttachments(kept []*libcni.NetworkAttachment) []attachment {
 	var found []attachment
 	for _, k := range kept {
 		list, err := libcni.NetworkConfFromBytes(k.Config)
 		if err != nil {
-			log.WithFields(log.Fields{"pod": id, "network": k.Network}).WithError(err).Warn("Cached CNI configuration is unreadable")
+			log.WithFields(log.Fields{"pod": k.ContainerID, "network": k.Network}).WithError(err).Warn("Cached CNI configuration is unreadable")
 			continue
 		}
 		found = append(found, attachment{list: list, rt: &libcni.RuntimeConf{
@@ -92,7 +96,7 @@ func (n *Network) attachments(id string) ([]attachment, error) {
 			CapabilityArgs: k.CapabilityArgs,
 		}})
 	}
-	return found, nil
+	return found
 }
 
 // guess is used when nothing is kept of a pod: it was never joined, is off the

@@ -15,7 +15,7 @@
 // tells a plugin to remove every attachment that is not listed, and the
 // plugins' own state (host-local's leases, iptables chains) is shared with
 // whatever other runtime uses the same network name, so that one GC of ours
-// would cut off the pods of containerd or of Docker's neighbour on this node.
+// would cut off its pods.
 //
 // # Surviving a crash
 //

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -135,6 +136,9 @@ func TestUndoThatFailsIsReportedAndRepeated(t *testing.T) {
 	}
 	if _, err := n.Add(ctx, testPod("p")); !errdefs.IsAlreadyExists(err) {
 		t.Errorf("Add over what is not undone: %v", err)
+	}
+	if err := n.Check(ctx, testPod("p")); !errdefs.IsNotFound(err) {
+		t.Errorf("Check of what is not undone: %v", err)
 	}
 	// The configuration is gone, yet Del knows what to run.
 	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
@@ -383,11 +387,44 @@ func TestMissingPlugin(t *testing.T) {
 	must(t, os.Remove(filepath.Join(s.bin, "ports")))
 	_, err := n.Add(context.Background(), testPod("p"))
 	if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), `"ports"`) || !strings.Contains(err.Error(), s.bin) {
-		t.Errorf("got %v", err)
+		t.Errorf("Add: %v", err)
+	}
+	if len(s.callLines()) != 0 || len(s.cached()) != 0 {
+		t.Errorf("ran %s, left %v", s.calls(), s.cached())
+	}
+	s.plugin("ports")
+	_, err = n.Add(context.Background(), testPod("p"))
+	must(t, err)
+	must(t, os.Remove(filepath.Join(s.bin, "ports")))
+	if err := n.Del(context.Background(), Pod{ID: "p"}, ""); !errdefs.IsUnavailable(err) || len(s.cached()) != 1 {
+		t.Errorf("Del: %v, kept %v", err, s.cached())
 	}
 	s.plugin("ports")
 	must(t, n.Del(context.Background(), Pod{ID: "p"}, ""))
 	if len(s.cached()) != 0 {
 		t.Errorf("left %v", s.cached())
 	}
+}
+
+// An installer that still writes a plugin makes the kernel refuse to run it.
+func TestPluginThatIsBeingInstalled(t *testing.T) {
+	s, n := scripted(t)
+	writer, err := os.OpenFile(filepath.Join(s.bin, "fake"), os.O_WRONLY, 0)
+	must(t, err)
+	closed := make(chan error, 1)
+	time.AfterFunc(busyPause+busyPause/2, func() { closed <- writer.Close() })
+	_, err = n.Add(context.Background(), testPod("p"))
+	must(t, err, <-closed)
+
+	writer, err = os.OpenFile(filepath.Join(s.bin, "fake"), os.O_WRONLY, 0)
+	must(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), busyPause/2)
+	defer cancel()
+	if err := n.Del(ctx, Pod{ID: "p"}, ""); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if err := n.Del(context.Background(), Pod{ID: "p"}, ""); !errors.Is(err, syscall.ETXTBSY) {
+		t.Errorf("got %v", err)
+	}
+	must(t, writer.Close(), n.Del(context.Background(), Pod{ID: "p"}, ""))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -68,23 +69,20 @@ func (n *Network) noConfig(snap *snapshot) error {
 	if len(snap.skipped) == 0 {
 		return fmt.Errorf("no CNI configuration in %s yet: install a network plugin: %w", n.opts.ConfDir, errdefs.ErrUnavailable)
 	}
-	var faults []error
+	var faults []string
 	for _, s := range snap.skipped {
-		faults = append(faults, fmt.Errorf("%s: %s", s.File, s.Reason))
+		faults = append(faults, s.File+": "+s.Reason)
 	}
-	return fmt.Errorf("no valid CNI configuration in %s: %w: %w", n.opts.ConfDir, errors.Join(faults...), errdefs.ErrUnavailable)
+	return fmt.Errorf("no valid CNI configuration in %s: %s: %w", n.opts.ConfDir, strings.Join(faults, "; "), errdefs.ErrUnavailable)
 }
 
-// findPlugins checks that every program that the configuration names exists.
+// findPlugins checks that the program of every plugin in the chain exists. The
+// type of an ipam section is not looked for: whether it names a program is the
+// plugin's affair, and STATUS of one that runs it tells.
 func (n *Network) findPlugins(snap *snapshot) error {
 	for _, p := range snap.list.Plugins {
-		for _, name := range []string{p.Network.Type, p.Network.IPAM.Type} {
-			if name == "" {
-				continue
-			}
-			if _, err := n.exec.FindInPath(name, n.opts.BinDirs); err != nil {
-				return fmt.Errorf("network %q (%s): %w", snap.list.Name, snap.file, err)
-			}
+		if _, err := n.exec.FindInPath(p.Network.Type, n.opts.BinDirs); err != nil {
+			return fmt.Errorf("network %q (%s): %w", snap.list.Name, snap.file, err)
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 
 func TestStatusReasons(t *testing.T) {
 	s := newSandbox(t)
-	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake","ipam":{"type":"addresses"}}]}`)
+	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake","ipam":{"type":"built-in"}},{"type":"ports"}]}`)
 	n := s.network()
 	ctx := context.Background()
 	expect := func(text string) {
@@ -25,8 +25,8 @@ func TestStatusReasons(t *testing.T) {
 	}
 	expect(`"fake" is not in ` + strings.Join(s.options.BinDirs, ", "))
 	s.plugin("fake")
-	expect(`"addresses" is not in`)
-	s.plugin("addresses")
+	expect(`"ports" is not in`)
+	s.plugin("ports")
 	must(t, n.Status(ctx))
 	if s.calls() != "" {
 		t.Errorf("version 1.0.0 has no STATUS, ran %s", s.calls())
