@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"time"
 
@@ -99,17 +100,19 @@ const (
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	bounded, cancel := c.bounded(ctx)
 	defer cancel()
+	underWay := false
 	for pause := removeRetryMin; ; pause = min(2*pause, removeRetryMax) {
 		err := c.onContainer(ctx, "remove container", id, func(ctx context.Context, s *session) error {
 			_, err := s.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{RemoveVolumes: true, Force: true})
 			return err
 		})
 		switch {
-		case errdefs.IsNotFound(err) && pause > removeRetryMin:
+		case underWay && errdefs.IsNotFound(err):
 			return nil
 		case !errdefs.IsConflict(err):
 			return err
 		}
+		underWay = true
 		select {
 		case <-time.After(pause):
 		case <-bounded.Done():
@@ -130,7 +133,8 @@ func (c *Client) UpdateContainer(ctx context.Context, id string, resources conta
 	})
 }
 
-// InspectContainer implements Containers.
+// InspectContainer implements Containers. State, Config and HostConfig of the
+// result are never nil.
 func (c *Client) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
 	var seen client.ContainerInspectResult
 	err := c.onContainer(ctx, "inspect container", id, func(ctx context.Context, s *session) (err error) {
@@ -139,6 +143,10 @@ func (c *Client) InspectContainer(ctx context.Context, id string) (*container.In
 	})
 	if err != nil {
 		return nil, err
+	}
+	if got := seen.Container; got.State == nil || got.Config == nil || got.HostConfig == nil {
+		return nil, fmt.Errorf("inspect container %s: %w: the engine's answer lacks State, Config or HostConfig",
+			id, errdefs.ErrInternal)
 	}
 	return &seen.Container, nil
 }

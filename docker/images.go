@@ -2,8 +2,12 @@ package docker
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"slices"
+	"sync/atomic"
 
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/pkg/authconfig"
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/api/types/registry"
@@ -17,7 +21,18 @@ func (c *Client) ListImages(ctx context.Context) ([]image.Summary, error) {
 		list, err = s.api.ImageList(ctx, client.ImageListOptions{})
 		return err
 	})
+	for i := range list.Items {
+		dropPlaceholders(&list.Items[i])
+	}
 	return list.Items, err
+}
+
+// dropPlaceholders removes what engines below API 1.43 list as the names of an
+// image without names.
+func dropPlaceholders(summary *image.Summary) {
+	placeholder := func(name string) bool { return name == "<none>:<none>" || name == "<none>@<none>" }
+	summary.RepoTags = slices.DeleteFunc(summary.RepoTags, placeholder)
+	summary.RepoDigests = slices.DeleteFunc(summary.RepoDigests, placeholder)
 }
 
 // InspectImage implements Images.
@@ -47,7 +62,7 @@ func (c *Client) PullImage(ctx context.Context, ref string, opts PullOptions) er
 	return c.long(ctx, o, func(ctx context.Context, s *session) error {
 		response, err := s.api.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: auth})
 		if err != nil {
-			return pullRefusal(err)
+			return pullError(err)
 		}
 		return followTransfer(response.JSONMessages(ctx), opts.Progress)
 	})
@@ -67,10 +82,15 @@ func encodeAuth(auth *Auth) (string, error) {
 	})
 }
 
-// LoadImage implements Images.
+// LoadImage implements Images. An error of archive is returned as it is.
 func (c *Client) LoadImage(ctx context.Context, archive io.Reader) error {
+	source := &errorKeeper{r: archive}
 	return c.long(ctx, op{verb: "load image"}, func(ctx context.Context, s *session) error {
-		response, err := s.api.ImageLoad(ctx, archive, client.ImageLoadWithQuiet(true))
+		response, err := s.api.ImageLoad(ctx, source, client.ImageLoadWithQuiet(true))
+		if cause := source.err(); cause != nil {
+			// Moby takes it for a broken connection.
+			return fmt.Errorf("%w: %w", errdefs.ErrInvalidArgument, cause)
+		}
 		if err != nil {
 			return err
 		}
@@ -79,9 +99,30 @@ func (c *Client) LoadImage(ctx context.Context, archive io.Reader) error {
 	})
 }
 
+// errorKeeper remembers why reading failed.
+type errorKeeper struct {
+	r      io.Reader
+	failed atomic.Pointer[error]
+}
+
+func (k *errorKeeper) Read(p []byte) (int, error) {
+	n, err := k.r.Read(p)
+	if err != nil && err != io.EOF {
+		k.failed.Store(&err)
+	}
+	return n, err
+}
+
+func (k *errorKeeper) err() error {
+	if err := k.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // TagImage implements Images.
 func (c *Client) TagImage(ctx context.Context, source, target string) error {
-	if err := checkImage(target); err != nil {
+	if err := checkTag(target); err != nil {
 		return typed(ctx, op{"tag image", source}, 0, err)
 	}
 	return c.onImage(ctx, "tag image", source, func(ctx context.Context, s *session) error {

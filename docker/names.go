@@ -36,3 +36,15 @@ func checkImage(ref string) error {
 	}
 	return nil
 }
+
+// checkTag refuses what cannot become one more name of an image.
+func checkTag(target string) error {
+	name, err := reference.ParseNormalizedNamed(target)
+	if err != nil {
+		return fmt.Errorf("%w: image name %q: %w", errdefs.ErrInvalidArgument, target, err)
+	}
+	if _, digested := name.(reference.Digested); digested {
+		return fmt.Errorf("%w: image name %q: a digest cannot be given to an image", errdefs.ErrInvalidArgument, target)
+	}
+	return nil
+}

@@ -3,12 +3,9 @@ package docker
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"iter"
 
-	"github.com/containerd/errdefs"
-	"github.com/containerd/errdefs/pkg/errhttp"
 	"github.com/moby/moby/api/types/jsonstream"
 )
 
@@ -70,16 +67,3 @@ func (t *transferred) note(message jsonstream.Message) {
 		t.total += more
 	}
 }
-
-// transferError types an error that came inside a progress stream. Engines
-// since API 1.4x put a status code next to it; 20.10 has only the text.
-func transferError(e *jsonstream.Error) error {
-	if e.Code != 0 {
-		if kind := errhttp.ToNative(e.Code); hasType(kind) {
-			return fmt.Errorf("%w: %w", kind, e)
-		}
-	}
-	return fmt.Errorf("%w: %w", errdefs.ErrUnknown, e)
-}
-
-func pullRefusal(err error) error { return err }

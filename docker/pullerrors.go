@@ -1,0 +1,90 @@
+package docker
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/errdefs/pkg/errhttp"
+	"github.com/moby/moby/api/types/jsonstream"
+)
+
+// ErrRegistryUnavailable marks a pull that failed because the registry could
+// not be reached or answered with a server error, while the engine was fine.
+// Such an error is also errdefs.ErrUnavailable.
+var ErrRegistryUnavailable = errors.New("registry unavailable")
+
+// transferError types an error that came inside a progress stream. Engines may
+// put a status code next to it; 20.10 has only the text.
+func transferError(e *jsonstream.Error) error {
+	if kind := errhttp.ToNative(e.Code); hasType(kind) && !errdefs.IsInternal(kind) {
+		return fmt.Errorf("%w: %s", kind, e.Message)
+	}
+	return registryError(e.Message)
+}
+
+// pullError types the refusal of a pull before its progress stream began. A
+// missing repository or tag has the status 404; what the registry, or the way to
+// it, answered otherwise has 500 on 20.10, with the text that registryError
+// reads.
+func pullError(err error) error {
+	if err == nil || !errdefs.IsInternal(err) {
+		return err
+	}
+	message, _ := strings.CutPrefix(err.Error(), "Error response from daemon: ")
+	return registryError(message)
+}
+
+// registryMessage recognises a registry's refusal by the beginning or the end
+// of the engine's message, whichever is set.
+type registryMessage struct {
+	prefix, suffix string
+	kind           error
+}
+
+// registryMessages is the only place where the text of an error decides its
+// type. The texts are those of the registry's error codes (OCI distribution
+// specification), of net/http's status lines and of Go's network errors. They
+// were seen on 20.10 unless they name a later engine's wording. The table is
+// never written to.
+var registryMessages = []registryMessage{
+	{suffix: "no basic auth credentials", kind: errdefs.ErrUnauthenticated},
+	{prefix: "unauthorized", kind: errdefs.ErrUnauthenticated},
+	{suffix: ": unauthorized", kind: errdefs.ErrUnauthenticated},
+	{suffix: "401 Unauthorized", kind: errdefs.ErrUnauthenticated},
+	{prefix: "denied", kind: errdefs.ErrPermissionDenied},
+	{suffix: "403 Forbidden", kind: errdefs.ErrPermissionDenied},
+	{prefix: "toomanyrequests", kind: errdefs.ErrResourceExhausted},
+	{suffix: "429 Too Many Requests", kind: errdefs.ErrResourceExhausted},
+	{suffix: "500 Internal Server Error", kind: ErrRegistryUnavailable},
+	{suffix: "502 Bad Gateway", kind: ErrRegistryUnavailable},
+	{suffix: "503 Service Unavailable", kind: ErrRegistryUnavailable},
+	{suffix: "504 Gateway Timeout", kind: ErrRegistryUnavailable},
+	{suffix: "connection refused", kind: ErrRegistryUnavailable},
+	{suffix: "connection reset by peer", kind: ErrRegistryUnavailable},
+	{suffix: "no such host", kind: ErrRegistryUnavailable},
+	{suffix: "server misbehaving", kind: ErrRegistryUnavailable},
+	{suffix: "network is unreachable", kind: ErrRegistryUnavailable},
+	{suffix: "no route to host", kind: ErrRegistryUnavailable},
+	{suffix: "i/o timeout", kind: ErrRegistryUnavailable},
+	{suffix: "TLS handshake timeout", kind: ErrRegistryUnavailable},
+	{suffix: ": EOF", kind: ErrRegistryUnavailable},
+	// Of net/http, when a registry accepts a connection and then is silent.
+	{suffix: "(Client.Timeout exceeded while awaiting headers)", kind: ErrRegistryUnavailable},
+}
+
+// registryError types a message of the registry or of the way to it, ErrUnknown
+// when the message says nothing that is known.
+func registryError(message string) error {
+	for _, m := range registryMessages {
+		if !strings.HasPrefix(message, m.prefix) || !strings.HasSuffix(message, m.suffix) {
+			continue
+		}
+		if m.kind == ErrRegistryUnavailable {
+			return fmt.Errorf("%w: %w: %s", m.kind, errdefs.ErrUnavailable, message)
+		}
+		return fmt.Errorf("%w: %s", m.kind, message)
+	}
+	return fmt.Errorf("%w: %s", errdefs.ErrUnknown, message)
+}

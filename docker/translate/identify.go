@@ -1,0 +1,112 @@
+package translate
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Kind says what a container of the engine is to CRI.
+type Kind int
+
+const (
+	// KindNone is a container that is no business of ours.
+	KindNone Kind = iota
+	// KindSandbox is a pod's sandbox.
+	KindSandbox
+	// KindContainer is a container of a pod.
+	KindContainer
+)
+
+// String returns a word for messages.
+func (k Kind) String() string {
+	switch k {
+	case KindSandbox:
+		return "sandbox"
+	case KindContainer:
+		return "container"
+	default:
+		return "none"
+	}
+}
+
+// Identify says what a container is by its name and labels together. Labels
+// alone prove nothing, because an image's labels become its containers', and a
+// name alone anyone can give. Containers of dockershim and cri-dockerd are
+// recognised too.
+func Identify(name string, labels map[string]string) Kind {
+	parsed, ok := parseName(name)
+	if !ok {
+		return KindNone
+	}
+	switch labels[LabelKind] {
+	case LabelKindSandbox:
+		if parsed.kind == KindSandbox && labels[LabelContainerName] == sandboxPart {
+			return KindSandbox
+		}
+	case LabelKindContainer:
+		if parsed.kind == KindContainer && labels[LabelSandboxID] != "" {
+			return KindContainer
+		}
+	}
+	return KindNone
+}
+
+// MadeByUs reports whether a sandbox or container that Identify has recognised
+// was created by this program and not by another shim.
+func MadeByUs(labels map[string]string) bool {
+	_, ok := readRecord(labels)
+	return ok
+}
+
+// LogPath returns the absolute path of a container's CRI log, empty for none.
+func LogPath(labels map[string]string) string { return labels[LabelLogPath] }
+
+// PodConfig rebuilds a pod's configuration from its sandbox's labels and name:
+// metadata, labels and annotations. It fails with errdefs.ErrInvalidArgument
+// for what is no sandbox and with errdefs.ErrDataLoss for damaged labels.
+func PodConfig(labels map[string]string, name string) (*runtimeapi.PodSandboxConfig, error) {
+	parsed, ok := parseName(name)
+	if !ok || parsed.kind != KindSandbox {
+		return nil, fmt.Errorf("%q is not the name of a sandbox: %w", name, errdefs.ErrInvalidArgument)
+	}
+	given, annotations, err := decodeLabels(labels, name)
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{
+			Name:      parsed.pod,
+			Namespace: parsed.namespace,
+			Uid:       parsed.uid,
+			Attempt:   parsed.attempt,
+		},
+		Labels:      given,
+		Annotations: annotations,
+	}, nil
+}
+
+// ContainerConfig rebuilds a container's configuration from its labels and
+// name, as PodConfig does, and returns the full id of its sandbox. The log path
+// is not in it, because it is relative to a folder that the labels do not
+// name: see LogPath.
+func ContainerConfig(labels map[string]string, name string) (config *runtimeapi.ContainerConfig, sandboxID string, err error) {
+	parsed, ok := parseName(name)
+	if !ok || parsed.kind != KindContainer {
+		return nil, "", fmt.Errorf("%q is not the name of a pod's container: %w", name, errdefs.ErrInvalidArgument)
+	}
+	given, annotations, err := decodeLabels(labels, name)
+	if err != nil {
+		return nil, "", err
+	}
+	return &runtimeapi.ContainerConfig{
+		Metadata:    &runtimeapi.ContainerMetadata{Name: parsed.container, Attempt: parsed.attempt},
+		Labels:      given,
+		Annotations: annotations,
+	}, labels[LabelSandboxID], nil
+}
+
+// trimName removes the slash that the engine puts before names.
+func trimName(name string) string { return strings.TrimPrefix(name, "/") }
