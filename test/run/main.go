@@ -1,0 +1,85 @@
+// Command run shows criadapter at work: it starts the server next to the
+// installed engine, with a socket, state and pod network of its own, brings a
+// pod manifest to Running through CRI, and then serves until interrupted. It
+// leaves nothing behind but the example's image.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+type options struct {
+	once     bool
+	manifest string
+	server   string
+	docker   string
+}
+
+func main() {
+	var opts options
+	flag.BoolVar(&opts.once, "once", false, "remove the pod once it was shown running, and exit")
+	flag.StringVar(&opts.manifest, "f", "examples/pod.yaml", "manifest of the pod")
+	flag.StringVar(&opts.server, "server", "build/criadapter", "the criadapter program")
+	flag.StringVar(&opts.docker, "docker", "unix:///var/run/docker.sock", "the engine")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, opts); err != nil {
+		fmt.Fprintf(os.Stderr, "run: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// cleanUpTime bounds what is undone at the end, whatever ended it.
+const cleanUpTime = time.Minute
+
+func run(ctx context.Context, opts options) (err error) {
+	if os.Geteuid() != 0 {
+		return errors.New("pods need network namespaces and cgroups, which only root may make here: run it with sudo")
+	}
+	pod, err := readPod(opts.manifest)
+	if err != nil {
+		return err
+	}
+	node, err := startNode(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
+		defer cancel()
+		err = errors.Join(err, node.stop(ctx))
+	}()
+	client, err := node.client(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.close()
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
+		defer cancel()
+		err = errors.Join(err, client.removePod(ctx, pod))
+	}()
+	if err := client.runPod(ctx, pod, node.logs()); err != nil {
+		return err
+	}
+	if err := client.show(ctx, pod); err != nil {
+		return err
+	}
+	if opts.once {
+		return nil
+	}
+	node.explain(pod)
+	return node.wait(ctx)
+}
+
+// step tells a person what is going on.
+func step(format string, args ...any) { fmt.Printf("==> "+format+"\n", args...) }

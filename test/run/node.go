@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/vishvananda/netlink"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/test/rig/cniplugins"
+	"github.com/criadapter/criadapter/test/rig/images"
+)
+
+const (
+	// exampleImage is what examples/pod.yaml runs.
+	exampleImage = "criadapter.local/hello:1"
+	bridge       = "criadapter-run"
+	subnet       = "10.87.0.0/24"
+)
+
+// node is one running criadapter with everything that belongs to it.
+type node struct {
+	dir    string
+	server *exec.Cmd
+	ended  chan struct{}
+	exit   error
+}
+
+// startNode makes the folder, the example's image, the plugins and the pod
+// network's configuration, and starts the server.
+func startNode(ctx context.Context, opts options) (_ *node, err error) {
+	if err := loadImage(ctx, opts.docker); err != nil {
+		return nil, err
+	}
+	step("Building the CNI plugins, unless they are cached")
+	plugins, err := cniplugins.Build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := images.Packages(ctx, images.Tool{Program: "iptables", Package: "iptables"}); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "criadapter-run-")
+	if err != nil {
+		return nil, err
+	}
+	n := &node{dir: dir, ended: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, n.clean())
+		}
+	}()
+	if err := os.Chmod(dir, 0o711); err != nil { // containers mount files below it
+		return nil, err
+	}
+	if err := n.writeNetwork(); err != nil {
+		return nil, err
+	}
+	return n, n.start(opts, plugins)
+}
+
+// loadImage makes the example's image and gives it to the engine.
+func loadImage(ctx context.Context, endpoint string) error {
+	step("Making the image %s", exampleImage)
+	image, err := images.Hello(ctx)
+	if err != nil {
+		return err
+	}
+	tag, err := name.NewTag(exampleImage)
+	if err != nil {
+		return err
+	}
+	engine, err := docker.Dial(docker.Options{Host: endpoint})
+	if err != nil {
+		return err
+	}
+	defer engine.Close()
+	reader, writer := io.Pipe()
+	go func() { writer.CloseWithError(tarball.Write(tag, image, writer)) }()
+	err = engine.LoadImage(ctx, reader)
+	reader.Close() // ends the writer when the engine did not read on
+	if err != nil {
+		return fmt.Errorf("giving the image to the engine: %w", err)
+	}
+	return nil
+}
+
+// writeNetwork writes the pod network: a bridge of our own with masquerading.
+func (n *node) writeNetwork() error {
+	config, err := json.MarshalIndent(map[string]any{
+		"cniVersion": "1.0.0",
+		"name":       "criadapter-run",
+		"plugins": []any{
+			map[string]any{
+				"type": "bridge", "bridge": bridge, "isGateway": true, "ipMasq": true, "hairpinMode": true,
+				"ipam": map[string]any{
+					"type": "host-local", "dataDir": filepath.Join(n.dir, "ipam"),
+					"ranges": [][]map[string]string{{{"subnet": subnet}}},
+					"routes": []map[string]string{{"dst": "0.0.0.0/0"}},
+				},
+			},
+			map[string]any{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}},
+		},
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Join(n.dir, "net.d"), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(n.dir, "net.d", "10-run.conflist"), config, 0o644)
+}
+
+func (n *node) start(opts options, plugins string) error {
+	step("Starting %s on %s", opts.server, n.socket())
+	log, err := os.Create(n.serverLog())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	n.server = exec.Command(opts.server,
+		"--container-runtime-endpoint=unix://"+n.socket(),
+		"--docker-endpoint="+opts.docker,
+		"--root-directory="+filepath.Join(n.dir, "state"),
+		"--cni-conf-dir="+filepath.Join(n.dir, "net.d"),
+		"--cni-bin-dir="+plugins,
+	)
+	n.server.Stdout, n.server.Stderr = log, log
+	// An interrupt at the terminal is for us: the server ends after the pod.
+	n.server.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	if err := n.server.Start(); err != nil {
+		return fmt.Errorf("starting the server (make build makes it): %w", err)
+	}
+	go func() {
+		n.exit = n.server.Wait()
+		close(n.ended)
+	}()
+	return nil
+}
+
+func (n *node) socket() string    { return filepath.Join(n.dir, "criadapter.sock") }
+func (n *node) logs() string      { return filepath.Join(n.dir, "logs") }
+func (n *node) serverLog() string { return filepath.Join(n.dir, "server.log") }
+
+// client connects to the server, or says why the server ended.
+func (n *node) client(ctx context.Context) (*client, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-n.ended:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	c, err := dial(ctx, n.socket())
+	if err == nil {
+		return c, nil
+	}
+	log, _ := os.ReadFile(n.serverLog()) // part of an error's text only
+	return nil, fmt.Errorf("%w\nthe server says:\n%s", err, log)
+}
+
+// explain says how to go on with other clients.
+func (n *node) explain(pod *manifest) {
+	fmt.Printf(`
+criadapter serves on unix://%[1]s
+  crictl  --runtime-endpoint unix://%[1]s pods
+  kubelet --container-runtime-endpoint unix://%[1]s …
+  docker  ps --filter label=io.kubernetes.pod.name=%[2]s
+Its own log is %[3]s
+Press Ctrl-C to remove the pod and stop.
+`, n.socket(), pod.Metadata.Name, n.serverLog())
+}
+
+// wait serves until ctx ends; a server that ends by itself is an error.
+func (n *node) wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		fmt.Println()
+		return nil
+	case <-n.ended:
+		return fmt.Errorf("the server ended: %w", n.exit)
+	}
+}
+
+// stop ends the server and removes what was made.
+func (n *node) stop(ctx context.Context) error {
+	if err := n.server.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case <-n.ended:
+	case <-ctx.Done():
+		return errors.New("the server does not end")
+	}
+	step("The server has ended")
+	return n.clean()
+}
+
+// clean removes the bridge, which the CNI plugin left, and the folder.
+func (n *node) clean() error {
+	var missing netlink.LinkNotFoundError
+	link, err := netlink.LinkByName(bridge)
+	if err == nil {
+		err = netlink.LinkDel(link)
+	}
+	if err != nil && !errors.As(err, &missing) {
+		return fmt.Errorf("removing the bridge %s: %w", bridge, err)
+	}
+	// Detached mounts of the last container may still be going away.
+	for try := 0; ; try++ {
+		if err := os.RemoveAll(n.dir); err == nil || try == 10 {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
