@@ -65,13 +65,13 @@ func isDisconnect(err error) bool {
 		errors.Is(err, net.ErrClosed) || errors.As(err, &netErr)
 }
 
-// hasType reports whether err carries a type of errdefs.
+// hasType reports whether err carries a type of errdefs or of this package.
 func hasType(err error) bool {
 	for _, t := range []error{
 		errdefs.ErrNotFound, errdefs.ErrConflict, errdefs.ErrInvalidArgument, errdefs.ErrFailedPrecondition,
 		errdefs.ErrUnavailable, errdefs.ErrNotImplemented, errdefs.ErrAlreadyExists, errdefs.ErrPermissionDenied,
 		errdefs.ErrUnauthenticated, errdefs.ErrResourceExhausted, errdefs.ErrInternal, errdefs.ErrNotModified,
-		errdefs.ErrUnknown,
+		errdefs.ErrUnknown, ErrRegistryUnavailable,
 	} {
 		if errors.Is(err, t) {
 			return true

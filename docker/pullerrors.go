@@ -10,9 +10,9 @@ import (
 	"github.com/moby/moby/api/types/jsonstream"
 )
 
-// ErrRegistryUnavailable marks a pull that failed because the registry could
-// not be reached or answered with a server error, while the engine was fine.
-// Such an error is also errdefs.ErrUnavailable.
+// ErrRegistryUnavailable is the type of a pull that failed because the registry
+// could not be reached or answered with a server error, while the engine was
+// fine. It is not errdefs.ErrUnavailable, which stands for the engine.
 var ErrRegistryUnavailable = errors.New("registry unavailable")
 
 // transferError types an error that came inside a progress stream. Engines may
@@ -78,13 +78,9 @@ var registryMessages = []registryMessage{
 // when the message says nothing that is known.
 func registryError(message string) error {
 	for _, m := range registryMessages {
-		if !strings.HasPrefix(message, m.prefix) || !strings.HasSuffix(message, m.suffix) {
-			continue
+		if strings.HasPrefix(message, m.prefix) && strings.HasSuffix(message, m.suffix) {
+			return fmt.Errorf("%w: %s", m.kind, message)
 		}
-		if m.kind == ErrRegistryUnavailable {
-			return fmt.Errorf("%w: %w: %s", m.kind, errdefs.ErrUnavailable, message)
-		}
-		return fmt.Errorf("%w: %s", m.kind, message)
 	}
 	return fmt.Errorf("%w: %s", errdefs.ErrUnknown, message)
 }
