@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/activation"
+	"golang.org/x/sys/unix"
+)
+
+// listen returns the CRI socket: the one that systemd passed on, or a new one,
+// readable and writable for its owner alone. A stale socket is replaced; one
+// that somebody answers on is not. The root folder's lock is held by now, so
+// no second server of the same state does this at the same time.
+func listen(path string) (net.Listener, error) {
+	passed, err := activation.Listeners()
+	if err != nil {
+		return nil, fmt.Errorf("taking the socket from systemd: %w", err)
+	}
+	if len(passed) > 0 {
+		return passed[0], nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("making the socket's folder: %w", err)
+	}
+	if err := replaceStale(path); err != nil {
+		return nil, err
+	}
+	// The mode has to be right from the first moment, so it is the umask's.
+	old := unix.Umask(0o177)
+	listener, err := net.Listen("unix", path)
+	unix.Umask(old)
+	if err != nil {
+		return nil, fmt.Errorf("listening on --container-runtime-endpoint: %w", err)
+	}
+	return listener, nil
+}
+
+func replaceStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("looking for an old socket: %w", err)
+	}
+	if info.Mode()&os.ModeSocket == 0 {
+		return fmt.Errorf("--container-runtime-endpoint: %s exists and is not a socket, remove it or choose another path", path)
+	}
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
+		conn.Close()
+		return fmt.Errorf("another server answers on %s: stop it, or choose another --container-runtime-endpoint", path)
+	}
+	if !errors.Is(err, unix.ECONNREFUSED) {
+		return fmt.Errorf("cannot tell whether somebody uses the socket %s: %w", path, err)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("removing a stale socket: %w", err)
+	}
+	return nil
+}
+
+// lockRoot makes the root folder and takes it for this process; the kernel
+// gives it back when the process ends, however it ends.
+func lockRoot(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return nil, fmt.Errorf("making --root-directory: %w", err)
+	}
+	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lock of --root-directory: %w", err)
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		file.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("another criadapter uses %s: stop it, or choose another --root-directory", dir)
+		}
+		return nil, fmt.Errorf("locking --root-directory: %w", err)
+	}
+	return file, nil
+}
