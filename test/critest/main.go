@@ -101,14 +101,23 @@ func buildSuite(ctx context.Context) (build.Critest, error) {
 	return build.NewCritest(ctx, build.Registry{Port: registryPort, Digest: digest.String()})
 }
 
-// rerunInRig runs this program again, with the same arguments, inside the rig.
+// rerunInRig runs this program again, with the same arguments, inside the rig. The rig's program is built, because go run
+// does not pass signals on.
 func rerunInRig(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	args := append([]string{"run", "./test/rig", "exec", self}, os.Args[1:]...)
-	cmd := exec.CommandContext(ctx, "go", args...)
+	dir, err := os.MkdirTemp("", "criadapter-critest-rig-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	rig := filepath.Join(dir, "rig")
+	if output, err := exec.CommandContext(ctx, "go", "build", "-o", rig, "./test/rig").CombinedOutput(); err != nil {
+		return fmt.Errorf("build the rig: %w\n%s", err, output)
+	}
+	cmd := exec.CommandContext(ctx, rig, append([]string{"exec", self}, os.Args[1:]...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = insideGrace

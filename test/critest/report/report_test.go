@@ -1,0 +1,162 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func parseSample(t *testing.T) []Spec {
+	t.Helper()
+	sample, err := os.Open(filepath.Join("testdata", "ginkgo.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sample.Close()
+	specs, err := ParseGinkgo(sample)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return specs
+}
+
+func TestParseGinkgo(t *testing.T) {
+	want := []Spec{
+		{Name: "pods start", Outcome: Passed},
+		{Name: "pods networking map a port", Outcome: Failed, Message: "Timed out after 60s.\nExpected success"},
+		{Name: "AppArmor enforce", Outcome: Skipped, Message: "AppArmor is disabled on this host"},
+		{Name: "benchmark", Outcome: Skipped},
+		{Name: "pods crash", Outcome: Failed, Message: "Test Panicked"},
+	}
+	if got := parseSample(t); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestParseGinkgoRefuses(t *testing.T) {
+	const spec = `{"LeafNodeType":"It","LeafNodeText":"a","State":"passed"}`
+	for name, text := range map[string]string{
+		"nothing":        ``,
+		"cut off":        `[{"SpecReports":[`,
+		"no suite":       `[]`,
+		"two suites":     `[{"SpecReports":[` + spec + `]},{"SpecReports":[` + spec + `]}]`,
+		"no specs":       `[{"SpecReports":[]}]`,
+		"two of a name":  `[{"SpecReports":[` + spec + `,` + spec + `]}]`,
+		"set-up failed":  `[{"SpecReports":[` + spec + `,{"LeafNodeType":"SynchronizedBeforeSuite","State":"failed"}]}]`,
+		"clean-up crash": `[{"SpecReports":[` + spec + `,{"LeafNodeType":"AfterSuite","State":"panicked"}]}]`,
+	} {
+		if specs, err := ParseGinkgo(strings.NewReader(text)); err == nil {
+			t.Errorf("%s: got %+v", name, specs)
+		}
+	}
+}
+
+func TestParseExpectedRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"no cause":        "- outcome: failed\n  specs: [a]",
+		"blank cause":     "- cause: ' '\n  outcome: failed\n  specs: [a]",
+		"no outcome":      "- cause: c\n  specs: [a]",
+		"passed":          "- cause: c\n  outcome: passed\n  specs: [a]",
+		"no specs":        "- cause: c\n  outcome: failed",
+		"twice in one":    "- cause: c\n  outcome: failed\n  specs: [a, a]",
+		"twice in two":    "- cause: c\n  outcome: failed\n  specs: [a]\n- cause: d\n  outcome: skipped\n  specs: [a]",
+		"unknown field":   "- cause: c\n  outcome: failed\n  specs: [a]\n  until: never",
+		"not a list":      "cause: c",
+		"broken document": "- [",
+	} {
+		if expected, err := ParseExpected([]byte(text)); err == nil {
+			t.Errorf("%s: got %+v", name, expected)
+		}
+	}
+}
+
+func TestJudge(t *testing.T) {
+	specs := parseSample(t)
+	tests := map[string]struct {
+		expected    string
+		unexplained []string
+		stale       []Entry
+	}{
+		"all explained": {expected: `
+- {cause: ports, outcome: failed, specs: [pods networking map a port, pods crash]}
+- {cause: host, outcome: skipped, specs: [AppArmor enforce]}
+- {cause: speed, outcome: skipped, specs: [benchmark]}`},
+		"missing entries": {
+			expected:    `[{cause: host, outcome: skipped, specs: [AppArmor enforce]}]`,
+			unexplained: []string{"benchmark", "pods crash", "pods networking map a port"},
+		},
+		"stale: passes now, gone, ends otherwise": {
+			expected: `
+- {cause: ports, outcome: failed, specs: [pods networking map a port, pods start, no such, benchmark]}
+- {cause: host, outcome: skipped, specs: [AppArmor enforce, pods crash]}`,
+			unexplained: []string{"benchmark", "pods crash"},
+			stale: []Entry{
+				{Name: "benchmark", Want: Failed, Got: Skipped},
+				{Name: "no such", Want: Failed},
+				{Name: "pods crash", Want: Skipped, Got: Failed},
+				{Name: "pods start", Want: Failed, Got: Passed},
+			},
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			expected, err := ParseExpected([]byte(test.expected))
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := Judge(specs, expected)
+			if v.Passed != 1 || v.Failed != 2 || v.Skipped != 2 {
+				t.Errorf("counts: %d passed, %d failed, %d skipped", v.Passed, v.Failed, v.Skipped)
+			}
+			var unexplained []string
+			for _, spec := range v.Unexplained {
+				unexplained = append(unexplained, spec.Name)
+			}
+			if !reflect.DeepEqual(unexplained, test.unexplained) {
+				t.Errorf("unexplained %q, want %q", unexplained, test.unexplained)
+			}
+			if !reflect.DeepEqual(v.Stale, test.stale) {
+				t.Errorf("stale %v, want %v", v.Stale, test.stale)
+			}
+			good := len(test.unexplained)+len(test.stale) == 0
+			if err := v.Err(len(specs)); (err == nil) != good {
+				t.Errorf("Err: %v", err)
+			}
+			if err := v.Err(len(specs) + 1); err == nil {
+				t.Error("a missing spec is no error")
+			}
+		})
+	}
+}
+
+func TestVerdictString(t *testing.T) {
+	expected, err := ParseExpected([]byte(`
+- {cause: ports do not work, outcome: failed, specs: [pods networking map a port, pods crash]}
+- {cause: this host has none, outcome: skipped, specs: [AppArmor enforce]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `  2 failed: ports do not work
+  1 skipped: this host has none
+critest: 1 passed, 2 failed, 2 skipped
+`
+	if got := Judge(parseSample(t), expected).String(); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func FuzzParseGinkgo(f *testing.F) {
+	f.Add(`[{"SpecReports":[{"ContainerHierarchyTexts":["a"],"LeafNodeType":"It","LeafNodeText":"b","State":"passed"}]}]`)
+	f.Add(`[{"SpecReports":null}]`)
+	f.Fuzz(func(t *testing.T, text string) {
+		specs, err := ParseGinkgo(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		if v := Judge(specs, nil); v.Total() != len(specs) || len(v.Unexplained) != v.Failed+v.Skipped {
+			t.Errorf("%d specs judged as %+v", len(specs), v)
+		}
+	})
+}
