@@ -1,0 +1,37 @@
+package server
+
+import (
+	"context"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// CreateContainer creates a container in a pod. The pod's configuration in the
+// request repeats that of RunPodSandbox, which is the one that counts; it may
+// be missing.
+func (s *Server) CreateContainer(ctx context.Context, req *runtimeapi.CreateContainerRequest) (*runtimeapi.CreateContainerResponse, error) {
+	config := req.GetConfig()
+	if err := require(
+		need{"pod_sandbox_id", req.GetPodSandboxId() != ""},
+		need{"config", config != nil},
+		need{"config.metadata", config.GetMetadata() != nil},
+		need{"config.metadata.name", config.GetMetadata().GetName() != ""},
+		need{"config.image", config.GetImage() != nil},
+		need{"config.image.image", config.GetImage().GetImage() != ""},
+	); err != nil {
+		return nil, err
+	}
+	snapshot, err := s.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := snapshot.Pod(req.GetPodSandboxId())
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.opts.Containers.Create(ctx, pod.ID, config)
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.CreateContainerResponse{ContainerId: id}, nil
+}

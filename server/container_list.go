@@ -1,0 +1,75 @@
+package server
+
+import (
+	"context"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// ListContainers returns the containers that match a filter, the newest first.
+func (s *Server) ListContainers(ctx context.Context, req *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
+	items, err := s.listContainers(ctx, req.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ListContainersResponse{Containers: items}, nil
+}
+
+// listContainers is shared by the list and its streaming twin.
+func (s *Server) listContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	snapshot, err := s.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	containers := snapshot.Containers()
+	items := make([]*runtimeapi.Container, 0, len(containers))
+	for _, container := range containers {
+		if containerMatches(container, filter) {
+			items = append(items, containerItem(container))
+		}
+	}
+	return items, nil
+}
+
+// containerMatches reports whether a container passes all parts of a filter.
+// The ids may be the beginnings of ids, as crictl's users give them.
+func containerMatches(c *state.Container, filter *runtimeapi.ContainerFilter) bool {
+	return strings.HasPrefix(c.ID, filter.GetId()) &&
+		strings.HasPrefix(c.SandboxID, filter.GetPodSandboxId()) &&
+		(filter.GetState() == nil || filter.GetState().GetState() == c.Status.State()) &&
+		hasLabels(c.Meta.Config.GetLabels(), filter.GetLabelSelector())
+}
+
+func containerItem(c *state.Container) *runtimeapi.Container {
+	return &runtimeapi.Container{
+		Id:           c.ID,
+		PodSandboxId: c.SandboxID,
+		Metadata:     c.Meta.Config.GetMetadata(),
+		Image:        imageOf(c),
+		ImageRef:     c.Meta.ImageID,
+		State:        c.Status.State(),
+		CreatedAt:    nanoseconds(c.Meta.CreatedAt),
+		Labels:       c.Meta.Config.GetLabels(),
+		Annotations:  c.Meta.Config.GetAnnotations(),
+		ImageId:      c.Meta.ImageID,
+	}
+}
+
+// imageOf names the image as the user did where that is known: clients send an
+// id as the image and the name beside it, and show what they get back.
+func imageOf(c *state.Container) *runtimeapi.ImageSpec {
+	spec := c.Meta.Config.GetImage()
+	name := spec.GetUserSpecifiedImage()
+	if name == "" {
+		name = spec.GetImage()
+	}
+	return &runtimeapi.ImageSpec{
+		Image:              name,
+		Annotations:        spec.GetAnnotations(),
+		UserSpecifiedImage: spec.GetUserSpecifiedImage(),
+		RuntimeHandler:     spec.GetRuntimeHandler(),
+	}
+}

@@ -1,0 +1,22 @@
+package server
+
+import (
+	"context"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// RemoveContainer removes a container, running or not. The CRI text: "This call
+// is idempotent, and must not return an error if the container has already been
+// removed."
+func (s *Server) RemoveContainer(ctx context.Context, req *runtimeapi.RemoveContainerRequest) (*runtimeapi.RemoveContainerResponse, error) {
+	id, err := s.containerID(ctx, req.GetContainerId())
+	if err == nil {
+		err = s.opts.Containers.Remove(ctx, id)
+	}
+	if err != nil && !errdefs.IsNotFound(err) {
+		return nil, err
+	}
+	return &runtimeapi.RemoveContainerResponse{}, nil
+}

@@ -1,0 +1,125 @@
+package server
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// ContainerStatus returns one container.
+func (s *Server) ContainerStatus(ctx context.Context, req *runtimeapi.ContainerStatusRequest) (*runtimeapi.ContainerStatusResponse, error) {
+	if err := require(need{"container_id", req.GetContainerId() != ""}); err != nil {
+		return nil, err
+	}
+	snapshot, err := s.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	container, err := snapshot.Container(req.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	response := &runtimeapi.ContainerStatusResponse{Status: containerStatus(container)}
+	if req.GetVerbose() {
+		response.Info, err = s.containerInfo(ctx, snapshot, container)
+	}
+	return response, err
+}
+
+// containerStatus converts a container. What it shares with the snapshot is
+// only read.
+func containerStatus(c *state.Container) *runtimeapi.ContainerStatus {
+	return &runtimeapi.ContainerStatus{
+		Id:          c.ID,
+		Metadata:    c.Meta.Config.GetMetadata(),
+		State:       c.Status.State(),
+		CreatedAt:   nanoseconds(c.Meta.CreatedAt),
+		StartedAt:   nanoseconds(c.Status.StartedAt),
+		FinishedAt:  nanoseconds(c.Status.FinishedAt),
+		ExitCode:    int32(c.Status.ExitCode),
+		Image:       imageOf(c),
+		ImageRef:    c.Meta.ImageID,
+		Reason:      reason(c),
+		Message:     c.Status.Error,
+		Labels:      c.Meta.Config.GetLabels(),
+		Annotations: c.Meta.Config.GetAnnotations(),
+		Mounts:      c.Meta.Config.GetMounts(),
+		LogPath:     c.Meta.LogPath,
+		Resources:   c.Status.Resources,
+		ImageId:     c.Meta.ImageID,
+		User:        containerUser(c),
+		StopSignal:  stopSignal(c.Meta.StopSignal),
+	}
+}
+
+// Reasons of an ended container. The kubelet and its users read them literally.
+const (
+	reasonOOMKilled = "OOMKilled"
+	reasonCannotRun = "ContainerCannotRun"
+	reasonCompleted = "Completed"
+	reasonError     = "Error"
+)
+
+// reason says why a container has ended, empty while it has not. The engine
+// calls a container OOM-killed even when only a child process was killed and
+// the container went on to succeed, which is no failure for want of memory.
+func reason(c *state.Container) string {
+	switch {
+	case c.Status.State() != runtimeapi.ContainerState_CONTAINER_EXITED:
+		return ""
+	case neverRan(c):
+		return reasonCannotRun
+	case c.Status.OOMKilled && c.Status.ExitCode != 0:
+		return reasonOOMKilled
+	case c.Status.ExitCode == 0:
+		return reasonCompleted
+	default:
+		return reasonError
+	}
+}
+
+// neverRan reports whether a container's start failed: the engine says why, or
+// the mirror, having no times for it, put both at the creation.
+func neverRan(c *state.Container) bool {
+	st := c.Status
+	return st.Error != "" || st.ExitCode != 0 && st.StartedAt.Equal(st.FinishedAt) && st.StartedAt.Equal(c.Meta.CreatedAt)
+}
+
+// containerUser returns the identity of the container's first process when it
+// is known for sure: the engine was given a numeric user and group, and adds no
+// groups of the image then. A name, or a user without a group, is resolved by
+// files inside the image.
+func containerUser(c *state.Container) *runtimeapi.ContainerUser {
+	user, group, _ := strings.Cut(c.Meta.User, ":")
+	uid, err := strconv.ParseInt(user, 10, 64)
+	if err != nil {
+		return nil
+	}
+	gid, err := strconv.ParseInt(group, 10, 64)
+	if err != nil {
+		return nil
+	}
+	asked := c.Meta.Config.GetLinux().GetSecurityContext().GetSupplementalGroups()
+	groups := append([]int64{gid}, asked...)
+	return &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{Uid: uid, Gid: gid, SupplementalGroups: groups}}
+}
+
+// stopSignal converts a signal's name or number in the engine's spelling:
+// "SIGTERM", "TERM", "15", "SIGRTMIN+3". One that CRI has no name for is
+// reported as the runtime's default.
+func stopSignal(name string) runtimeapi.Signal {
+	if number, err := strconv.Atoi(name); err == nil {
+		name = unix.SignalName(unix.Signal(number))
+	}
+	name = strings.ToUpper(name)
+	if !strings.HasPrefix(name, "SIG") {
+		name = "SIG" + name
+	}
+	name = strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(name)
+	return runtimeapi.Signal(runtimeapi.Signal_value["SIGNAL_"+name])
+}

@@ -1,0 +1,26 @@
+package server
+
+import (
+	"context"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// StopContainer stops a container, forcibly after the timeout. The CRI text:
+// "This call is idempotent, and must not return an error if the container has
+// already been stopped." A container that is not there any more has stopped.
+func (s *Server) StopContainer(ctx context.Context, req *runtimeapi.StopContainerRequest) (*runtimeapi.StopContainerResponse, error) {
+	grace, err := seconds("timeout", req.GetTimeout())
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.containerID(ctx, req.GetContainerId())
+	if err == nil {
+		err = s.opts.Containers.Stop(ctx, id, grace)
+	}
+	if err != nil && !errdefs.IsNotFound(err) {
+		return nil, err
+	}
+	return &runtimeapi.StopContainerResponse{}, nil
+}

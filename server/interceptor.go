@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"runtime/debug"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/sirupsen/logrus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// UnaryInterceptor stands before every unary RPC: it bounds its time, recovers
+// from a panic, turns its error into a gRPC status and logs it.
+func (s *Server) UnaryInterceptor(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	call := s.begin(info.FullMethod)
+	defer func() {
+		if cause := recover(); cause != nil {
+			resp, err = nil, call.panicked(cause)
+		}
+		err = toStatus(err)
+		call.end(resp, err)
+	}()
+	call.about(s.describe(req))
+	ctx, cancel := s.bound(ctx, req)
+	defer cancel()
+	return handler(ctx, req)
+}
+
+// StreamInterceptor is UnaryInterceptor for RPCs that answer with a stream,
+// whose time only the client bounds.
+func (s *Server) StreamInterceptor(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	call := s.begin(info.FullMethod)
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = call.panicked(cause)
+		}
+		err = toStatus(err)
+		call.end(nil, err)
+	}()
+	return handler(srv, stream)
+}
+
+// changes are the RPCs that change something on the node. Each gets a line in
+// the log; the others would fill it, as the kubelet lists every second.
+var changes = map[string]bool{
+	"RunPodSandbox":             true,
+	"StopPodSandbox":            true,
+	"RemovePodSandbox":          true,
+	"CreateContainer":           true,
+	"StartContainer":            true,
+	"StopContainer":             true,
+	"RemoveContainer":           true,
+	"UpdateContainerResources":  true,
+	"UpdatePodSandboxResources": true,
+	"UpdateRuntimeConfig":       true,
+	"ReopenContainerLog":        true,
+	"CheckpointContainer":       true,
+	"CheckpointPod":             true,
+	"RestorePod":                true,
+	"PullImage":                 true,
+	"RemoveImage":               true,
+}
+
+// call is one request on its way.
+type call struct {
+	method string
+	begun  time.Time
+	fields logrus.Fields
+}
+
+func (s *Server) begin(fullMethod string) *call {
+	method := path.Base(fullMethod)
+	return &call{
+		method: method,
+		begun:  time.Now(),
+		fields: logrus.Fields{"rpc": method, "request": s.requests.Add(1)},
+	}
+}
+
+// about adds what the request is about to the log's fields.
+func (c *call) about(fields logrus.Fields) { maps.Copy(c.fields, fields) }
+
+// panicked logs a panic with its stack and returns the error for the client,
+// who gets to know neither.
+func (c *call) panicked(cause any) error {
+	logrus.WithFields(c.fields).WithField("stack", string(debug.Stack())).Errorf("panic: %v", cause)
+	return fmt.Errorf("%s failed unexpectedly, see the log of criadapter: %w", c.method, errdefs.ErrInternal)
+}
+
+// end logs a request that is over.
+func (c *call) end(resp any, err error) {
+	entry := logrus.WithFields(c.fields).WithFields(describeResponse(resp)).
+		WithField("took", time.Since(c.begun).Round(time.Microsecond))
+	if err != nil {
+		entry = entry.WithError(err)
+	}
+	entry.Log(c.level(err), "CRI request")
+}
+
+func (c *call) level(err error) logrus.Level {
+	switch code := status.Code(err); {
+	case code == codes.Internal:
+		return logrus.ErrorLevel
+	case !changes[c.method], code == codes.Unimplemented:
+		return logrus.DebugLevel
+	case code == codes.OK, code == codes.Canceled:
+		return logrus.InfoLevel
+	default:
+		return logrus.WarnLevel
+	}
+}

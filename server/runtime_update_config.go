@@ -1,0 +1,43 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/sirupsen/logrus"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// UpdateRuntimeConfig takes note of the node's pod CIDR. The CNI configuration
+// is what gives out addresses, and whoever installs the network plugin writes
+// it, so the CIDR changes nothing here; it shows in a verbose Status.
+func (s *Server) UpdateRuntimeConfig(_ context.Context, req *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
+	if err := require(need{"runtime_config", req.GetRuntimeConfig() != nil}); err != nil {
+		return nil, err
+	}
+	cidr := req.GetRuntimeConfig().GetNetworkConfig().GetPodCidr()
+	if err := checkCIDRs(cidr); err != nil {
+		return nil, err
+	}
+	if old := s.podCIDR.Swap(&cidr); old == nil || *old != cidr {
+		logrus.WithField("podCIDR", cidr).Info("the node's pod CIDR is known; addresses come from the CNI configuration all the same")
+	}
+	return &runtimeapi.UpdateRuntimeConfigResponse{}, nil
+}
+
+// checkCIDRs checks the comma-separated CIDRs of a node, one per IP family;
+// none is fine.
+func checkCIDRs(list string) error {
+	if list == "" {
+		return nil
+	}
+	for _, cidr := range strings.Split(list, ",") {
+		if _, err := netip.ParsePrefix(cidr); err != nil {
+			return fmt.Errorf("runtime_config.network_config.pod_cidr %q: %v: %w", list, err, errdefs.ErrInvalidArgument)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// ListPodSandbox returns the pods that match a filter, the newest first.
+func (s *Server) ListPodSandbox(ctx context.Context, req *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
+	items, err := s.listSandboxes(ctx, req.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ListPodSandboxResponse{Items: items}, nil
+}
+
+// listSandboxes is shared by the list and its streaming twin.
+func (s *Server) listSandboxes(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
+	snapshot, err := s.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pods := snapshot.Pods()
+	items := make([]*runtimeapi.PodSandbox, 0, len(pods))
+	for _, pod := range pods {
+		if sandboxMatches(pod, filter) {
+			items = append(items, sandboxItem(pod))
+		}
+	}
+	return items, nil
+}
+
+// sandboxMatches reports whether a pod passes all parts of a filter. The id may
+// be the beginning of one, as crictl's users give it.
+func sandboxMatches(pod *state.Pod, filter *runtimeapi.PodSandboxFilter) bool {
+	return strings.HasPrefix(pod.ID, filter.GetId()) &&
+		(filter.GetState() == nil || filter.GetState().GetState() == pod.Status.State()) &&
+		hasLabels(pod.Meta.Config.GetLabels(), filter.GetLabelSelector())
+}
+
+// hasLabels reports whether labels has all of wanted.
+func hasLabels(labels, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if have, ok := labels[key]; !ok || have != value {
+			return false
+		}
+	}
+	return true
+}
+
+func sandboxItem(pod *state.Pod) *runtimeapi.PodSandbox {
+	return &runtimeapi.PodSandbox{
+		Id:             pod.ID,
+		Metadata:       pod.Meta.Config.GetMetadata(),
+		State:          pod.Status.State(),
+		CreatedAt:      nanoseconds(pod.Meta.CreatedAt),
+		Labels:         pod.Meta.Config.GetLabels(),
+		Annotations:    pod.Meta.Config.GetAnnotations(),
+		RuntimeHandler: pod.Meta.RuntimeHandler,
+	}
+}

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// PodSandboxStatus returns one pod with its containers, all as of one moment.
+func (s *Server) PodSandboxStatus(ctx context.Context, req *runtimeapi.PodSandboxStatusRequest) (*runtimeapi.PodSandboxStatusResponse, error) {
+	if err := require(need{"pod_sandbox_id", req.GetPodSandboxId() != ""}); err != nil {
+		return nil, err
+	}
+	snapshot, err := s.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// Taken before the snapshot is read, so that nothing newer is ever taken
+	// for older (KEP-3386).
+	now := time.Now()
+	pod, err := snapshot.Pod(req.GetPodSandboxId())
+	if err != nil {
+		return nil, err
+	}
+	response := &runtimeapi.PodSandboxStatusResponse{Status: sandboxStatus(pod), Timestamp: now.UnixNano()}
+	for _, container := range snapshot.ContainersOf(pod.ID) {
+		response.ContainersStatuses = append(response.ContainersStatuses, containerStatus(container))
+	}
+	if req.GetVerbose() {
+		response.Info, err = s.sandboxInfo(ctx, pod)
+	}
+	return response, err
+}
+
+func sandboxStatus(pod *state.Pod) *runtimeapi.PodSandboxStatus {
+	return &runtimeapi.PodSandboxStatus{
+		Id:             pod.ID,
+		Metadata:       pod.Meta.Config.GetMetadata(),
+		State:          pod.Status.State(),
+		CreatedAt:      nanoseconds(pod.Meta.CreatedAt),
+		Network:        sandboxNetwork(pod),
+		Linux:          &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: namespaceOptions(pod)}},
+		Labels:         pod.Meta.Config.GetLabels(),
+		Annotations:    pod.Meta.Config.GetAnnotations(),
+		RuntimeHandler: pod.Meta.RuntimeHandler,
+	}
+}
+
+// sandboxNetwork has no addresses for a pod on the node's network: the kubelet
+// knows the node's own.
+func sandboxNetwork(pod *state.Pod) *runtimeapi.PodSandboxNetworkStatus {
+	network := &runtimeapi.PodSandboxNetworkStatus{}
+	if pod.Meta.HostNetwork || len(pod.Status.IPs) == 0 {
+		return network
+	}
+	network.Ip = pod.Status.IPs[0]
+	for _, ip := range pod.Status.IPs[1:] {
+		network.AdditionalIps = append(network.AdditionalIps, &runtimeapi.PodIP{Ip: ip})
+	}
+	return network
+}
+
+// namespaceOptions are those of the pod's configuration, with the network that
+// the sandbox really has: the kubelet makes a new sandbox for a pod whose
+// network mode differs.
+func namespaceOptions(pod *state.Pod) *runtimeapi.NamespaceOption {
+	options := &runtimeapi.NamespaceOption{}
+	if asked := pod.Meta.Config.GetLinux().GetSecurityContext().GetNamespaceOptions(); asked != nil {
+		options = proto.CloneOf(asked)
+	}
+	options.Network = runtimeapi.NamespaceMode_POD
+	if pod.Meta.HostNetwork {
+		options.Network = runtimeapi.NamespaceMode_NODE
+	}
+	return options
+}
+
+// nanoseconds is a time as CRI has it: 0 for none.
+func nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}

@@ -1,0 +1,17 @@
+package server
+
+import (
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// StreamPodSandboxes is ListPodSandbox in pieces (KEP-5825).
+func (s *Server) StreamPodSandboxes(req *runtimeapi.StreamPodSandboxesRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxesResponse]) error {
+	items, err := s.listSandboxes(stream.Context(), req.GetFilter())
+	if err != nil {
+		return err
+	}
+	return inPieces(items, func(piece []*runtimeapi.PodSandbox) error {
+		return stream.Send(&runtimeapi.StreamPodSandboxesResponse{PodSandboxes: piece})
+	})
+}

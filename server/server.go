@@ -1,0 +1,143 @@
+package server
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/container"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/state"
+)
+
+// maxMessageSize is the largest gRPC message in either direction: what the
+// kubelet's and crictl's client accepts.
+const maxMessageSize = 16 << 20
+
+// DefaultRequestTimeout bounds a request whose client gave no deadline when
+// Options names no other time, the default of --runtime-request-timeout.
+const DefaultRequestTimeout = 2 * time.Minute
+
+// Mirror is what the server reads of the node's state; *state.Mirror is one.
+type Mirror interface {
+	// Snapshot returns the pods and containers as they are now.
+	Snapshot() *state.Snapshot
+	// Err is nil while the engine answers and the snapshot is fresh.
+	Err() error
+	// WaitSynced waits until the snapshot holds what the engine has.
+	WaitSynced(ctx context.Context) error
+}
+
+// Engine is what the server asks of the engine; docker.Engine is one.
+type Engine interface {
+	Features(ctx context.Context) (docker.Features, error)
+}
+
+// Sandboxes runs pods; *sandbox.Service is one. Stop and Remove of an unknown
+// id succeed.
+type Sandboxes interface {
+	Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (id string, err error)
+	Stop(ctx context.Context, id string) error
+	Remove(ctx context.Context, id string) error
+}
+
+// Containers runs containers; *container.Service is one. Stop and Remove of an
+// unknown id succeed.
+type Containers interface {
+	Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig) (id string, err error)
+	Start(ctx context.Context, id string) error
+	Stop(ctx context.Context, id string, grace time.Duration) error
+	Remove(ctx context.Context, id string) error
+	Update(ctx context.Context, request *runtimeapi.UpdateContainerResourcesRequest) error
+	ExecSync(ctx context.Context, id string, request container.ExecRequest) (*container.ExecResult, error)
+}
+
+// Images holds images; *image.Service is one.
+type Images interface {
+	Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (imageRef string, err error)
+	List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error)
+	Status(ctx context.Context, spec *runtimeapi.ImageSpec, opts image.StatusOptions) (*runtimeapi.ImageStatusResponse, error)
+	Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error
+	FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
+}
+
+// Network tells whether pods can be joined to the network; *cni.Network is one.
+type Network interface {
+	// Status is nil when they can, else the reason why not.
+	Status(ctx context.Context) error
+	// Config describes the configuration in use.
+	Config() cni.Config
+}
+
+// Options are what a Server needs. All rooms are required but Network.
+type Options struct {
+	Mirror     Mirror
+	Engine     Engine
+	Sandboxes  Sandboxes
+	Containers Containers
+	Images     Images
+	// Network is nil when the engine itself connects pods to its default
+	// bridge (--network-plugin=bridge).
+	Network Network
+	// RequestTimeout bounds unary requests whose client gave no deadline, 0 for
+	// DefaultRequestTimeout. Requests that may take long by their nature
+	// get more, see bound.
+	RequestTimeout time.Duration
+	// Config is the program's configuration in effect, encoded as JSON into a
+	// verbose Status. It must hold no secrets.
+	Config any
+	// Warnings returns what an operator should know of, one sentence each, for
+	// a verbose Status: checkpoints put into quarantine, for example. It may be
+	// nil.
+	Warnings func() []string
+}
+
+// Server answers the RPCs of RuntimeService and ImageService. All methods are
+// safe for concurrent use.
+type Server struct {
+	// The Unsafe forms make the compiler demand every RPC.
+	runtimeapi.UnsafeRuntimeServiceServer
+	runtimeapi.UnsafeImageServiceServer
+
+	opts Options
+	// synced is true once the mirror has been complete.
+	synced atomic.Bool
+	// requests numbers the requests for the log.
+	requests atomic.Uint64
+	// features is what the engine last said of itself, nil before the first
+	// time.
+	features atomic.Pointer[docker.Features]
+	// podCIDR is what UpdateRuntimeConfig last brought.
+	podCIDR atomic.Pointer[string]
+}
+
+// New returns a server. It does nothing until Register.
+func New(opts Options) *Server {
+	if opts.RequestTimeout == 0 {
+		opts.RequestTimeout = DefaultRequestTimeout
+	}
+	return &Server{opts: opts}
+}
+
+// Register makes a gRPC server answer both CRI services with s. The gRPC
+// server must have been made with GRPCOptions.
+func (s *Server) Register(server *grpc.Server) {
+	runtimeapi.RegisterRuntimeServiceServer(server, s)
+	runtimeapi.RegisterImageServiceServer(server, s)
+}
+
+// GRPCOptions returns the options that a gRPC server needs: both interceptors
+// and the message sizes that CRI clients count on.
+func (s *Server) GRPCOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ChainUnaryInterceptor(s.UnaryInterceptor),
+		grpc.ChainStreamInterceptor(s.StreamInterceptor),
+		grpc.MaxRecvMsgSize(maxMessageSize),
+		grpc.MaxSendMsgSize(maxMessageSize),
+	}
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
+)
+
+const (
+	// firstSync is how long a request waits for the mirror's first complete
+	// view; on a healthy node it is there sooner.
+	firstSync = 2 * time.Second
+	// featuresWait bounds the question what the engine is, which is answered
+	// from memory except right after a start.
+	featuresWait = 5 * time.Second
+)
+
+// snapshot returns the pods and containers of the node. Until the mirror has
+// seen all that the engine holds, it fails with ErrUnavailable rather than
+// answer with less: a kubelet would start every pod again that it does not see,
+// and take a Stop of one for done.
+func (s *Server) snapshot(ctx context.Context) (*state.Snapshot, error) {
+	if s.synced.Load() {
+		return s.opts.Mirror.Snapshot(), nil
+	}
+	wait, cancel := context.WithTimeout(ctx, firstSync)
+	defer cancel()
+	if err := s.opts.Mirror.WaitSynced(wait); err != nil {
+		return nil, s.notSynced(ctx)
+	}
+	s.synced.Store(true)
+	return s.opts.Mirror.Snapshot(), nil
+}
+
+func (s *Server) notSynced(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := s.opts.Mirror.Err(); err != nil {
+		return err
+	}
+	return fmt.Errorf("the engine's containers are still being read, try again: %w", errdefs.ErrUnavailable)
+}
+
+// engineFeatures asks the engine what it is and can do, and remembers it.
+func (s *Server) engineFeatures(ctx context.Context) (docker.Features, error) {
+	ctx, cancel := context.WithTimeout(ctx, featuresWait)
+	defer cancel()
+	features, err := s.opts.Engine.Features(ctx)
+	if err != nil {
+		return docker.Features{}, err
+	}
+	s.features.Store(&features)
+	return features, nil
+}
+
+// lastFeatures is what the engine is, or was when it last answered; false when
+// it never did.
+func (s *Server) lastFeatures(ctx context.Context) (docker.Features, bool) {
+	if features, err := s.engineFeatures(ctx); err == nil {
+		return features, true
+	}
+	if last := s.features.Load(); last != nil {
+		return *last, true
+	}
+	return docker.Features{}, false
+}
