@@ -117,10 +117,10 @@ func moduleRoot(ctx context.Context) (string, error) {
 
 // output runs cmd and returns what it wrote to stdout; an error contains what it wrote to both.
 func output(cmd *exec.Cmd) (string, error) {
-	var stdout, both bytes.Buffer
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, &both), &both
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, both.String())
+		return "", fmt.Errorf("%s: %w\n%s%s", strings.Join(cmd.Args, " "), err, stdout.String(), stderr.String())
 	}
 	return stdout.String(), nil
 }

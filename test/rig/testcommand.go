@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -65,7 +66,7 @@ func testCommand(ctx context.Context, opts testOptions) (code int, err error) {
 	if opts.bench != "" {
 		return verdictOfBenchmarks(tests), nil
 	}
-	return verdict(tests, skips, opts.everything()), nil
+	return verdict(os.Stdout, tests, skips, opts.everything()), nil
 }
 
 // testPrivate runs the tests in namespaces with an engine of their own.
@@ -156,14 +157,14 @@ func engineRoot(ctx context.Context, host string) (string, error) {
 }
 
 // verdict prints what is wrong with the outcomes, and as the last line the count. It returns the exit code.
-func verdict(tests []results.Test, skips *results.Skips, everything bool) int {
+func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything bool) int {
 	count := results.CountOf(tests)
 	code := 0
 	complain := func(format string, args ...any) {
 		code = 1
-		fmt.Printf(format, args...)
+		fmt.Fprintf(w, format, args...)
 	}
-	fmt.Println()
+	fmt.Fprintln(w)
 	for _, t := range tests {
 		if t.Outcome == results.Fail {
 			complain("failed: %s\n", t)
@@ -174,7 +175,7 @@ func verdict(tests []results.Test, skips *results.Skips, everything bool) int {
 	}
 	if everything {
 		for _, key := range skips.Stale(tests) {
-			fmt.Printf("in test/rig/skips.txt, but not skipped: %s\n", key)
+			fmt.Fprintf(w, "in test/rig/skips.txt, but not skipped: %s\n", key)
 			if os.Getenv("CI") == "true" {
 				code = 1
 			}
@@ -183,7 +184,7 @@ func verdict(tests []results.Test, skips *results.Skips, everything bool) int {
 	if count.Passed == 0 {
 		complain("no test passed\n")
 	}
-	fmt.Println(count)
+	fmt.Fprintln(w, count)
 	return code
 }
 

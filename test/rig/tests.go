@@ -29,6 +29,8 @@ type testPlan struct {
 	Timeout   time.Duration
 	Verbose   bool
 	Results   string // file that the outcome is written to
+
+	Output io.Writer `json:"-"` // where progress is shown; nil means standard output
 }
 
 // systemTests is what the names of tests for the installed engine begin with; see rigenv.RequireSystem.
@@ -58,6 +60,9 @@ func runTests(ctx context.Context, env rigenv.Env, p testPlan) error {
 		tests []results.Test
 		group errgroup.Group
 	)
+	if p.Output == nil {
+		p.Output = os.Stdout
+	}
 	group.SetLimit(p.Parallel)
 	for _, binary := range p.Binaries {
 		group.Go(func() error {
@@ -69,7 +74,7 @@ func runTests(ctx context.Context, env rigenv.Env, p testPlan) error {
 			mu.Lock()
 			defer mu.Unlock()
 			tests = append(tests, got...)
-			report(os.Stdout, binary.Package, got, time.Since(began))
+			report(p.Output, binary.Package, got, time.Since(began))
 			return nil
 		})
 	}
@@ -114,7 +119,7 @@ func runBinary(ctx context.Context, env rigenv.Env, p testPlan, binary testBinar
 		input.Close()
 		ended <- err
 	}()
-	pkg, err := collect(events, binary.Package, p.Verbose)
+	pkg, err := collect(events, binary.Package, p)
 	exit := <-ended
 	if err := errors.Join(err, convert.Wait()); err != nil {
 		return nil, err
@@ -123,14 +128,14 @@ func runBinary(ctx context.Context, env rigenv.Env, p testPlan, binary testBinar
 }
 
 // collect reads events to their end.
-func collect(events io.Reader, name string, verbose bool) (*results.Package, error) {
+func collect(events io.Reader, name string, p testPlan) (*results.Package, error) {
 	pkg := results.NewPackage(name)
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if len(line) > 0 {
-			if text := pkg.Line(line); verbose {
-				fmt.Print(text)
+			if text := pkg.Line(line); p.Verbose {
+				fmt.Fprint(p.Output, text)
 			}
 		}
 		if err == io.EOF {

@@ -116,9 +116,9 @@ func Require(t testing.TB) Env {
 	return require(t, KindPrivate, "make test")
 }
 
-// RequireSystem returns the rig around the installed engine. The rig runs a second pass for it, with the tests whose name
-// begins with TestSystem; elsewhere (the first pass included) it skips the test, and in CI it fails it. So a test that
-// calls it must be named TestSystem….
+// RequireSystem returns the rig around the installed engine. A test that calls it must be named TestSystem…: the rig
+// leaves those out on the private engine and runs them, and no others, in a second pass on the installed one. Elsewhere
+// it skips the test, or fails it when CI=true is set.
 func RequireSystem(t testing.TB) Env {
 	t.Helper()
 	return require(t, KindSystem, "ENGINE=system make test")

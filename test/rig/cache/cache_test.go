@@ -1,0 +1,77 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+func TestFillMakesAnEntryOnce(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	made := 0
+	fill := func(_ context.Context, dir string) error {
+		made++
+		return os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644)
+	}
+	for range 2 {
+		dir, err := Fill(t.Context(), Key("tool", "example.com/tool@v1"), fill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if data, err := os.ReadFile(filepath.Join(dir, "file")); err != nil || string(data) != "content" {
+			t.Errorf("%q, %v", data, err)
+		}
+	}
+	if made != 1 {
+		t.Errorf("made %d times", made)
+	}
+}
+
+func TestFillLeavesNothingOfAFailure(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", home)
+	broken := errors.New("broken")
+	_, err := Fill(t.Context(), "tool", func(_ context.Context, dir string) error {
+		return errors.Join(os.WriteFile(filepath.Join(dir, "half"), nil, 0o644), broken)
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+	left, err := os.ReadDir(filepath.Join(home, "criadapter"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestFillAtOnceAgrees(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", home)
+	var together, done sync.WaitGroup
+	together.Add(4)
+	for range 4 {
+		done.Go(func() {
+			_, err := Fill(t.Context(), "tool", func(_ context.Context, dir string) error {
+				together.Done()
+				together.Wait() // all make the entry before the first is finished
+				return os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644)
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	done.Wait()
+	left, err := os.ReadDir(filepath.Join(home, "criadapter"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("cache holds %v, %v; want one entry", left, err)
+	}
+}
+
+func TestKeyIsOneFolder(t *testing.T) {
+	if got := Key("cni", "example.com/a/b@v1", "linux"); got != "cni,example.com-a-b@v1,linux" {
+		t.Errorf("key %q", got)
+	}
+}

@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// newEngine prepares an engine in the rig that ends with the test.
+func newEngine(t *testing.T, env rigenv.Env, config map[string]any) *Engine {
+	t.Helper()
+	dir, err := os.MkdirTemp(env.WorkDir, "e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(Options{Dir: dir, Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper, Config: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func mustStart(t *testing.T, e *Engine) *client.Client {
+	t.Helper()
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cli, err := client.New(client.WithHost(e.Host()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cli.Close() })
+	return cli
+}
+
+// runSleep starts a container that stays.
+func runSleep(t *testing.T, env rigenv.Env, cli *client.Client) (id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ref := env.Image("test/busybox:latest")
+	pull, err := cli.ImagePull(ctx, ref, client.ImagePullOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pull.Close()
+	if err := pull.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	created, err := cli.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Config: &container.Config{
+			Image: ref, Cmd: []string{"sleep", "1000"}, NetworkDisabled: true,
+			StopSignal: "SIGKILL", // the first process of a container ignores the others
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cli.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return created.ID
+}
+
+// pid returns the container's process, 0 when it does not run.
+func pid(t *testing.T, cli *client.Client, id string) int {
+	t.Helper()
+	answer, err := cli.ContainerInspect(t.Context(), id, client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Container.State.Pid
+}
+
+func alive(pid int) bool {
+	_, err := os.Stat("/proc/" + strconv.Itoa(pid))
+	return err == nil
+}
+
+func TestContainersOutliveAKilledEngine(t *testing.T) {
+	env := rigenv.Require(t)
+	e := newEngine(t, env, map[string]any{"live-restore": true})
+	cli := mustStart(t, e)
+	id := runSleep(t, env, cli)
+	before := pid(t, cli, id)
+
+	e.Kill()
+	if e.PID() != 0 {
+		t.Error("the engine still has a process")
+	}
+	if _, err := cli.Ping(t.Context(), client.PingOptions{}); err == nil {
+		t.Error("the killed engine answers")
+	}
+	if !alive(before) {
+		t.Error("the container died with the engine")
+	}
+	cli = mustStart(t, e)
+	if after := pid(t, cli, id); after != before {
+		t.Errorf("the container's process was %d and is %d", before, after)
+	}
+}
+
+func TestTerminateWithoutLiveRestoreStopsContainers(t *testing.T) {
+	env := rigenv.Require(t)
+	e := newEngine(t, env, nil)
+	cli := mustStart(t, e)
+	id := runSleep(t, env, cli)
+	process := pid(t, cli, id)
+	if err := e.Terminate(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if alive(process) {
+		t.Error("the container still runs")
+	}
+	cli = mustStart(t, e)
+	if after := pid(t, cli, id); after != 0 {
+		t.Errorf("the container runs again as %d", after)
+	}
+}
+
+func TestCloseRemovesContainers(t *testing.T) {
+	env := rigenv.Require(t)
+	e := newEngine(t, env, nil)
+	cli := mustStart(t, e)
+	runSleep(t, env, cli)
+	if err := e.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(t.Context()); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+	cli = mustStart(t, e)
+	list, err := cli.ContainerList(t.Context(), client.ContainerListOptions{All: true})
+	if err != nil || len(list.Items) > 0 {
+		t.Errorf("containers left: %v, %v", list.Items, err)
+	}
+}
+
+func TestStartTwice(t *testing.T) {
+	env := rigenv.Require(t)
+	e := newEngine(t, env, nil)
+	mustStart(t, e)
+	if err := e.Start(t.Context()); err == nil {
+		t.Error("started twice")
+	}
+}
+
+func TestFailedStartShowsTheLog(t *testing.T) {
+	env := rigenv.Require(t)
+	e := newEngine(t, env, map[string]any{"storage-driver": "none-such"})
+	err := e.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "none-such") {
+		t.Errorf("error %v, want one with the log", err)
+	}
+	if e.PID() != 0 {
+		t.Error("it still has a process")
+	}
+}
+
+func TestStartEndsWithItsContext(t *testing.T) {
+	env := rigenv.Require(t)
+	e := newEngine(t, env, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Start(ctx); err == nil {
+		t.Error("started under a cancelled context")
+	}
+	if e.PID() != 0 {
+		t.Error("it still has a process")
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	if _, err := New(Options{Dockerd: "/bin/true"}); err == nil {
+		t.Error("accepted without a folder")
+	}
+	if _, err := New(Options{Dir: t.TempDir(), Dockerd: "/nowhere/dockerd"}); err == nil || !strings.Contains(err.Error(), "install") {
+		t.Errorf("without a dockerd: %v, want what to do", err)
+	}
+}

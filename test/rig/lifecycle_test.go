@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// buildRig compiles the rig, to run one inside of this one.
+func buildRig(t *testing.T) string {
+	t.Helper()
+	rigenv.Require(t)
+	program := filepath.Join(t.TempDir(), "rig")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// startRig starts `rig exec` of a shell script with a temporary folder of its own, and waits for the line "ready".
+func startRig(t *testing.T, script string) (cmd *exec.Cmd, temp string) {
+	t.Helper()
+	temp, err := os.MkdirTemp("", "r") // short, for the sockets in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(temp) })
+	cmd = exec.CommandContext(t.Context(), buildRig(t), "exec", "sh", "-c", script)
+	cmd.Env = append(os.Environ(), "TMPDIR="+temp)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the script said %q, %v", line, err)
+	}
+	return cmd, temp
+}
+
+// users lists the processes whose command line names dir.
+func users(t *testing.T, dir string) []int {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pids []int
+	for _, path := range lines {
+		line, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(line), dir) { // it may have ended meanwhile
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// sleeper is a script for startRig that stays.
+const sleeper = "echo ready; exec sleep 1000"
+
+func TestKilledRigLeavesNoProcess(t *testing.T) {
+	cmd, temp := startRig(t, sleeper)
+	if len(users(t, temp)) < 3 { // at least the two halves of the rig, dockerd and its containerd
+		t.Fatalf("processes before the kill: %v", users(t, temp))
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	for deadline := time.Now().Add(10 * time.Second); len(users(t, temp)) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("processes left: %v", users(t, temp))
+		}
+	}
+	// The next run takes away what could not be removed, and is not hindered.
+	next := exec.CommandContext(t.Context(), buildRig(t), "exec", "true")
+	next.Env = append(os.Environ(), "TMPDIR="+temp)
+	if out, err := next.CombinedOutput(); err != nil {
+		t.Fatalf("the next run: %v\n%s", err, out)
+	}
+	if left, err := filepath.Glob(temp + "/*"); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestInterruptedRigCleansUp(t *testing.T) {
+	cmd, temp := startRig(t, sleeper)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("an interrupted command counts as success")
+	}
+	if pids := users(t, temp); len(pids) > 0 {
+		t.Errorf("processes left: %v", pids)
+	}
+	if left, err := filepath.Glob(temp + "/*"); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestExecPassesTheExitCode(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), buildRig(t), "exec", "sh", "-c", "exit 7")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Errorf("%v, want exit code 7\n%s", err, out)
+	}
+}
+
+func TestNamespacesAreTheRigsOwn(t *testing.T) {
+	env := rigenv.Require(t)
+	if _, err := os.Stat("/var/run/docker.sock"); err == nil {
+		t.Error("the installed engine's socket is visible")
+	}
+	if _, err := os.Stat("/run/netns"); err != nil {
+		t.Errorf("no folder for named network namespaces: %v", err)
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); fields[4] == "/" && !strings.HasPrefix(fields[6], "shared:") {
+			t.Errorf("/ is not a shared mount: %s", line)
+		}
+	}
+	if devices, err := os.ReadFile("/proc/net/dev"); err != nil || strings.Contains(string(devices), "eth0") {
+		t.Errorf("the machine's network is visible: %s, %v", devices, err)
+	}
+	if _, err := os.Stat(filepath.Join(env.CNIBinDir, "bridge")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSystemEngine(t *testing.T) {
+	env := rigenv.RequireSystem(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cli, err := client.New(client.WithHost(env.DockerHost))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cli.Close()
+	answer, err := cli.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.Info.DockerRootDir != env.DockerRoot {
+		t.Errorf("the engine's root is %s, the rig says %s", answer.Info.DockerRootDir, env.DockerRoot)
+	}
+	if env.Registry != "" {
+		t.Errorf("registry %s, which the installed engine cannot reach", env.Registry)
+	}
+}

@@ -1,0 +1,169 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// start serves one image as some/image:v1 and returns the path of its layer below the repository, and its content.
+func start(t *testing.T) (r *Registry, layerPath string, content []byte) {
+	t.Helper()
+	image, err := random.Image(3*pieceSize, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err = Start(t.Context(), map[string]v1.Image{"some/image:v1": image}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := layers[0].Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	blob, err := layers[0].Compressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer blob.Close()
+	if content, err = io.ReadAll(blob); err != nil {
+		t.Fatal(err)
+	}
+	return r, "some/image/blobs/" + digest.String(), content
+}
+
+// get fetches a path; err is about the body only.
+func get(t *testing.T, ctx context.Context, addr, path string, edit ...func(*http.Request)) (status int, body []byte, err error) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/v2/"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range edit {
+		f(req)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+func TestServesImages(t *testing.T) {
+	r, layer, content := start(t)
+	if status, body, err := get(t, t.Context(), r.Addr, layer); status != 200 || string(body) != string(content) || err != nil {
+		t.Errorf("layer: status %d, %d bytes, %v", status, len(body), err)
+	}
+	if status, _, _ := get(t, t.Context(), r.Addr, "some/image/manifests/v1"); status != 200 {
+		t.Errorf("manifest: status %d", status)
+	}
+	if status, _, _ := get(t, t.Context(), r.Addr, "some/image/manifests/v2"); status != 404 {
+		t.Errorf("manifest that is not there: status %d", status)
+	}
+}
+
+func TestAccount(t *testing.T) {
+	r, _, _ := start(t)
+	account := func(user, password string) func(*http.Request) {
+		return func(req *http.Request) { req.SetBasicAuth(user, password) }
+	}
+	for _, path := range []string{"", "some/image/manifests/v1"} {
+		if status, _, _ := get(t, t.Context(), r.AuthAddr, path); status != 401 {
+			t.Errorf("%q without an account: status %d", path, status)
+		}
+		if status, _, _ := get(t, t.Context(), r.AuthAddr, path, account(rigenv.RegistryUser, "wrong")); status != 401 {
+			t.Errorf("%q with a wrong password: status %d", path, status)
+		}
+		if status, _, _ := get(t, t.Context(), r.AuthAddr, path, account(rigenv.RegistryUser, rigenv.RegistryPassword)); status != 200 {
+			t.Errorf("%q with the account: status %d", path, status)
+		}
+	}
+}
+
+func TestTroubledManifests(t *testing.T) {
+	r, _, _ := start(t)
+	for prefix, want := range map[string]int{
+		rigenv.PrefixSlow: 200, rigenv.PrefixStalled: 200, rigenv.PrefixCorrupt: 200, rigenv.PrefixNoBlobs: 200,
+		rigenv.PrefixUnavailable: 503,
+	} {
+		if status, _, _ := get(t, t.Context(), r.Addr, prefix+"/some/image/manifests/v1"); status != want {
+			t.Errorf("%s: status %d, want %d", prefix, status, want)
+		}
+	}
+}
+
+func TestCorruptBlob(t *testing.T) {
+	r, layer, content := start(t)
+	_, body, err := get(t, t.Context(), r.Addr, rigenv.PrefixCorrupt+"/"+layer)
+	if err != nil || len(body) != len(content) {
+		t.Fatalf("%d bytes, %v; want %d", len(body), err, len(content))
+	}
+	different := 0
+	for i := range body {
+		if body[i] != content[i] {
+			different++
+		}
+	}
+	if different != 1 {
+		t.Errorf("%d bytes are different", different)
+	}
+}
+
+func TestSlowBlob(t *testing.T) {
+	r, layer, content := start(t)
+	began := time.Now()
+	_, body, err := get(t, t.Context(), r.Addr, rigenv.PrefixSlow+"/"+layer)
+	if err != nil || string(body) != string(content) {
+		t.Errorf("%d bytes, %v; want %d", len(body), err, len(content))
+	}
+	if took := time.Since(began); took < 3*rigenv.SlowPause {
+		t.Errorf("took only %v", took)
+	}
+}
+
+func TestStalledBlob(t *testing.T) {
+	r, layer, _ := start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*rigenv.SlowPause)
+	defer cancel()
+	_, body, err := get(t, ctx, r.Addr, rigenv.PrefixStalled+"/"+layer)
+	if len(body) != pieceSize || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%d bytes, %v; want %d and no end", len(body), err, pieceSize)
+	}
+}
+
+func TestMissingAndUnavailableBlobs(t *testing.T) {
+	r, layer, _ := start(t)
+	for prefix, want := range map[string]int{rigenv.PrefixNoBlobs: 404, rigenv.PrefixUnavailable: 503} {
+		if status, _, _ := get(t, t.Context(), r.Addr, prefix+"/"+layer); status != want {
+			t.Errorf("%s: status %d, want %d", prefix, status, want)
+		}
+	}
+}
+
+func TestImageKeysNeedATag(t *testing.T) {
+	image, err := random.Image(16, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(t.Context(), map[string]v1.Image{"image": image}); err == nil {
+		t.Error("accepted")
+	}
+}

@@ -1,0 +1,148 @@
+package results
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func finish(t *testing.T, exit error, lines ...string) []Test {
+	t.Helper()
+	p := NewPackage("room")
+	for _, line := range lines {
+		p.Line([]byte(line))
+	}
+	return p.Finish(exit)
+}
+
+func names(tests []Test, outcome Outcome) string {
+	var found []string
+	for _, test := range tests {
+		if test.Outcome == outcome {
+			found = append(found, test.Name)
+		}
+	}
+	return strings.Join(found, " ")
+}
+
+func TestOnlyLeavesCount(t *testing.T) {
+	tests := finish(t, nil,
+		`{"Action":"start"}`,
+		`{"Action":"run","Test":"TestA"}`,
+		`{"Action":"run","Test":"TestA/one"}`,
+		`{"Action":"run","Test":"TestA/two"}`,
+		`{"Action":"pass","Test":"TestA/one"}`,
+		`{"Action":"skip","Test":"TestA/two"}`,
+		`{"Action":"pass","Test":"TestA"}`,
+		`{"Action":"run","Test":"TestAB"}`,
+		`{"Action":"pass","Test":"TestAB"}`,
+		`{"Action":"pass"}`)
+	if got := CountOf(tests).String(); got != "2 passed, 0 failed, 1 skipped" {
+		t.Errorf("%s: %v", got, tests)
+	}
+	if got := names(tests, Pass); got != "TestA/one TestAB" {
+		t.Errorf("passed: %s", got)
+	}
+}
+
+func TestFailuresShowTheirHeadingsOutput(t *testing.T) {
+	tests := finish(t, errors.New("exit status 1"),
+		`{"Action":"run","Test":"TestA"}`,
+		`{"Action":"output","Test":"TestA","Output":"prepared\n"}`,
+		`{"Action":"run","Test":"TestA/one"}`,
+		`{"Action":"output","Test":"TestA/one","Output":"wrong\n"}`,
+		`{"Action":"fail","Test":"TestA/one"}`,
+		`{"Action":"fail","Test":"TestA"}`,
+		`{"Action":"output","Output":"FAIL\n"}`,
+		`{"Action":"fail"}`)
+	if len(tests) != 1 || tests[0].Outcome != Fail || !strings.HasPrefix(tests[0].Output, "prepared\nwrong\n") {
+		t.Errorf("got %+v", tests)
+	}
+}
+
+func TestWholePackageFailures(t *testing.T) {
+	passed := []string{`{"Action":"run","Test":"TestA"}`, `{"Action":"pass","Test":"TestA"}`}
+	tests := []struct {
+		name  string
+		exit  error
+		lines []string
+	}{
+		{"heading fails after its leaves passed", errors.New("exit status 1"), []string{
+			`{"Action":"run","Test":"TestA"}`, `{"Action":"run","Test":"TestA/one"}`, `{"Action":"pass","Test":"TestA/one"}`,
+			`{"Action":"output","Test":"TestA","Output":"reason\n"}`, `{"Action":"fail","Test":"TestA"}`, `{"Action":"fail"}`}},
+		{"bad exit after success", errors.New("exit status 3"), append(passed, `{"Action":"output","Output":"reason"}`, `{"Action":"pass"}`)},
+		{"no verdict", nil, append(passed, `{"Action":"output","Output":"reason"}`)},
+		{"no event at all", errors.New("exit status 2"), []string{"reason"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got := finish(t, test.exit, test.lines...)
+			last := got[len(got)-1]
+			if last.Name != "" || last.Outcome != Fail || !strings.Contains(last.Output, "reason") || CountOf(got).Failed != 1 {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// TestRealBinaries compiles tests that crash, and counts what test2json makes of them.
+func TestRealBinaries(t *testing.T) {
+	tests := []struct {
+		name, body   string
+		pass, failed string
+	}{
+		{"panic in a test", `func TestA(t *testing.T) {}
+			func TestB(t *testing.T) { panic("boom") }
+			func TestC(t *testing.T) { os.Exit(0) }`, "TestA", "TestB"},
+		{"exit in a test", `func TestA(t *testing.T) {}
+			func TestB(t *testing.T) { os.Exit(3) }`, "TestA", "TestB"},
+		{"time-out in a subtest", `func TestA(t *testing.T) { t.Run("slow", func(t *testing.T) { select {} }) }
+			var _ = os.Exit`, "", "TestA/slow"},
+		{"nothing to run", `var _ = os.Exit
+			var _ testing.TB`, "", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "go.mod"), "module example\n\ngo 1.26\n")
+			write(t, filepath.Join(dir, "a_test.go"), "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n"+test.body+"\n")
+			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-json", "-timeout=2s", ".")
+			cmd.Dir = dir
+			out, err := cmd.Output()
+			p := NewPackage("a")
+			for line := range strings.Lines(string(out)) {
+				p.Line([]byte(line))
+			}
+			got := p.Finish(err)
+			if names(got, Pass) != test.pass || names(got, Fail) != test.failed {
+				t.Errorf("passed %q, failed %q; want %q, %q\n%s", names(got, Pass), names(got, Fail), test.pass, test.failed, out)
+			}
+		})
+	}
+}
+
+func write(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func FuzzLine(f *testing.F) {
+	f.Add([]byte(`{"Action":"run","Test":"TestA/one"}`), []byte(`{"Action":"pass","Test":"TestA"}`))
+	f.Add([]byte(`{"Action":"output","Output":"x"}`), []byte(`panic: boom`))
+	f.Add([]byte(`{"Action":"fail","Test":"/"}`), []byte(`{"Action":"pass"}`))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		p := NewPackage("room")
+		p.Line(first)
+		p.Line(second)
+		tests := p.Finish(errors.New("exit status 1"))
+		if CountOf(tests).Failed == 0 {
+			t.Errorf("a binary that ended badly has no failure: %+v", tests)
+		}
+	})
+}

@@ -1,0 +1,61 @@
+package results
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+const list = `# comment
+
+docker TestA/one # needs a kernel that has it
+sandbox  TestB  #  reason with # in it
+`
+
+func TestSkips(t *testing.T) {
+	skips, err := ParseSkips(strings.NewReader(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := []Test{
+		{Package: "docker", Name: "TestA/one", Outcome: Skip},
+		{Package: "docker", Name: "TestA/two", Outcome: Skip},
+		{Package: "sandbox", Name: "TestB", Outcome: Pass},
+	}
+	if got := skips.Unlisted(tests); len(got) != 1 || got[0].Name != "TestA/two" {
+		t.Errorf("unlisted: %v", got)
+	}
+	if got := skips.Stale(tests); !slices.Equal(got, []string{"sandbox TestB"}) {
+		t.Errorf("stale: %v", got)
+	}
+}
+
+func TestParseSkipsRefuses(t *testing.T) {
+	for name, list := range map[string]string{
+		"no reason":    "docker TestA",
+		"empty reason": "docker TestA # ",
+		"no test":      "docker # reason",
+		"twice":        "docker TestA # one\ndocker TestA # two",
+	} {
+		if _, err := ParseSkips(strings.NewReader(list)); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func FuzzParseSkips(f *testing.F) {
+	f.Add(list)
+	f.Add("a b # ")
+	f.Fuzz(func(t *testing.T, list string) {
+		skips, err := ParseSkips(strings.NewReader(list))
+		if err != nil {
+			return
+		}
+		for _, key := range skips.Stale(nil) {
+			pkg, name, ok := strings.Cut(key, " ")
+			if !ok || len(skips.Unlisted([]Test{{Package: pkg, Name: name, Outcome: Skip}})) > 0 {
+				t.Errorf("entry %q does not stand for its test", key)
+			}
+		}
+	})
+}

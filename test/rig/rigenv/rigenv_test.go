@@ -1,0 +1,113 @@
+package rigenv
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+var whole = Env{
+	Kind: KindPrivate, DockerHost: "unix:///x/docker.sock", DockerRoot: "/x/root", Dockerd: "/usr/sbin/dockerd",
+	RuntimeWrapper: "/x/runc", NegativeOOM: true, Registry: "127.0.0.1:1", AuthRegistry: "127.0.0.1:2",
+	CNIBinDir: "/x/cni", Criadapter: "/x/criadapter", WorkDir: "/x/work",
+}
+
+func lookup(environ []string) func(string) string {
+	return func(name string) string {
+		for _, pair := range environ {
+			if value, ok := strings.CutPrefix(pair, name+"="); ok {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+func TestEnvironRoundTrip(t *testing.T) {
+	got, err := FromEnviron(lookup(whole.Environ()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != whole {
+		t.Errorf("got %+v, want %+v", got, whole)
+	}
+}
+
+func TestFromEnvironRefuses(t *testing.T) {
+	tests := map[string]struct {
+		change map[string]string
+	}{
+		"nothing at all":    {},
+		"no engine":         {change: map[string]string{VarDockerHost: ""}},
+		"no folder":         {change: map[string]string{VarWorkDir: ""}},
+		"no word about oom": {change: map[string]string{VarNegativeOOM: ""}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			full := lookup(whole.Environ())
+			_, err := FromEnviron(func(name string) string {
+				if value, ok := test.change[name]; ok || test.change == nil {
+					return value
+				}
+				return full(name)
+			})
+			if err == nil {
+				t.Error("accepted")
+			}
+		})
+	}
+}
+
+// fakeTB records how a test was ended; like the real ones, Skip and Fatal do not return.
+type fakeTB struct {
+	testing.TB
+	ended string
+}
+
+func (f *fakeTB) Helper() {}
+
+func (f *fakeTB) Skip(args ...any) { f.ended = "skip: " + fmt.Sprint(args...); panic(f) }
+
+func (f *fakeTB) Fatal(args ...any) { f.ended = "fatal: " + fmt.Sprint(args...); panic(f) }
+
+func TestRequire(t *testing.T) {
+	system := whole
+	system.Kind = KindSystem
+	tests := []struct {
+		name    string
+		environ []string
+		ci      string
+		require func(testing.TB) Env
+		want    string // how the test is ended; empty for not
+	}{
+		{"private", whole.Environ(), "", Require, ""},
+		{"private in CI", whole.Environ(), "true", Require, ""},
+		{"system", system.Environ(), "", RequireSystem, ""},
+		{"no rig", nil, "", Require, "skip: needs the private test rig; run: make test"},
+		{"no rig in CI", nil, "true", Require, "fatal: needs the private test rig"},
+		{"private on the system's", system.Environ(), "", Require, "skip: needs the private test rig"},
+		{"system on the private one", whole.Environ(), "", RequireSystem, "skip: needs the system test rig; run: ENGINE=system make test"},
+		{"system on the private one in CI", whole.Environ(), "true", RequireSystem, "fatal: needs the system test rig"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			for _, pair := range whole.Environ() {
+				name, _, _ := strings.Cut(pair, "=")
+				t.Setenv(name, lookup(test.environ)(name))
+			}
+			t.Setenv("CI", test.ci)
+			fake := &fakeTB{}
+			func() {
+				defer func() {
+					if r := recover(); r != nil && r != any(fake) {
+						panic(r)
+					}
+				}()
+				test.require(fake)
+			}()
+			if test.want == "" && fake.ended != "" || !strings.HasPrefix(fake.ended, test.want) {
+				t.Errorf("ended by %q, want %q", fake.ended, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func TestSweepTakesOnlyWhatNobodyHolds(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	held, err := newScratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, err := newScratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := killed.lock.Close(); err != nil { // as the kernel does for a killed process
+		t.Fatal(err)
+	}
+	begun := filepath.Join(temp, scratchPrefix+"begun") // another run has made its folder, and no lock so far
+	if err := os.Mkdir(begun, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	next, err := newScratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{held.dir: true, killed.dir: false, begun: true, next.dir: true} {
+		if exists(path) != want {
+			t.Errorf("%s exists: %v, want %v", path, !want, want)
+		}
+	}
+	for _, s := range []*scratch{held, next} {
+		if err := s.remove(); err != nil || exists(s.dir) {
+			t.Errorf("remove: %v; still there: %v", err, exists(s.dir))
+		}
+	}
+}
+
+func TestScratchLetsContainersIn(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	s, err := newScratch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.remove()
+	for _, dir := range []string{s.dir, s.workDir()} {
+		info, err := os.Stat(dir)
+		if err != nil || info.Mode().Perm() != 0o755 {
+			t.Errorf("%s: %v, %v", dir, info.Mode(), err)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/results"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+func TestParseTestFlags(t *testing.T) {
+	t.Setenv("ENGINE", "")
+	o, err := parseTestFlags(nil)
+	if err != nil || !o.everything() || o.noRace || o.parallel != 2 {
+		t.Errorf("no flags: %+v, %v", o, err)
+	}
+	o, err = parseTestFlags([]string{"-run", "TestA", "-v", "./docker", "./cni"})
+	if err != nil || o.everything() || !slices.Equal(o.packages, []string{"./docker", "./cni"}) || !o.verbose {
+		t.Errorf("two packages: %+v, %v", o, err)
+	}
+	o, err = parseTestFlags([]string{"-bench", "."})
+	if err != nil || o.everything() || !o.noRace || o.parallel != 1 {
+		t.Errorf("benchmarks: %+v, %v", o, err)
+	}
+	for _, args := range [][]string{{"-p", "0"}, {"-count", "0"}, {"-nonesuch"}} {
+		if _, err := parseTestFlags(args); err == nil {
+			t.Errorf("%v: accepted", args)
+		}
+	}
+	t.Setenv("ENGINE", "other")
+	if _, err := parseTestFlags(nil); err == nil {
+		t.Error("ENGINE=other: accepted")
+	}
+}
+
+func TestBinaryArguments(t *testing.T) {
+	tests := []struct {
+		name string
+		opts testOptions
+		kind rigenv.Kind
+		want []string
+	}{
+		{"private", testOptions{}, rigenv.KindPrivate, []string{"-test.skip=^TestSystem"}},
+		{"system", testOptions{}, rigenv.KindSystem, []string{"-test.run=^TestSystem"}},
+		{"some, private", testOptions{run: "A"}, rigenv.KindPrivate, []string{"-test.run=A", "-test.skip=^TestSystem"}},
+		{"benchmarks", testOptions{bench: "."}, rigenv.KindPrivate, []string{"-test.run=^$", "-test.bench=.", "-test.benchmem"}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			test.opts.count, test.opts.timeout = 3, time.Minute
+			want := append([]string{"-test.count=3", "-test.timeout=1m0s"}, test.want...)
+			if got := test.opts.args(test.kind); !slices.Equal(got, want) {
+				t.Errorf("got %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	test := func(name string, outcome results.Outcome) results.Test {
+		return results.Test{Package: "room", Name: name, Outcome: outcome, Output: "because of this\n"}
+	}
+	passed, failed, skipped := test("TestP", results.Pass), test("TestF", results.Fail), test("TestS", results.Skip)
+	tests := []struct {
+		name       string
+		tests      []results.Test
+		skips      string
+		everything bool
+		ci         string
+		code       int
+		says       string
+		last       string
+	}{
+		{"all passed", []results.Test{passed}, "", true, "true", 0, "", "1 passed, 0 failed, 0 skipped"},
+		{"a failure", []results.Test{passed, failed}, "", false, "", 1, "failed: room TestF", "1 passed, 1 failed, 0 skipped"},
+		{"none passed", nil, "", false, "", 1, "no test passed", "0 passed, 0 failed, 0 skipped"},
+		{"a listed skip", []results.Test{passed, skipped}, "room TestS # reason", true, "true", 0, "", "1 passed, 0 failed, 1 skipped"},
+		{"an unlisted skip", []results.Test{passed, skipped}, "", false, "", 1, "because of this", "1 passed, 0 failed, 1 skipped"},
+		{"a stale entry", []results.Test{passed}, "room TestS # reason", true, "", 0, "not skipped: room TestS", "1 passed, 0 failed, 0 skipped"},
+		{"a stale entry in CI", []results.Test{passed}, "room TestS # reason", true, "true", 1, "not skipped: room TestS", "1 passed, 0 failed, 0 skipped"},
+		{"a part of the tests in CI", []results.Test{passed}, "room TestS # reason", false, "true", 0, "", "1 passed, 0 failed, 0 skipped"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("CI", test.ci)
+			skips, err := results.ParseSkips(strings.NewReader(test.skips))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out bytes.Buffer
+			if code := verdict(&out, test.tests, skips, test.everything); code != test.code {
+				t.Errorf("exit code %d, want %d", code, test.code)
+			}
+			if !strings.Contains(out.String(), test.says) || !strings.HasSuffix(out.String(), "\n"+test.last+"\n") {
+				t.Errorf("said %q, want %q and %q", out.String(), test.says, test.last)
+			}
+		})
+	}
+}
+
+func TestReportShowsFailuresInFull(t *testing.T) {
+	var out bytes.Buffer
+	report(&out, "room", []results.Test{
+		{Package: "room", Name: "TestP", Outcome: results.Pass, Output: "quiet"},
+		{Package: "room", Name: "TestF", Outcome: results.Fail, Output: "first\nlast\n"},
+	}, 1500*time.Millisecond)
+	want := "--- room TestF\nfirst\nlast\nFAIL  room                         1 passed, 1 failed, 0 skipped  (1.5s)\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+// TestCompileAndRun takes a small module of two good packages and a broken one from sources to outcomes.
+func TestCompileAndRun(t *testing.T) {
+	dir := t.TempDir()
+	for path, content := range map[string]string{
+		"go.mod":      "module example\n\ngo 1.26\n",
+		"a/same/a.go": "// Package same has a twin.\npackage same\n",
+		"a/same/a_test.go": "package same\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestDir(t *testing.T) {\n" +
+			"\tif _, err := os.Stat(\"a_test.go\"); err != nil {\n\t\tt.Error(err)\n\t}\n}\n\nfunc TestSystemA(t *testing.T) { t.Error() }\n",
+		"b/same/b_test.go": "package same\n\nimport \"testing\"\n\nfunc TestFails(t *testing.T) { t.Error(\"wrong\") }\n",
+		"broken/c_test.go": "package broken\n\nfunc TestBroken(t *testing.T) {}\n",
+		"empty/empty.go":   "// Package empty has no tests.\npackage empty\n",
+	} {
+		path = filepath.Join(dir, path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+	out := t.TempDir()
+	opts := testOptions{packages: []string{"./..."}, count: 1, timeout: time.Minute, parallel: 2, noRace: true}
+	binaries, failed, err := compile(t.Context(), out, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, test := range failed {
+		names = append(names, test.Package)
+	}
+	if !slices.Equal(names, []string{"go vet", "broken"}) {
+		t.Errorf("failed: %v", names)
+	}
+	if len(binaries) != 2 || !binaries[0].System || binaries[1].System {
+		t.Fatalf("binaries: %+v", binaries)
+	}
+
+	s := &scratch{dir: out}
+	p, err := newTestPlan(t.Context(), s, opts, rigenv.KindPrivate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Binaries, p.Output = binaries, io.Discard
+	if err := runTests(t.Context(), rigenv.Env{}, p); err != nil {
+		t.Fatal(err)
+	}
+	got, err := readResults(p.Results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if count := results.CountOf(got); count != (results.Count{Passed: 1, Failed: 1}) {
+		t.Errorf("%s: %+v", count, got)
+	}
+}
+
+func TestSkipListIsWellFormed(t *testing.T) {
+	if _, err := readSkips("../.."); err != nil {
+		t.Error(err)
+	}
+}
