@@ -144,12 +144,28 @@ func pinnedTools(ctx context.Context) (tools, error) {
 	}
 	sum := sha256.Sum256(content)
 	t.sum = hex.EncodeToString(sum[:6])
-	version, err := commandOutput(ctx, t.dir, "go", "list", "-m", "-f", "{{.Version}}", module)
+	t.version, err = requiredVersion(ctx, t.dir)
+	return t, err
+}
+
+// requiredVersion reads the version of cri-tools from the go.mod in dir. Unlike go list it never asks the module proxy.
+func requiredVersion(ctx context.Context, dir string) (string, error) {
+	output, err := commandOutput(ctx, dir, "go", "mod", "edit", "-json")
 	if err != nil {
-		return tools{}, err
+		return "", err
 	}
-	t.version = strings.TrimSpace(version)
-	return t, nil
+	var gomod struct {
+		Require []struct{ Path, Version string }
+	}
+	if err := json.Unmarshal([]byte(output), &gomod); err != nil {
+		return "", fmt.Errorf("go mod edit -json: %w", err)
+	}
+	for _, required := range gomod.Require {
+		if required.Path == module {
+			return required.Version, nil
+		}
+	}
+	return "", fmt.Errorf("%s requires no %s", filepath.Join(dir, "go.mod"), module)
 }
 
 // key names the cache entry of one program.

@@ -3,6 +3,7 @@
 // the names, users and habits that it expects; those under test/ are for our own suites:
 //
 //	test/busybox:latest    a shell with all applets
+//	test/crictl:latest     the same, for tests that remove it, as test/crictl-account:latest
 //	test/hello:latest      a static service: HTTP on port 8080, a line per second on stdout and stderr
 //	test/evil:latest       says everything an image may say that must not leak into a pod, see evilConfig
 //	test/multi:{a,b,c}     one image under three tags

@@ -89,15 +89,12 @@ func (k *kitchen) addShell(config v1.Config, entries []entry, names ...string) e
 
 // own makes the images of our own suites that are well-behaved.
 func (k *kitchen) own() error {
-	if err := k.addShell(v1.Config{}, marker("test/busybox"), "test/busybox:latest"); err != nil {
-		return err
+	for _, name := range []string{"test/busybox:latest", "test/crictl:latest", "test/crictl-account:latest"} {
+		if err := k.addShell(v1.Config{}, marker(name), name); err != nil {
+			return err
+		}
 	}
-	hello, err := newLayer(append(accounts("", ""), file("hello", 0o755, k.programs["hello"]), directory("tmp", 0o1777))...)
-	if err != nil {
-		return err
-	}
-	helloConfig := v1.Config{Entrypoint: []string{"/hello"}, ExposedPorts: map[string]struct{}{"8080/tcp": {}}}
-	if err := k.add(helloConfig, []v1.Layer{hello}, "test/hello:latest"); err != nil {
+	if err := k.hello(); err != nil {
 		return err
 	}
 	tags := []string{"test/multi:a", "test/multi:b", "test/multi:c"}
@@ -109,6 +106,16 @@ func (k *kitchen) own() error {
 		return err
 	}
 	return k.addShell(v1.Config{}, []entry{file("big", 0o644, content)}, "test/big:latest")
+}
+
+// hello makes the image of the small service that the examples run.
+func (k *kitchen) hello() error {
+	layer, err := newLayer(append(accounts("", ""), file("hello", 0o755, k.programs["hello"]), directory("tmp", 0o1777))...)
+	if err != nil {
+		return err
+	}
+	config := v1.Config{Entrypoint: []string{"/hello"}, ExposedPorts: map[string]struct{}{"8080/tcp": {}}}
+	return k.add(config, []v1.Layer{layer}, helloImage)
 }
 
 // evil makes the image that tries to leak into the pod.

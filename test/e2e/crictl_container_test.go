@@ -1,0 +1,179 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A service from create to rm: it answers on the pod's address, and what crictl shows of it is true at every step.
+func TestCrictlContainer(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	image := c.env.Image("test/hello:latest")
+	id := c.run("create", "--with-pull", p.id, c.containerConfig("hello", "test/hello:latest"), p.config)
+	same(t, "state after create", inspect(c, id).Status.State, "CONTAINER_CREATED")
+	c.run("start", id)
+
+	running := inspect(c, id)
+	got := running.Status
+	same(t, "id", got.ID, id)
+	same(t, "metadata", got.Metadata, metadata{Name: "hello", Attempt: 2})
+	same(t, "state", got.State, "CONTAINER_RUNNING")
+	same(t, "image", got.Image.Image, image)
+	same(t, "log path", got.LogPath, filepath.Join(p.logDir, "hello.log"))
+	same(t, "label", got.Labels["container"], "hello")
+	same(t, "number of labels", len(got.Labels), 1)
+	same(t, "image reference", got.ImageRef, findImage(t, c, image).ID)
+	same(t, "image id", got.ImageID, got.ImageRef)
+	inOrder(t, got.CreatedAt, got.StartedAt)
+	if len(running.Info) == 0 {
+		t.Error("inspect has no verbose info")
+	}
+	entry, ok := findContainer(c, id)
+	if !ok {
+		t.Fatal("ps does not list the container")
+	}
+	same(t, "listed pod", entry.PodSandboxID, p.id)
+	same(t, "listed image id", entry.ImageID, got.ImageID)
+	same(t, "listed state", entry.State, "CONTAINER_RUNNING")
+	answers(t, c, p)
+
+	c.run("stop", "--timeout", "10", id)
+	got = inspect(c, id).Status
+	same(t, "state after stop", got.State, "CONTAINER_EXITED")
+	same(t, "exit code", got.ExitCode, 0)
+	same(t, "reason", got.Reason, "Completed")
+	inOrder(t, got.StartedAt, got.FinishedAt)
+	if _, ok := findContainer(c, id); ok {
+		t.Error("ps lists a container that has exited")
+	}
+	c.run("rm", id)
+	if r := c.try("inspect", id); r.code == 0 {
+		t.Errorf("inspect after rm:\n%s", r.stdout)
+	}
+}
+
+// A container that ends by itself with an error.
+func TestCrictlExitCode(t *testing.T) {
+	c := newCrictl(t)
+	id := c.container(c.runPod(), "fails", "test/busybox:latest", "sh", "-c", "exit 7")
+	eventually(t, func() error {
+		if state := inspect(c, id).Status.State; state != "CONTAINER_EXITED" {
+			return fmt.Errorf("state %s", state)
+		}
+		return nil
+	})
+	got := inspect(c, id).Status
+	same(t, "exit code", got.ExitCode, 7)
+	same(t, "reason", got.Reason, "Error")
+}
+
+// exec -s brings both streams and the exit code, and ends a command at its time limit.
+func TestCrictlExecSync(t *testing.T) {
+	c := newCrictl(t)
+	id := c.container(c.runPod(), "shell", "test/busybox:latest", "top", "-b", "-d", "3600")
+	r := c.try("exec", "-s", id, "sh", "-c", "echo to stdout; echo to stderr >&2")
+	// crictl prints both to stdout, one after the other, each with a line end of its own.
+	same(t, "output", r.stdout, "to stdout\n\nto stderr\n\n")
+	same(t, "exit code", r.code, 0)
+	// Of a failure, crictl prints the exit code and the error output in a message of its own.
+	r = c.try("exec", "-s", id, "sh", "-c", "echo complaint >&2; exit 3")
+	if r.code == 0 || !strings.Contains(r.stderr, "exited with 3: complaint") {
+		t.Errorf("failing command: crictl's exit code %d, stderr %q", r.code, r.stderr)
+	}
+	same(t, "hostname", c.run("exec", "-s", id, "hostname"), "e2e-host")
+
+	begin := time.Now()
+	if r := c.try("exec", "-s", "--timeout", "1", id, "sleep", "60"); r.code == 0 {
+		t.Error("a command past its time limit succeeded")
+	}
+	if took := time.Since(begin); took > 20*time.Second {
+		t.Errorf("a time limit of 1 s took %v", took)
+	}
+	eventually(t, func() error {
+		if left := c.run("exec", "-s", id, "sh", "-c", "pgrep sleep || true"); left != "" {
+			return fmt.Errorf("the command is still running after its time limit: pid %s", left)
+		}
+		return nil
+	})
+}
+
+// logs reads the CRI log file that the server writes.
+func TestCrictlLogs(t *testing.T) {
+	c := newCrictl(t)
+	id := c.container(c.runPod(), "talks", "test/busybox:latest",
+		"sh", "-c", "echo first; echo complaint >&2; printf 'no newline'; exec top -b -d 3600 >/dev/null")
+	eventually(t, func() error {
+		r := c.try("logs", id)
+		if r.stdout != "first\nno newline" || !strings.Contains(r.stderr, "complaint\n") {
+			return fmt.Errorf("logs: exit code %d, stdout %q, stderr %q", r.code, r.stdout, r.stderr)
+		}
+		return nil
+	})
+	stamped := c.run("logs", "--timestamps", "--stream", "stdout", id)
+	stamp, text, _ := strings.Cut(strings.Split(stamped, "\n")[0], " ")
+	if _, err := time.Parse(time.RFC3339Nano, stamp); err != nil {
+		t.Errorf("time stamp of %q: %v", text, err)
+	}
+}
+
+func inspect(c *crictl, id string) containerStatus {
+	c.t.Helper()
+	var status containerStatus
+	c.read(&status, "inspect", "-o", "json", id)
+	return status
+}
+
+// findContainer looks for a container in `crictl ps`, which lists running ones.
+func findContainer(c *crictl, id string) (containerEntry, bool) {
+	c.t.Helper()
+	var list containerList
+	c.read(&list, "ps", "-o", "json")
+	for _, entry := range list.Containers {
+		if entry.ID == id {
+			return entry, true
+		}
+	}
+	return containerEntry{}, false
+}
+
+// answers asks the hello service on the pod's address.
+func answers(t *testing.T, c *crictl, p pod) {
+	t.Helper()
+	var status podStatus
+	c.read(&status, "inspectp", "-o", "json", p.id)
+	eventually(t, func() error {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+status.Status.Network.IP+":8080/", nil)
+		if err != nil {
+			return err
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			return err
+		}
+		if string(body) != "hello from e2e-host\n" {
+			return fmt.Errorf("the pod answers %q", body)
+		}
+		return nil
+	})
+}
+
+// inOrder checks that two times as crictl prints them are real and follow each other.
+func inOrder(t *testing.T, first, second string) {
+	t.Helper()
+	a, errA := time.Parse(time.RFC3339Nano, first)
+	b, errB := time.Parse(time.RFC3339Nano, second)
+	if errA != nil || errB != nil || a.Year() < 2000 || b.Before(a) {
+		t.Errorf("times %q and %q", first, second)
+	}
+}

@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// Pulls an image, finds it under every name that crictl may ask for, and removes it. The image is this test's alone.
+func TestCrictlImages(t *testing.T) {
+	c := newCrictl(t)
+	name := c.env.Image("test/crictl:latest")
+
+	pulled := c.run("pull", name)
+	id, ok := strings.CutPrefix(pulled, "Image is up to date for ")
+	if !ok || !strings.HasPrefix(id, "sha256:") {
+		t.Fatalf("pull printed %q", pulled)
+	}
+	listed := findImage(t, c, name)
+	same(t, "id in the list", listed.ID, id)
+	same(t, "number of digests", len(listed.RepoDigests), 1)
+
+	for _, by := range []string{name, id, strings.TrimPrefix(id, "sha256:")[:12], listed.RepoDigests[0]} {
+		var status imageStatus
+		c.read(&status, "inspecti", "-o", "json", by)
+		same(t, "id by "+by, status.Status.ID, id)
+		if !slices.Contains(status.Status.RepoTags, name) {
+			t.Errorf("inspecti %s: tags %q lack %q", by, status.Status.RepoTags, name)
+		}
+		if status.Status.Size == "" || status.Status.Size == "0" {
+			t.Errorf("inspecti %s: size %q", by, status.Status.Size)
+		}
+	}
+
+	if removed := c.run("rmi", name); !strings.Contains(removed, name) {
+		t.Errorf("rmi printed %q", removed)
+	}
+	if r := c.try("inspecti", name); r.code == 0 {
+		t.Errorf("inspecti after rmi:\n%s", r.stdout)
+	}
+	var list imageList
+	c.read(&list, "images", "-o", "json")
+	for _, image := range list.Images {
+		if image.ID == id {
+			t.Errorf("still listed after rmi: %+v", image)
+		}
+	}
+}
+
+// The same image pulled by a registry that wants an account: refused without one, pulled with it.
+func TestCrictlPullWithCredentials(t *testing.T) {
+	c := newCrictl(t)
+	name := c.env.AuthRegistry + "/test/crictl-account:latest"
+	if r := c.try("pull", name); r.code == 0 {
+		t.Fatalf("pulled without credentials:\n%s", r.stdout)
+	}
+	c.run("pull", "--creds", rigenv.RegistryUser+":"+rigenv.RegistryPassword, name)
+	findImage(t, c, name)
+	c.run("rmi", name)
+}
+
+// A missing image is an error that says so, and leaves nothing.
+func TestCrictlPullMissing(t *testing.T) {
+	c := newCrictl(t)
+	name := c.env.Image("test/no-such-image:latest")
+	r := c.try("pull", name)
+	if r.code == 0 {
+		t.Fatalf("pulled:\n%s", r.stdout)
+	}
+	if !strings.Contains(r.stderr, "no-such-image") {
+		t.Errorf("the error does not name the image:\n%s", r.stderr)
+	}
+}
+
+// findImage returns the image of that name from `crictl images`.
+func findImage(t *testing.T, c *crictl, name string) imageEntry {
+	t.Helper()
+	var list imageList
+	c.read(&list, "images", "-o", "json")
+	for _, image := range list.Images {
+		if slices.Contains(image.RepoTags, name) {
+			return image
+		}
+	}
+	t.Fatalf("images does not list %s: %+v", name, list.Images)
+	return imageEntry{}
+}

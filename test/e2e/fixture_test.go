@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/test/critest/build"
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// crictl is crictl pointed at a server of this test's own.
+type crictl struct {
+	t      *testing.T
+	server *adapter.Server
+	env    rigenv.Env
+	// program is crictl's path, and config its configuration file.
+	program, config string
+}
+
+// newCrictl starts a server and points crictl at it.
+func newCrictl(t *testing.T) *crictl {
+	t.Helper()
+	env := rigenv.Require(t)
+	program, err := build.Crictl(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &crictl{t: t, server: adapter.ForTest(t, adapter.Options{Env: env}), env: env, program: program}
+	c.config = c.write("crictl.yaml", map[string]any{
+		"runtime-endpoint": c.server.Endpoint, "image-endpoint": c.server.Endpoint, "timeout": 60,
+	})
+	return c
+}
+
+// result is what one call of crictl left.
+type result struct {
+	stdout, stderr string
+	code           int
+}
+
+// try runs crictl, whatever its exit code.
+func (c *crictl) try(args ...string) result {
+	c.t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(c.t.Context(), c.program, append([]string{"--config", c.config}, args...)...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		c.t.Fatalf("crictl %s: %v", strings.Join(args, " "), err)
+	}
+	return result{stdout: stdout.String(), stderr: stderr.String(), code: cmd.ProcessState.ExitCode()}
+}
+
+// run runs crictl, which must succeed, and returns its output without surrounding space.
+func (c *crictl) run(args ...string) string {
+	c.t.Helper()
+	r := c.try(args...)
+	if r.code != 0 {
+		c.t.Fatalf("crictl %s: exit code %d\n%s%s", strings.Join(args, " "), r.code, r.stdout, r.stderr)
+	}
+	return strings.TrimSpace(r.stdout)
+}
+
+// read runs crictl and decodes the JSON that it prints into v.
+func (c *crictl) read(v any, args ...string) {
+	c.t.Helper()
+	output := c.run(args...)
+	if err := json.Unmarshal([]byte(output), v); err != nil {
+		c.t.Fatalf("crictl %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+}
+
+// write stores v as JSON, which YAML readers take, too, in the server's folder and returns the path.
+func (c *crictl) write(name string, v any) string {
+	c.t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	path := filepath.Join(c.server.Dir, name)
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		c.t.Fatal(err)
+	}
+	return path
+}
+
+// pod is a pod that crictl runs, and the configuration file that creating its containers takes.
+type pod struct {
+	id, name, config, logDir string
+}
+
+// runPod runs a pod, named after the test, that is stopped and removed when the test ends.
+func (c *crictl) runPod() pod {
+	c.t.Helper()
+	name := strings.ToLower(c.t.Name())
+	p := pod{name: name, logDir: filepath.Join(c.server.Dir, "logs")}
+	if err := os.MkdirAll(p.logDir, 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	p.config = c.write("pod.json", map[string]any{
+		"metadata":      map[string]any{"name": name, "namespace": "e2e", "uid": name + "-uid", "attempt": 1},
+		"hostname":      "e2e-host",
+		"log_directory": p.logDir,
+		"labels":        map[string]string{"suite": "e2e"},
+		"annotations":   map[string]string{"e2e.example/note": "kept as it is"},
+		"linux":         map[string]any{},
+	})
+	p.id = c.run("runp", p.config)
+	c.t.Cleanup(func() {
+		// The test's own context is over; what is already gone is fine.
+		for _, command := range []string{"stopp", "rmp"} {
+			output, err := exec.Command(c.program, "--config", c.config, command, p.id).CombinedOutput()
+			if err != nil && !bytes.Contains(output, []byte("NotFound")) && !bytes.Contains(output, []byte("not found")) {
+				c.t.Errorf("crictl %s: %v\n%s", command, err, output)
+			}
+		}
+	})
+	return p
+}
+
+// container creates and starts a container of the pod and returns its id.
+func (c *crictl) container(p pod, name, image string, command ...string) string {
+	c.t.Helper()
+	id := c.run("create", "--with-pull", p.id, c.containerConfig(name, image, command...), p.config)
+	if started := c.run("start", id); started != id {
+		c.t.Errorf("start printed %q, want %q", started, id)
+	}
+	return id
+}
+
+func (c *crictl) containerConfig(name, image string, command ...string) string {
+	c.t.Helper()
+	return c.write(name+".json", map[string]any{
+		"metadata": map[string]any{"name": name, "attempt": 2},
+		"image":    map[string]string{"image": c.env.Image(image)},
+		"command":  command,
+		"log_path": name + ".log",
+		"labels":   map[string]string{"container": name},
+		"linux":    map[string]any{},
+	})
+}
+
+// eventually repeats check until it returns nil, at most for ten seconds.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// same reports a difference in one named value.
+func same[T comparable](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %s, want %s", what, fmt.Sprintf("%#v", got), fmt.Sprintf("%#v", want))
+	}
+}
