@@ -1,0 +1,67 @@
+package translate
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/moby/moby/api/types/container"
+)
+
+const (
+	systemdDriver = "systemd"
+	noDriver      = "none"
+	sliceSuffix   = ".slice"
+
+	// The engine's own defaults. They are named so that the option
+	// cgroup-parent of daemon.json does not move pods elsewhere.
+	defaultCgroupParent = "/docker"
+	defaultSlice        = "system.slice"
+)
+
+// cgroupParent turns CRI's cgroup parent, written as for cgroupfs, into what
+// the engine's driver takes.
+func cgroupParent(field, parent string, f docker.Features) (string, error) {
+	if parent == "" {
+		return defaultParent(f), nil
+	}
+	if err := checkPath(field, parent); err != nil {
+		return "", err
+	}
+	if slices.Contains(strings.Split(parent, "/"), "..") {
+		return "", invalid(field, "%q leaves its folder", parent)
+	}
+	if f.CgroupDriver != systemdDriver {
+		return parent, nil
+	}
+	// The names of slices spell out their ancestors, so the last element says
+	// it all: /a.slice/a-b.slice is a-b.slice.
+	slice := path.Base(parent)
+	if !strings.HasSuffix(slice, sliceSuffix) || slice == sliceSuffix {
+		return "", invalid(field, "%q does not end in the name of a slice: the engine uses the cgroup driver systemd, let the kubelet use it too", parent)
+	}
+	return slice, nil
+}
+
+func defaultParent(f docker.Features) string {
+	switch f.CgroupDriver {
+	case systemdDriver:
+		return defaultSlice
+	case noDriver:
+		return ""
+	default:
+		return defaultCgroupParent
+	}
+}
+
+// cgroupNamespace follows containerd: on cgroup v1 nobody gets a namespace,
+// because programs look up their controllers under the host's paths there; on
+// v2 everybody does except a privileged container, which may be there to
+// manage the host's.
+func cgroupNamespace(f docker.Features, privileged bool) container.CgroupnsMode {
+	if f.CgroupVersion < 2 || privileged {
+		return container.CgroupnsModeHost
+	}
+	return container.CgroupnsModePrivate
+}

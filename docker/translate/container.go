@@ -1,0 +1,153 @@
+package translate
+
+import (
+	"github.com/criadapter/criadapter/docker"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// SandboxRef is the sandbox that a container is made in.
+type SandboxRef struct {
+	// ID is the sandbox's full id.
+	ID string
+	// Config is the pod's configuration.
+	Config *runtimeapi.PodSandboxConfig
+	// RuntimeHandler is the handler that the pod was made with.
+	RuntimeHandler string
+	// HostNetwork says that the pod uses the node's network, also when Config
+	// was rebuilt from labels and does not tell.
+	HostNetwork bool
+}
+
+func (s SandboxRef) usesHostNetwork() bool { return s.HostNetwork || usesHostNetwork(s.Config) }
+
+// ContainerInput is what a container is made from. Config, Sandbox, ImageID and
+// Features are required.
+type ContainerInput struct {
+	// Config is the container as the client sent it.
+	Config  *runtimeapi.ContainerConfig
+	Sandbox SandboxRef
+	// ImageID is the engine's id of the image that Config names.
+	ImageID  string
+	Features docker.Features
+	// Files are the pod's own files.
+	Files HostFiles
+	// ReadProfile reads seccomp profiles on the node. Without it they are
+	// refused.
+	ReadProfile ReadProfile
+}
+
+// Container returns a pod's container. See HostSources for what the caller must
+// check besides.
+//
+// It fails with errdefs.ErrInvalidArgument or errdefs.ErrNotImplemented, naming
+// the field.
+func Container(in ContainerInput) (docker.ContainerSpec, error) {
+	if err := checkContainer(in); err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	runtime, err := runtimeName("sandbox.runtime_handler", in.Sandbox.RuntimeHandler, in.Features)
+	if err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	id := identity{
+		name:      ContainerName(in.Sandbox.Config.GetMetadata(), in.Config.GetMetadata()),
+		kind:      LabelKindContainer,
+		sandboxID: in.Sandbox.ID,
+	}
+	if id.logPath, err = logPath("config.log_path", in.Sandbox.Config, in.Config.GetLogPath()); err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	labels, err := encodeLabels(id, in.Config.GetLabels(), in.Config.GetAnnotations())
+	if err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	config := explicitConfig(in.ImageID, labels)
+	host := explicitHost(in.Features, runtime)
+	host.LogConfig = containerLog()
+	if err := process(in.Config, config); err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	if err := containerLinux(in, config, host); err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	if err := mounts(in, host); err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	if err := devices(in.Config, in.Features, host); err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	return docker.ContainerSpec{Name: id.name, Config: config, Host: host, Network: &network.NetworkingConfig{}}, nil
+}
+
+func checkContainer(in ContainerInput) error {
+	if in.Config == nil {
+		return invalid("config", "is missing")
+	}
+	if err := checkContainerMetadata("config.metadata", in.Config.GetMetadata()); err != nil {
+		return err
+	}
+	if in.ImageID == "" {
+		return invalid("config.image", "is missing")
+	}
+	if err := checkID("pod_sandbox_id", in.Sandbox.ID); err != nil {
+		return err
+	}
+	if in.Sandbox.Config == nil {
+		return invalid("sandbox_config", "is missing")
+	}
+	if err := checkPodMetadata("sandbox_config.metadata", in.Sandbox.Config.GetMetadata()); err != nil {
+		return err
+	}
+	if err := checkStringMap("config.labels", in.Config.GetLabels()); err != nil {
+		return err
+	}
+	return checkStringMap("config.annotations", in.Config.GetAnnotations())
+}
+
+// containerLinux sets namespaces, user, security and limits.
+func containerLinux(in ContainerInput, config *container.Config, host *container.HostConfig) error {
+	linux := in.Config.GetLinux()
+	sc := linux.GetSecurityContext()
+	const field = "config.linux.security_context"
+	if err := containerNamespaces(field+".namespace_options", sc.GetNamespaceOptions(), in.Sandbox, host); err != nil {
+		return err
+	}
+	host.CgroupnsMode = cgroupNamespace(in.Features, sc.GetPrivileged())
+	user := userRequest{
+		user:     sc.GetRunAsUser(),
+		username: sc.GetRunAsUsername(),
+		group:    sc.GetRunAsGroup(),
+		extra:    sc.GetSupplementalGroups(),
+		policy:   sc.GetSupplementalGroupsPolicy(),
+	}
+	var err error
+	if config.User, err = user.dockerUser(field); err != nil {
+		return err
+	}
+	if host.GroupAdd, err = user.groups(field); err != nil {
+		return err
+	}
+	if err := containerSecurity(field, in, host); err != nil {
+		return err
+	}
+	return containerLimits(in, host)
+}
+
+func containerLimits(in ContainerInput, host *container.HostConfig) error {
+	const field = "config.linux.resources"
+	given := in.Config.GetLinux().GetResources()
+	limits, err := resources(field, given, in.Features)
+	if err != nil {
+		return err
+	}
+	limits.OomKillDisable, limits.Ulimits = host.OomKillDisable, host.Ulimits
+	limits.CgroupParent, err = cgroupParent("sandbox_config.linux.cgroup_parent", in.Sandbox.Config.GetLinux().GetCgroupParent(), in.Features)
+	if err != nil {
+		return err
+	}
+	host.Resources = limits
+	host.OomScoreAdj, err = oomScore(field+".oom_score_adj", given.GetOomScoreAdj(), in.Features)
+	return err
+}

@@ -1,0 +1,40 @@
+package translate
+
+import (
+	"net/netip"
+	"strings"
+	"unicode"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// checkDNS refuses what would break a resolv.conf, whose words are separated by
+// white space and whose servers are addresses.
+func checkDNS(field string, dns *runtimeapi.DNSConfig) error {
+	for i, server := range dns.GetServers() {
+		if _, err := netip.ParseAddr(server); err != nil {
+			return invalid(item(field+".servers", i), "%q is not an IP address", server)
+		}
+	}
+	for i, domain := range dns.GetSearches() {
+		if err := checkWord(item(field+".searches", i), domain); err != nil {
+			return err
+		}
+	}
+	for i, option := range dns.GetOptions() {
+		if err := checkWord(item(field+".options", i), option); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkWord(field, word string) error {
+	if word == "" {
+		return invalid(field, "is empty")
+	}
+	if strings.ContainsFunc(word, unicode.IsSpace) {
+		return invalid(field, "%q holds white space", word)
+	}
+	return checkText(field, word)
+}

@@ -1,0 +1,71 @@
+package translate
+
+import (
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// maxHostname is the kernel's limit for a host name, in bytes.
+	maxHostname = 64
+	// maxHostnameLabel is RFC 1035's limit for one label of a name, in bytes.
+	maxHostnameLabel = 63
+)
+
+// Hostname returns the host name that a pod gets in its own UTS namespace. For
+// a pod that gives none, which CRI allows on the host's network only but crictl
+// does elsewhere too, it is made from the pod's name. On the host's network a
+// pod has the node's name and this function returns "".
+func Hostname(config *runtimeapi.PodSandboxConfig) string {
+	if usesHostNetwork(config) {
+		return ""
+	}
+	if config.GetHostname() != "" {
+		return config.GetHostname()
+	}
+	return hostnameFrom(config.GetMetadata().GetName())
+}
+
+// hostnameFrom makes a host name from any text: one label, other characters
+// replaced, cut to a label's length as the kubelet cuts pod names.
+func hostnameFrom(name string) string {
+	label := strings.Map(func(r rune) rune {
+		if r < 0x80 && isAlphanumeric(byte(r)) || r == '.' {
+			return r
+		}
+		return '-'
+	}, name)
+	label = strings.Trim(label[:min(len(label), maxHostnameLabel)], "-.")
+	if err := checkHostname("", label); err != nil {
+		return strings.ReplaceAll(label, ".", "-")
+	}
+	return label
+}
+
+// checkHostname accepts dot-separated labels of letters, digits, hyphens and
+// underscores. It refuses what is too long instead of cutting it.
+func checkHostname(field, name string) error {
+	if name == "" {
+		return nil
+	}
+	if len(name) > maxHostname {
+		return invalid(field, "has %d bytes, a host name has at most %d", len(name), maxHostname)
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		switch {
+		case label == "":
+			return invalid(field, "%q has an empty label", name)
+		case len(label) > maxHostnameLabel:
+			return invalid(field, "%q has a label of %d bytes, the most is %d", name, len(label), maxHostnameLabel)
+		case label[0] == '-' || label[len(label)-1] == '-':
+			return invalid(field, "%q has a label that begins or ends with a hyphen", name)
+		}
+		for i := range len(label) {
+			if c := label[i]; !isAlphanumeric(c) && c != '-' && c != '_' {
+				return invalid(field, "%q holds %q, use letters, digits, hyphens and dots", name, c)
+			}
+		}
+	}
+	return nil
+}

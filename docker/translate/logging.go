@@ -1,0 +1,61 @@
+package translate
+
+import (
+	"path"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Log drivers of the engine, and the options that the driver local has on every
+// supported engine.
+const (
+	logDriverNone  = "none"
+	logDriverLocal = "local"
+
+	// The engine's own files are only a buffer between the container and the
+	// CRI log. Two of them at least, because a single one is truncated in place
+	// and takes lines with it that were not yet read.
+	logMaxSize  = "10m"
+	logMaxFiles = "3"
+)
+
+// sandboxLog is the log of a sandbox, which writes nothing.
+func sandboxLog() container.LogConfig {
+	return container.LogConfig{Type: logDriverNone, Config: map[string]string{}}
+}
+
+// containerLog is the log of a container. The driver local keeps bytes and
+// unfinished lines as they are, which json-file does not. All its options are
+// named, because the engine fills in those of daemon.json that are missing.
+func containerLog() container.LogConfig {
+	return container.LogConfig{Type: logDriverLocal, Config: map[string]string{
+		"max-size": logMaxSize,
+		"max-file": logMaxFiles,
+		"compress": "false",
+		"mode":     string(container.LogModeBlocking),
+	}}
+}
+
+// logPath returns the absolute path of a container's CRI log, empty when the
+// pod or the container has none. The log stays inside the pod's log directory.
+func logPath(field string, pod *runtimeapi.PodSandboxConfig, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	if err := checkPath(field, name); err != nil {
+		return "", err
+	}
+	if err := checkText(field, name); err != nil {
+		return "", err
+	}
+	clean := path.Clean(name)
+	if path.IsAbs(name) || clean == "." || clean == ".." || strings.HasPrefix(clean, "../") {
+		return "", invalid(field, "%q leaves the log directory, give a path relative to it", name)
+	}
+	if pod.GetLogDirectory() == "" {
+		return "", nil
+	}
+	return path.Join(pod.GetLogDirectory(), clean), nil
+}

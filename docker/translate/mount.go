@@ -1,0 +1,253 @@
+package translate
+
+import (
+	"path"
+	"strings"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// apiRecursiveReadOnly is the API version since which the engine makes
+// read-only mounts recursive, unless told otherwise.
+const apiRecursiveReadOnly = "1.44"
+
+// HostFiles are the paths, on the host, of a pod's own files. Each is mounted
+// into the pod's containers unless a container mounts something of its own at
+// that place. An empty path is not mounted.
+type HostFiles struct {
+	ResolvConf string
+	Hosts      string
+	Hostname   string
+}
+
+// HostSource is a path on the host that a container mounts.
+type HostSource struct {
+	// Field is where the configuration names it, for messages.
+	Field string
+	Path  string
+}
+
+// HostSources lists the paths that a container mounts from the host. The engine
+// refuses some that do not exist and silently creates others as folders; CRI
+// wants an error for all, so the caller, who has the file system, checks them
+// before the create.
+func HostSources(config *runtimeapi.ContainerConfig) []HostSource {
+	var out []HostSource
+	for i, m := range config.GetMounts() {
+		if m.GetHostPath() != "" {
+			out = append(out, HostSource{Field: item(mountsField, i) + ".host_path", Path: m.GetHostPath()})
+		}
+	}
+	return out
+}
+
+const mountsField = "config.mounts"
+
+// SELinux relabelling as in the modes of Docker's binds.
+const (
+	relabelNone    = ""
+	relabelPrivate = "Z"
+	relabelShared  = "z"
+)
+
+// bind is one mount of a host's path.
+type bind struct {
+	field       string
+	source      string
+	target      string
+	readOnly    bool
+	recursive   bool // the read-only of submounts too
+	propagation mount.Propagation
+	relabel     string
+}
+
+// mounts sets the container's mounts: its own and the pod's files.
+func mounts(in ContainerInput, host *container.HostConfig) error {
+	taken := map[string]bool{}
+	for i, m := range in.Config.GetMounts() {
+		b, err := newBind(item(mountsField, i), m, in)
+		if err != nil {
+			return err
+		}
+		if taken[b.target] {
+			return invalid(b.field+".container_path", "%q is mounted twice", b.target)
+		}
+		taken[b.target] = true
+		if err := b.addTo(host, in.Features); err != nil {
+			return err
+		}
+	}
+	for _, b := range in.Files.binds(in) {
+		if taken[b.target] {
+			continue
+		}
+		if err := b.addTo(host, in.Features); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newBind(field string, m *runtimeapi.Mount, in ContainerInput) (bind, error) {
+	if m == nil {
+		return bind{}, invalid(field, "is missing")
+	}
+	if err := checkMountFeatures(field, m); err != nil {
+		return bind{}, err
+	}
+	source, err := absolutePath(field+".host_path", m.GetHostPath())
+	if err != nil {
+		return bind{}, err
+	}
+	target, err := mountTarget(field+".container_path", m.GetContainerPath())
+	if err != nil {
+		return bind{}, err
+	}
+	b := bind{field: field, source: source, target: target, readOnly: m.GetReadonly()}
+	switch m.GetPropagation() {
+	case runtimeapi.MountPropagation_PROPAGATION_PRIVATE:
+		// Docker's default, rprivate. It is not named because Docker refuses
+		// the name for sources above or below its own folder, where it takes
+		// rslave.
+	case runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER:
+		b.propagation = mount.PropagationRSlave
+	case runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL:
+		b.propagation = mount.PropagationRShared
+	default:
+		return bind{}, invalid(field+".propagation", "%d is not a propagation mode", m.GetPropagation())
+	}
+	if m.GetRecursiveReadOnly() {
+		if err := checkRecursiveReadOnly(field, m, in.Features); err != nil {
+			return bind{}, err
+		}
+		b.recursive = true
+	}
+	// Without a context of the pod's, the label would be the container's random
+	// one and shut the pod's other containers out.
+	if m.GetSelinuxRelabel() && in.Features.SELinux && in.Config.GetLinux().GetSecurityContext().GetSelinuxOptions() != nil {
+		b.relabel = relabelPrivate
+	}
+	return b, nil
+}
+
+// checkMountFeatures refuses what the Docker API cannot say about a mount.
+func checkMountFeatures(field string, m *runtimeapi.Mount) error {
+	switch {
+	case m.GetImage() != nil && m.GetHostPath() != "":
+		return invalid(field+".image", "excludes host_path, give one of them")
+	case m.GetImage() != nil:
+		return unsupported(field+".image", "image volumes are not offered by this runtime")
+	case m.GetImageSubPath() != "":
+		return invalid(field+".image_sub_path", "goes with an image only")
+	case len(m.GetUidMappings()) > 0:
+		return unsupported(field+".uidMappings", "Docker Engine has no idmapped mounts")
+	case len(m.GetGidMappings()) > 0:
+		return unsupported(field+".gidMappings", "Docker Engine has no idmapped mounts")
+	case len(m.GetMountOptions()) > 0:
+		return unsupported(field+".mount_options", "the Docker API has no options for bind mounts, got %q", m.GetMountOptions())
+	}
+	return nil
+}
+
+// checkRecursiveReadOnly applies the CRI text on recursive_read_only.
+func checkRecursiveReadOnly(field string, m *runtimeapi.Mount, f docker.Features) error {
+	field += ".recursive_read_only"
+	if !m.GetReadonly() {
+		return invalid(field, "needs readonly")
+	}
+	if m.GetPropagation() != runtimeapi.MountPropagation_PROPAGATION_PRIVATE {
+		return invalid(field, "needs private propagation")
+	}
+	if !f.Supports(apiRecursiveReadOnly) {
+		return unsupported(field, "needs Docker Engine 25 or newer (API %s), this is %s (API %s)",
+			apiRecursiveReadOnly, f.ServerVersion, f.APIVersion)
+	}
+	return nil
+}
+
+// mountTarget makes a container path absolute, as dockershim did, and refuses
+// the root.
+func mountTarget(field, name string) (string, error) {
+	if err := checkPath(field, name); err != nil {
+		return "", err
+	}
+	target := path.Clean("/" + name)
+	if target == "/" {
+		return "", invalid(field, "%q is the container's root, mount below it", name)
+	}
+	return target, nil
+}
+
+// addTo adds the mount to a host configuration. A mount of the API's newer kind
+// fails when its source is missing and keeps submounts writable below a
+// read-only one, but cannot relabel; relabelling needs the older kind.
+func (b bind) addTo(host *container.HostConfig, f docker.Features) error {
+	if b.relabel != relabelNone {
+		return b.addBindTo(host)
+	}
+	options := &mount.BindOptions{Propagation: b.propagation}
+	if b.readOnly && f.Supports(apiRecursiveReadOnly) {
+		options.ReadOnlyNonRecursive = !b.recursive
+		options.ReadOnlyForceRecursive = b.recursive
+	}
+	if b.recursive {
+		options.Propagation = mount.PropagationRPrivate
+	}
+	host.Mounts = append(host.Mounts, mount.Mount{
+		Type:        mount.TypeBind,
+		Source:      b.source,
+		Target:      b.target,
+		ReadOnly:    b.readOnly,
+		BindOptions: options,
+	})
+	return nil
+}
+
+// addBindTo adds the mount as "source:target:modes".
+func (b bind) addBindTo(host *container.HostConfig) error {
+	if b.recursive {
+		return unsupported(b.field+".selinux_relabel", "Docker cannot relabel a mount that must be read-only recursively")
+	}
+	if strings.Contains(b.source+b.target, ":") {
+		return unsupported(b.field+".selinux_relabel", "Docker cannot relabel a mount with a colon in its paths")
+	}
+	modes := []string{"rw", b.relabel}
+	if b.readOnly {
+		modes[0] = "ro"
+	}
+	if b.propagation != "" {
+		modes = append(modes, string(b.propagation))
+	}
+	host.Binds = append(host.Binds, b.source+":"+b.target+":"+strings.Join(modes, ","))
+	return nil
+}
+
+// binds are the mounts of the pod's files.
+func (h HostFiles) binds(in ContainerInput) []bind {
+	relabel := relabelNone
+	if in.Features.SELinux {
+		// All containers of the pod read them, each with a label of its own.
+		relabel = relabelShared
+	}
+	var out []bind
+	for _, file := range []struct{ source, target string }{
+		{h.ResolvConf, "/etc/resolv.conf"},
+		{h.Hosts, "/etc/hosts"},
+		{h.Hostname, "/etc/hostname"},
+	} {
+		if file.source == "" {
+			continue
+		}
+		out = append(out, bind{
+			field:    "the pod's " + file.target,
+			source:   file.source,
+			target:   file.target,
+			readOnly: in.Config.GetLinux().GetSecurityContext().GetReadonlyRootfs(),
+			relabel:  relabel,
+		})
+	}
+	return out
+}

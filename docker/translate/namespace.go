@@ -1,0 +1,157 @@
+package translate
+
+import (
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	modeHost      = "host"
+	modeNone      = "none"
+	modeBridge    = "bridge"
+	modeContainer = "container:"
+)
+
+// usesHostNetwork reports whether a pod uses the node's network.
+func usesHostNetwork(config *runtimeapi.PodSandboxConfig) bool {
+	return podNamespaces(config).GetNetwork() == runtimeapi.NamespaceMode_NODE
+}
+
+func podNamespaces(config *runtimeapi.PodSandboxConfig) *runtimeapi.NamespaceOption {
+	return config.GetLinux().GetSecurityContext().GetNamespaceOptions()
+}
+
+// checkUserNamespace refuses user namespaces: the engine has one mapping for
+// all containers or none, so a pod cannot have its own.
+func checkUserNamespace(field string, userns *runtimeapi.UserNamespace) error {
+	if userns == nil {
+		return nil
+	}
+	switch userns.GetMode() {
+	case runtimeapi.NamespaceMode_NODE:
+		if len(userns.GetUids()) > 0 || len(userns.GetGids()) > 0 {
+			return invalid(field, "mappings go with the mode POD only")
+		}
+		return nil
+	case runtimeapi.NamespaceMode_POD:
+		return unsupported(field, "Docker Engine has no user namespace per pod, use the mode NODE (hostUsers: true)")
+	default:
+		return invalid(field+".mode", "%s is not a mode of user namespaces", userns.GetMode())
+	}
+}
+
+// sandboxNamespaces sets the namespaces of a sandbox. Its PID and IPC
+// namespaces are there for the containers that share the pod's; a container
+// that has its own ignores them.
+func sandboxNamespaces(field string, ns *runtimeapi.NamespaceOption, host *container.HostConfig) error {
+	switch ns.GetPid() {
+	case runtimeapi.NamespaceMode_NODE:
+		host.PidMode = modeHost
+	case runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER:
+		// To Docker, the empty mode is the container's own namespace; daemon.json
+		// has no say in it.
+		host.PidMode = ""
+	default:
+		return invalid(field+".pid", "%s is not a mode for a sandbox", ns.GetPid())
+	}
+	switch ns.GetIpc() {
+	case runtimeapi.NamespaceMode_NODE:
+		host.IpcMode = container.IPCModeHost
+	case runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER:
+		host.IpcMode = container.IPCModeShareable
+	default:
+		return invalid(field+".ipc", "%s is not a mode for a sandbox", ns.GetIpc())
+	}
+	return checkUserNamespace(field+".userns_options", ns.GetUsernsOptions())
+}
+
+// sandboxNetwork sets the network of a sandbox.
+func sandboxNetwork(field string, in SandboxInput, config *container.Config, host *container.HostConfig) error {
+	switch mode := podNamespaces(in.Config).GetNetwork(); mode {
+	case runtimeapi.NamespaceMode_NODE:
+		host.NetworkMode = modeHost
+		// The node's name goes with its network, as in dockershim.
+		host.UTSMode = modeHost
+		return nil
+	case runtimeapi.NamespaceMode_POD:
+		config.Hostname = Hostname(in.Config)
+	default:
+		return invalid(field, "%s is not a mode for a network", mode)
+	}
+	if in.PublishPorts {
+		host.NetworkMode = modeBridge
+		config.ExposedPorts, host.PortBindings = publish(in.Config.GetPortMappings())
+		return nil
+	}
+	// With the mode none alone, Docker 20.10 runs a hook that executes dockerd
+	// anew, which doubles the time of a start. With the network disabled the
+	// container has a namespace of its own all the same, and CNI fills it.
+	host.NetworkMode = modeNone
+	config.NetworkDisabled = true
+	return nil
+}
+
+// containerNamespaces sets the namespaces of a container. It always joins its
+// pod's network, whatever its own options say, as with other runtimes.
+func containerNamespaces(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef, host *container.HostConfig) error {
+	switch ns.GetNetwork() {
+	case runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_NODE:
+		host.NetworkMode = container.NetworkMode(modeContainer + sandbox.ID)
+	default:
+		return invalid(field+".network", "%s is not a mode for a network", ns.GetNetwork())
+	}
+	if sandbox.usesHostNetwork() {
+		host.UTSMode = modeHost
+	}
+	if err := containerPID(field, ns, sandbox, host); err != nil {
+		return err
+	}
+	switch pod := podNamespaces(sandbox.Config); {
+	case ns.GetIpc() == runtimeapi.NamespaceMode_NODE,
+		ns.GetIpc() == runtimeapi.NamespaceMode_POD && pod.GetIpc() == runtimeapi.NamespaceMode_NODE:
+		host.IpcMode = container.IPCModeHost
+	case ns.GetIpc() == runtimeapi.NamespaceMode_POD:
+		host.IpcMode = container.IpcMode(modeContainer + sandbox.ID)
+	case ns.GetIpc() == runtimeapi.NamespaceMode_CONTAINER:
+		host.IpcMode = container.IPCModePrivate
+	default:
+		return invalid(field+".ipc", "%s is not a mode for an IPC namespace", ns.GetIpc())
+	}
+	return checkUserNamespace(field+".userns_options", ns.GetUsernsOptions())
+}
+
+func containerPID(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef, host *container.HostConfig) error {
+	switch ns.GetPid() {
+	case runtimeapi.NamespaceMode_NODE:
+		host.PidMode = modeHost
+	case runtimeapi.NamespaceMode_POD:
+		host.PidMode = container.PidMode(modeContainer + sandbox.ID)
+		if podNamespaces(sandbox.Config).GetPid() == runtimeapi.NamespaceMode_NODE {
+			host.PidMode = modeHost
+		}
+	case runtimeapi.NamespaceMode_CONTAINER:
+		host.PidMode = ""
+	case runtimeapi.NamespaceMode_TARGET:
+		if err := checkID(field+".target_id", ns.GetTargetId()); err != nil {
+			return err
+		}
+		host.PidMode = container.PidMode(modeContainer + ns.GetTargetId())
+	default:
+		return invalid(field+".pid", "%s is not a mode for a PID namespace", ns.GetPid())
+	}
+	return nil
+}
+
+// checkID refuses what is no container id, which a mode such as container:ID
+// would take for something else.
+func checkID(field, id string) error {
+	if id == "" {
+		return invalid(field, "is empty, give a container's id")
+	}
+	for i := range len(id) {
+		if !isAlphanumeric(id[i]) {
+			return invalid(field, "%q is not a container's id", id)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package translate
+
+import (
+	"net/netip"
+	"strconv"
+
+	"github.com/moby/moby/api/types/network"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const maxPort = 65535
+
+// checkPorts validates port mappings, whoever carries them out.
+func checkPorts(field string, mappings []*runtimeapi.PortMapping) error {
+	for i, m := range mappings {
+		if err := checkPort(item(field, i), m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkPort(field string, m *runtimeapi.PortMapping) error {
+	if m == nil {
+		return invalid(field, "is missing")
+	}
+	if _, ok := protocol(m.GetProtocol()); !ok {
+		return invalid(field+".protocol", "%d is neither TCP, UDP nor SCTP", m.GetProtocol())
+	}
+	if p := m.GetContainerPort(); p < 0 || p > maxPort {
+		return invalid(field+".container_port", "%d is outside 0 to %d", p, maxPort)
+	}
+	if p := m.GetHostPort(); p < 0 || p > maxPort {
+		return invalid(field+".host_port", "%d is outside 0 to %d", p, maxPort)
+	}
+	if m.GetHostPort() != 0 && m.GetContainerPort() == 0 {
+		return invalid(field+".container_port", "is missing, host_port %d must lead somewhere", m.GetHostPort())
+	}
+	if m.GetHostIp() != "" {
+		if _, err := netip.ParseAddr(m.GetHostIp()); err != nil {
+			return invalid(field+".host_ip", "%q is not an IP address", m.GetHostIp())
+		}
+	}
+	return nil
+}
+
+func protocol(p runtimeapi.Protocol) (network.IPProtocol, bool) {
+	switch p {
+	case runtimeapi.Protocol_TCP:
+		return network.TCP, true
+	case runtimeapi.Protocol_UDP:
+		return network.UDP, true
+	case runtimeapi.Protocol_SCTP:
+		return network.SCTP, true
+	default:
+		return "", false
+	}
+}
+
+// publish turns checked mappings into Docker's. A host port of 0 asks for no
+// host port (CRI text), whereas to Docker it means any free one.
+func publish(mappings []*runtimeapi.PortMapping) (network.PortSet, network.PortMap) {
+	exposed, bindings := network.PortSet{}, network.PortMap{}
+	for _, m := range mappings {
+		if m.GetHostPort() == 0 {
+			continue
+		}
+		proto, _ := protocol(m.GetProtocol())
+		port, ok := network.PortFrom(uint16(m.GetContainerPort()), proto)
+		if !ok {
+			continue
+		}
+		// The zero Addr means every address of the host.
+		hostIP, _ := netip.ParseAddr(m.GetHostIp())
+		exposed[port] = struct{}{}
+		bindings[port] = append(bindings[port], network.PortBinding{
+			HostIP:   hostIP,
+			HostPort: strconv.Itoa(int(m.GetHostPort())),
+		})
+	}
+	return exposed, bindings
+}

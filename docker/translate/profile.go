@@ -1,0 +1,72 @@
+package translate
+
+import (
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Values of the deprecated profile fields, which the older kubelets send.
+const (
+	profileRuntimeDefault = "runtime/default"
+	profileDockerDefault  = "docker/default"
+	profileUnconfined     = "unconfined"
+	profileLocalhost      = "localhost/"
+)
+
+// profile is a security profile from either of two fields.
+type profile struct {
+	// field is the one that it came from.
+	field string
+	// given is false when neither field is set.
+	given     bool
+	kind      runtimeapi.SecurityProfile_ProfileType
+	localhost string
+}
+
+// profileFields are a profile's field and its deprecated predecessor.
+type profileFields struct {
+	name           string
+	value          *runtimeapi.SecurityProfile
+	deprecatedName string
+	deprecated     string
+}
+
+// resolve returns the profile of the newer field when it is set, as kubelets
+// set both.
+func (p profileFields) resolve() (profile, error) {
+	if p.value == nil {
+		return parseProfile(p.deprecatedName, p.deprecated)
+	}
+	out := profile{field: p.name, given: true, kind: p.value.GetProfileType()}
+	switch out.kind {
+	case runtimeapi.SecurityProfile_RuntimeDefault, runtimeapi.SecurityProfile_Unconfined:
+		if p.value.GetLocalhostRef() != "" {
+			return profile{}, invalid(p.name+".localhost_ref", "goes with the profile type Localhost only")
+		}
+	case runtimeapi.SecurityProfile_Localhost:
+		out.localhost = strings.TrimPrefix(p.value.GetLocalhostRef(), profileLocalhost)
+		if out.localhost == "" {
+			return profile{}, invalid(p.name+".localhost_ref", "is empty, name the profile")
+		}
+	default:
+		return profile{}, invalid(p.name+".profile_type", "%d is not a profile type", int32(out.kind))
+	}
+	return out, nil
+}
+
+func parseProfile(field, text string) (profile, error) {
+	out := profile{field: field, given: text != ""}
+	switch {
+	case text == "", text == profileRuntimeDefault, text == profileDockerDefault:
+		out.kind = runtimeapi.SecurityProfile_RuntimeDefault
+	case text == profileUnconfined:
+		out.kind = runtimeapi.SecurityProfile_Unconfined
+	case strings.HasPrefix(text, profileLocalhost) && len(text) > len(profileLocalhost):
+		out.kind = runtimeapi.SecurityProfile_Localhost
+		out.localhost = strings.TrimPrefix(text, profileLocalhost)
+	default:
+		return profile{}, invalid(field, "%q is neither %s, %s nor %sNAME", text, profileRuntimeDefault, profileUnconfined, profileLocalhost)
+	}
+	return out, nil
+}

@@ -1,0 +1,184 @@
+package translate
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// The kernel's bounds for CFS bandwidth, in microseconds.
+	minCPUPeriod = 1000
+	maxCPUPeriod = 1_000_000
+	minCPUQuota  = 1000
+
+	maxOOMScore = 1000
+
+	// unlimited is Docker's and CRI's number for no limit.
+	unlimited = -1
+
+	// swapMaxKey is the cgroup v2 file that the kubelet sets through unified
+	// resources. It counts swap alone, Docker and CRI count memory and swap.
+	swapMaxKey = "memory.swap.max"
+	cgroupMax  = "max"
+)
+
+// Resources returns Docker's form of a container's limits, for an update (and,
+// with what else a container has, for a create). Zero means not specified to
+// both sides: an update leaves it as it is. Field names in errors begin with
+// "linux", as in UpdateContainerResourcesRequest.
+//
+// The Docker API has no field for hugepage_limits and for unified keys except
+// what memory_limit_in_bytes and memory.swap.max together say, and
+// oom_score_adj is fixed at create: these are validated and left out.
+func Resources(r *runtimeapi.LinuxContainerResources, f docker.Features) (container.Resources, error) {
+	return resources("linux", r, f)
+}
+
+func resources(field string, r *runtimeapi.LinuxContainerResources, f docker.Features) (container.Resources, error) {
+	if err := checkResources(field, r); err != nil {
+		return container.Resources{}, err
+	}
+	swap, err := memorySwap(field, r, f)
+	if err != nil {
+		return container.Resources{}, err
+	}
+	return container.Resources{
+		CPUPeriod:  r.GetCpuPeriod(),
+		CPUQuota:   r.GetCpuQuota(),
+		CPUShares:  r.GetCpuShares(),
+		CpusetCpus: r.GetCpusetCpus(),
+		CpusetMems: r.GetCpusetMems(),
+		Memory:     r.GetMemoryLimitInBytes(),
+		MemorySwap: swap,
+	}, nil
+}
+
+func checkResources(field string, r *runtimeapi.LinuxContainerResources) error {
+	if p := r.GetCpuPeriod(); p != 0 && (p < minCPUPeriod || p > maxCPUPeriod) {
+		return invalid(field+".cpu_period", "%d is outside %d to %d microseconds", p, minCPUPeriod, maxCPUPeriod)
+	}
+	if q := r.GetCpuQuota(); q < unlimited || q > 0 && q < minCPUQuota {
+		return invalid(field+".cpu_quota", "%d is neither %d (no limit) nor at least %d microseconds", q, unlimited, minCPUQuota)
+	}
+	if s := r.GetCpuShares(); s < 0 {
+		return invalid(field+".cpu_shares", "%d is negative", s)
+	}
+	if m := r.GetMemoryLimitInBytes(); m < 0 {
+		return invalid(field+".memory_limit_in_bytes", "%d is negative", m)
+	}
+	if err := checkCPUSet(field+".cpuset_cpus", r.GetCpusetCpus()); err != nil {
+		return err
+	}
+	if err := checkCPUSet(field+".cpuset_mems", r.GetCpusetMems()); err != nil {
+		return err
+	}
+	for i, limit := range r.GetHugepageLimits() {
+		if err := checkFileWord(item(field+".hugepage_limits", i)+".page_size", limit.GetPageSize()); err != nil {
+			return err
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.GetUnified())) {
+		if err := checkFileWord(field+".unified", key); err != nil {
+			return err
+		}
+	}
+	_, err := oomScore(field+".oom_score_adj", r.GetOomScoreAdj(), docker.Features{NegativeOOMScore: true})
+	return err
+}
+
+// memorySwap returns Docker's MemorySwap, the limit of memory and swap
+// together. CRI's field means the same, but where it is missing Docker would
+// allow as much swap as memory, and CRI means none.
+func memorySwap(field string, r *runtimeapi.LinuxContainerResources, f docker.Features) (int64, error) {
+	memory, swap := r.GetMemoryLimitInBytes(), r.GetMemorySwapLimitInBytes()
+	switch {
+	case swap < unlimited:
+		return 0, invalid(field+".memory_swap_limit_in_bytes", "%d is negative", swap)
+	case swap > 0 && swap < memory:
+		return 0, invalid(field+".memory_swap_limit_in_bytes",
+			"%d is less than memory_limit_in_bytes %d, it counts memory and swap together", swap, memory)
+	case memory == 0:
+		// Docker refuses it without a memory limit; the kubelet relies on its
+		// being ignored then.
+		return 0, nil
+	case !f.SwapLimit:
+		// What the engine makes of any value, with a warning.
+		return unlimited, nil
+	case swap != 0:
+		return swap, nil
+	}
+	return unifiedSwap(field+".unified", r, memory)
+}
+
+// unifiedSwap adds the swap that the kubelet grants on cgroup v2 to memory.
+func unifiedSwap(field string, r *runtimeapi.LinuxContainerResources, memory int64) (int64, error) {
+	text, ok := r.GetUnified()[swapMaxKey]
+	if !ok {
+		return memory, nil
+	}
+	if strings.TrimSpace(text) == cgroupMax {
+		return unlimited, nil
+	}
+	swap, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	if err != nil || swap < 0 {
+		return 0, invalid(field, "%s: %q is neither a number of bytes nor %q", swapMaxKey, text, cgroupMax)
+	}
+	if swap > math.MaxInt64-memory {
+		return unlimited, nil
+	}
+	return memory + swap, nil
+}
+
+// oomScore returns a valid oom_score_adj, 0 for a negative one that the engine
+// cannot set: the start would fail.
+func oomScore(field string, score int64, f docker.Features) (int, error) {
+	if score < -maxOOMScore || score > maxOOMScore {
+		return 0, invalid(field, "%d is outside %d to %d", score, -maxOOMScore, maxOOMScore)
+	}
+	if score < 0 && !f.NegativeOOMScore {
+		return 0, nil
+	}
+	return int(score), nil
+}
+
+// checkCPUSet checks the form of a list such as 0-3,7. Whether the node has
+// them the engine knows.
+func checkCPUSet(field, set string) error {
+	if set == "" {
+		return nil
+	}
+	for span := range strings.SplitSeq(set, ",") {
+		first, last, isRange := strings.Cut(span, "-")
+		low, err := strconv.ParseUint(first, 10, 16)
+		if err != nil {
+			return invalid(field, "%q is not a list of numbers and ranges", set)
+		}
+		if !isRange {
+			continue
+		}
+		if high, err := strconv.ParseUint(last, 10, 16); err != nil || high < low {
+			return invalid(field, "%q is not a list of numbers and ranges", set)
+		}
+	}
+	return nil
+}
+
+// checkFileWord accepts what may be part of a cgroup file's name.
+func checkFileWord(field, word string) error {
+	if word == "" {
+		return invalid(field, "is empty")
+	}
+	for i := range len(word) {
+		if c := word[i]; !isAlphanumeric(c) && c != '.' && c != '_' && c != '-' {
+			return invalid(field, "%q is not the name of a cgroup file", word)
+		}
+	}
+	return nil
+}

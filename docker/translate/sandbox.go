@@ -1,0 +1,141 @@
+package translate
+
+import (
+	"github.com/criadapter/criadapter/docker"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	// sandboxOOMScore makes the kernel spare the sandbox, whose end would take
+	// the pod with it, but not more than the node's own programs.
+	sandboxOOMScore = -998
+	// sandboxCPUShares is the least weight there is: a sandbox only waits.
+	sandboxCPUShares = 2
+	// sandboxStopSignal is what the built-in sandbox program ends on.
+	sandboxStopSignal = "SIGTERM"
+)
+
+// SandboxInput is what a sandbox is made from. Config, Image and Features are
+// required.
+type SandboxInput struct {
+	// Config is the pod as the client sent it.
+	Config *runtimeapi.PodSandboxConfig
+	// RuntimeHandler names the engine's OCI runtime, empty for its default.
+	RuntimeHandler string
+	// Image is the sandbox image, by id or reference.
+	Image    string
+	Features docker.Features
+	// PublishPorts puts the pod on Docker's default bridge and publishes its
+	// host ports there (--network-plugin=bridge). Otherwise the pod gets an
+	// empty network namespace for CNI.
+	PublishPorts bool
+	// ReadProfile reads seccomp profiles on the node. Without it they are
+	// refused.
+	ReadProfile ReadProfile
+}
+
+// Sandbox returns the container that holds a pod's namespaces. The pod's
+// overhead and the sum of its containers' resources, which the configuration
+// carries for runtimes that start virtual machines, do not limit it: the
+// kubelet sets them on the parent cgroup.
+//
+// It fails with errdefs.ErrInvalidArgument or errdefs.ErrNotImplemented, naming
+// the field.
+func Sandbox(in SandboxInput) (docker.ContainerSpec, error) {
+	if err := checkSandbox(in); err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	runtime, err := runtimeName("runtime_handler", in.RuntimeHandler, in.Features)
+	if err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	name := SandboxName(in.Config.GetMetadata())
+	labels, err := encodeLabels(identity{name: name, kind: LabelKindSandbox}, in.Config.GetLabels(), in.Config.GetAnnotations())
+	if err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	config := explicitConfig(in.Image, labels)
+	config.StopSignal = sandboxStopSignal
+	host := explicitHost(in.Features, runtime)
+	host.LogConfig = sandboxLog()
+	if err := sandboxLinux(in, config, host); err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	return docker.ContainerSpec{Name: name, Config: config, Host: host, Network: &network.NetworkingConfig{}}, nil
+}
+
+// checkSandbox validates what does not go into the container.
+func checkSandbox(in SandboxInput) error {
+	if in.Config == nil {
+		return invalid("config", "is missing")
+	}
+	if err := checkPodMetadata("config.metadata", in.Config.GetMetadata()); err != nil {
+		return err
+	}
+	if in.Image == "" {
+		return invalid("image", "no sandbox image was given")
+	}
+	if dir := in.Config.GetLogDirectory(); dir != "" {
+		if _, err := absolutePath("config.log_directory", dir); err != nil {
+			return err
+		}
+		if err := checkText("config.log_directory", dir); err != nil {
+			return err
+		}
+	}
+	if err := checkStringMap("config.labels", in.Config.GetLabels()); err != nil {
+		return err
+	}
+	if err := checkStringMap("config.annotations", in.Config.GetAnnotations()); err != nil {
+		return err
+	}
+	if err := checkHostname("config.hostname", in.Config.GetHostname()); err != nil {
+		return err
+	}
+	if err := checkDNS("config.dns_config", in.Config.GetDnsConfig()); err != nil {
+		return err
+	}
+	return checkPorts("config.port_mappings", in.Config.GetPortMappings())
+}
+
+// sandboxLinux sets namespaces, security and limits.
+func sandboxLinux(in SandboxInput, config *container.Config, host *container.HostConfig) error {
+	linux := in.Config.GetLinux()
+	sc := linux.GetSecurityContext()
+	ns := sc.GetNamespaceOptions()
+	const field = "config.linux.security_context"
+	if err := sandboxNamespaces(field+".namespace_options", ns, host); err != nil {
+		return err
+	}
+	if err := sandboxNetwork(field+".namespace_options.network", in, config, host); err != nil {
+		return err
+	}
+	host.CgroupnsMode = cgroupNamespace(in.Features, sc.GetPrivileged())
+	user := userRequest{
+		user:   sc.GetRunAsUser(),
+		group:  sc.GetRunAsGroup(),
+		extra:  sc.GetSupplementalGroups(),
+		policy: sc.GetSupplementalGroupsPolicy(),
+	}
+	var err error
+	if config.User, err = user.dockerUser(field); err != nil {
+		return err
+	}
+	if host.GroupAdd, err = user.groups(field); err != nil {
+		return err
+	}
+	if err = sandboxSecurity(field, in, host); err != nil {
+		return err
+	}
+	if host.Sysctls, err = sysctls("config.linux.sysctls", linux.GetSysctls(), ns); err != nil {
+		return err
+	}
+	if host.CgroupParent, err = cgroupParent("config.linux.cgroup_parent", linux.GetCgroupParent(), in.Features); err != nil {
+		return err
+	}
+	host.CPUShares = sandboxCPUShares
+	host.OomScoreAdj, err = oomScore("", sandboxOOMScore, in.Features)
+	return err
+}

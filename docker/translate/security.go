@@ -1,0 +1,211 @@
+package translate
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const (
+	apparmorOption     = "apparmor="
+	apparmorUnconfined = apparmorOption + "unconfined"
+)
+
+// noNewPrivileges is explicit in both directions, because daemon.json may turn
+// it on for all containers.
+func noNewPrivileges(on bool) string { return "no-new-privileges=" + strconv.FormatBool(on) }
+
+// sandboxSecurity sets the security options of a sandbox. The sandbox itself is
+// never privileged: CRI's field only announces that a container of the pod may
+// be.
+func sandboxSecurity(field string, in SandboxInput, host *container.HostConfig) error {
+	sc := in.Config.GetLinux().GetSecurityContext()
+	seccomp, err := profileFields{
+		name: field + ".seccomp", value: sc.GetSeccomp(),
+		deprecatedName: field + ".seccomp_profile_path", deprecated: sc.GetSeccompProfilePath(),
+	}.resolve()
+	if err != nil {
+		return err
+	}
+	// Without a profile a sandbox gets the default one, as in dockershim: its
+	// program waits, no pod needs it unconfined.
+	seccompOptions, err := seccomp.seccomp(in.ReadProfile, in.Features)
+	if err != nil {
+		return err
+	}
+	apparmor, err := profileFields{name: field + ".apparmor", value: sc.GetApparmor()}.resolve()
+	if err != nil {
+		return err
+	}
+	apparmorOptions, err := apparmor.apparmor(in.Features)
+	if err != nil {
+		return err
+	}
+	labels, err := selinuxOptions(field+".selinux_options", sc.GetSelinuxOptions())
+	if err != nil {
+		return err
+	}
+	host.ReadonlyRootfs = sc.GetReadonlyRootfs()
+	host.SecurityOpt = slices.Concat([]string{noNewPrivileges(true)}, seccompOptions, apparmorOptions, labels)
+	return nil
+}
+
+// containerSecurity sets the security options of a container.
+func containerSecurity(field string, in ContainerInput, host *container.HostConfig) error {
+	sc := in.Config.GetLinux().GetSecurityContext()
+	pod := in.Sandbox.Config.GetLinux()
+	if sc.GetPrivileged() && pod != nil && !pod.GetSecurityContext().GetPrivileged() {
+		return invalid(field+".privileged", "the pod was not created for privileged containers, set privileged in its security context too")
+	}
+	host.Privileged = sc.GetPrivileged()
+	host.ReadonlyRootfs = sc.GetReadonlyRootfs()
+	if err := capabilities(field+".capabilities", sc.GetCapabilities(), host); err != nil {
+		return err
+	}
+	options, err := confinement(field, in, sc)
+	if err != nil {
+		return err
+	}
+	host.SecurityOpt = append([]string{noNewPrivileges(sc.GetNoNewPrivs())}, options...)
+	return paths(field, sc, host)
+}
+
+// confinement returns the options for seccomp, AppArmor and SELinux.
+// Privileged containers have none of them (CRI text). Docker lifts them too,
+// but newer engines apply a profile that is named all the same.
+func confinement(field string, in ContainerInput, sc *runtimeapi.LinuxContainerSecurityContext) ([]string, error) {
+	seccomp, err := profileFields{
+		name: field + ".seccomp", value: sc.GetSeccomp(),
+		deprecatedName: field + ".seccomp_profile_path", deprecated: sc.GetSeccompProfilePath(),
+	}.resolve()
+	if err != nil {
+		return nil, err
+	}
+	apparmor, err := profileFields{
+		name: field + ".apparmor", value: sc.GetApparmor(),
+		deprecatedName: field + ".apparmor_profile", deprecated: sc.GetApparmorProfile(),
+	}.resolve()
+	if err != nil {
+		return nil, err
+	}
+	labels, err := selinuxOptions(field+".selinux_options", sc.GetSelinuxOptions())
+	if err != nil {
+		return nil, err
+	}
+	if sc.GetPrivileged() {
+		seccomp = profile{given: true, kind: runtimeapi.SecurityProfile_Unconfined}
+		apparmor, labels = seccomp, nil
+	}
+	if !seccomp.given {
+		// "Default: "", which is identical with unconfined" (CRI text).
+		seccomp.kind = runtimeapi.SecurityProfile_Unconfined
+	}
+	seccompOptions, err := seccomp.seccomp(in.ReadProfile, in.Features)
+	if err != nil {
+		return nil, err
+	}
+	apparmorOptions, err := apparmor.apparmor(in.Features)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(seccompOptions, apparmorOptions, labels), nil
+}
+
+// apparmor returns Docker's security options for a profile. Without a profile
+// Docker's default one applies, where the host has AppArmor.
+func (p profile) apparmor(f docker.Features) ([]string, error) {
+	switch p.kind {
+	case runtimeapi.SecurityProfile_Unconfined:
+		if f.AppArmor {
+			return []string{apparmorUnconfined}, nil
+		}
+		return nil, nil
+	case runtimeapi.SecurityProfile_Localhost:
+	default:
+		return nil, nil
+	}
+	if !f.AppArmor {
+		return nil, unsupported(p.field, "the engine has no AppArmor, the profile %q cannot be applied", p.localhost)
+	}
+	if err := checkText(p.field, p.localhost); err != nil {
+		return nil, err
+	}
+	return []string{apparmorOption + p.localhost}, nil
+}
+
+// selinuxOptions returns Docker's label options. An engine without SELinux
+// ignores them, as other runtimes do.
+func selinuxOptions(field string, o *runtimeapi.SELinuxOption) ([]string, error) {
+	var out []string
+	for _, part := range []struct{ name, value string }{
+		{"user", o.GetUser()}, {"role", o.GetRole()}, {"type", o.GetType()}, {"level", o.GetLevel()},
+	} {
+		if part.value == "" {
+			continue
+		}
+		if err := checkWord(field+"."+part.name, part.value); err != nil {
+			return nil, err
+		}
+		out = append(out, "label="+part.name+":"+part.value)
+	}
+	return out, nil
+}
+
+// capabilities sets the capabilities to add and to drop. Names go with or
+// without CAP_, and ALL is all, for Docker as for CRI.
+func capabilities(field string, c *runtimeapi.Capability, host *container.HostConfig) error {
+	if len(c.GetAddAmbientCapabilities()) > 0 {
+		return unsupported(field+".add_ambient_capabilities", "the Docker API has no ambient capabilities")
+	}
+	if err := checkCapabilities(field+".add_capabilities", c.GetAddCapabilities()); err != nil {
+		return err
+	}
+	if err := checkCapabilities(field+".drop_capabilities", c.GetDropCapabilities()); err != nil {
+		return err
+	}
+	host.CapAdd = slices.Clone(c.GetAddCapabilities())
+	host.CapDrop = slices.Clone(c.GetDropCapabilities())
+	return nil
+}
+
+func checkCapabilities(field string, names []string) error {
+	for i, name := range names {
+		if name == "" || strings.Trim(strings.ToUpper(name), "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != "" {
+			return invalid(item(field, i), "%q is not the name of a capability", name)
+		}
+	}
+	return nil
+}
+
+// paths sets the masked and read-only paths. The lists of CRI are complete, and
+// an empty one means none (the Unmasked proc mount of Kubernetes), whereas to
+// Docker nil means its own lists. Those apply only when the client says nothing
+// about security at all.
+func paths(field string, sc *runtimeapi.LinuxContainerSecurityContext, host *container.HostConfig) error {
+	if sc == nil {
+		return nil
+	}
+	host.MaskedPaths, host.ReadonlyPaths = []string{}, []string{}
+	if sc.GetPrivileged() {
+		return nil
+	}
+	for i, name := range sc.GetMaskedPaths() {
+		clean, err := absolutePath(item(field+".masked_paths", i), name)
+		if err != nil {
+			return err
+		}
+		host.MaskedPaths = append(host.MaskedPaths, clean)
+	}
+	for i, name := range sc.GetReadonlyPaths() {
+		clean, err := absolutePath(item(field+".readonly_paths", i), name)
+		if err != nil {
+			return err
+		}
+		host.ReadonlyPaths = append(host.ReadonlyPaths, clean)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// sysctls validates a pod's sysctls. Only those that belong to a namespace of
+// the pod may be set: the others, and those of a namespace that is the host's,
+// would change the node.
+func sysctls(field string, values map[string]string, ns *runtimeapi.NamespaceOption) (map[string]string, error) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if err := checkSysctl(field, name, values[name]); err != nil {
+			return nil, err
+		}
+		switch {
+		case isNetworkSysctl(name):
+			if ns.GetNetwork() == runtimeapi.NamespaceMode_NODE {
+				return nil, invalid(field, "%q cannot be set on the host's network", name)
+			}
+		case isIPCSysctl(name):
+			if ns.GetIpc() == runtimeapi.NamespaceMode_NODE {
+				return nil, invalid(field, "%q cannot be set with the host's IPC namespace", name)
+			}
+		default:
+			return nil, invalid(field, "%q is not namespaced, set it on the node", name)
+		}
+	}
+	return maps.Clone(values), nil
+}
+
+// checkSysctl refuses names that could name another file below /proc/sys than
+// their prefix says.
+func checkSysctl(field, name, value string) error {
+	for part := range strings.SplitSeq(name, ".") {
+		if part == "" || strings.HasPrefix(part, "/") || strings.HasSuffix(part, "/") {
+			return invalid(field, "%q is not the name of a sysctl, write it with dots", name)
+		}
+		for i := range len(part) {
+			// Network interfaces may have a dot in their names, written /.
+			if c := part[i]; !isAlphanumeric(c) && !strings.ContainsRune("-_/@:", rune(c)) {
+				return invalid(field, "%q is not the name of a sysctl: %q", name, c)
+			}
+		}
+	}
+	if err := checkText(field, strings.ReplaceAll(value, "\t", " ")); err != nil {
+		return err
+	}
+	return nil
+}
+
+func isNetworkSysctl(name string) bool { return strings.HasPrefix(name, "net.") }
+
+// isIPCSysctl knows the sysctls of the IPC namespace, ipc_namespaces(7).
+func isIPCSysctl(name string) bool {
+	return strings.HasPrefix(name, "fs.mqueue.") || strings.HasPrefix(name, "kernel.shm") ||
+		strings.HasPrefix(name, "kernel.msg") || name == "kernel.sem"
+}

@@ -1,0 +1,88 @@
+package translate
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// maxNumericID is the largest user or group id that the engine takes.
+const maxNumericID = math.MaxInt32
+
+// userRequest is what a security context says about the user of a process.
+type userRequest struct {
+	user     *runtimeapi.Int64Value
+	username string
+	group    *runtimeapi.Int64Value
+	extra    []int64
+	policy   runtimeapi.SupplementalGroupsPolicy
+}
+
+// dockerUser returns Docker's "user[:group]", empty for the image's user.
+func (r userRequest) dockerUser(field string) (string, error) {
+	if r.user != nil && r.username != "" {
+		return "", invalid(field+".run_as_username", "excludes run_as_user, give one of them")
+	}
+	user := r.username
+	if err := checkUsername(field+".run_as_username", user); err != nil {
+		return "", err
+	}
+	if r.user != nil {
+		if err := checkNumericID(field+".run_as_user", r.user.GetValue()); err != nil {
+			return "", err
+		}
+		user = strconv.FormatInt(r.user.GetValue(), 10)
+	}
+	if r.group == nil {
+		return user, nil
+	}
+	if user == "" {
+		return "", invalid(field+".run_as_group", "goes with run_as_user or run_as_username only")
+	}
+	if err := checkNumericID(field+".run_as_group", r.group.GetValue()); err != nil {
+		return "", err
+	}
+	return user + ":" + strconv.FormatInt(r.group.GetValue(), 10), nil
+}
+
+// groups returns the supplemental groups for Docker's GroupAdd, which adds them
+// to the user's groups in the image. That is the policy Merge; Docker cannot
+// leave out the image's groups.
+func (r userRequest) groups(field string) ([]string, error) {
+	switch r.policy {
+	case runtimeapi.SupplementalGroupsPolicy_Merge:
+	case runtimeapi.SupplementalGroupsPolicy_Strict:
+		return nil, unsupported(field+".supplemental_groups_policy", "Strict is not offered by this runtime, use Merge")
+	default:
+		return nil, invalid(field+".supplemental_groups_policy", "%d is neither Merge nor Strict", r.policy)
+	}
+	var out []string
+	for i, group := range r.extra {
+		if err := checkNumericID(item(field+".supplemental_groups", i), group); err != nil {
+			return nil, err
+		}
+		out = append(out, strconv.FormatInt(group, 10))
+	}
+	return out, nil
+}
+
+func checkNumericID(field string, id int64) error {
+	if id < 0 || id > maxNumericID {
+		return invalid(field, "%d is outside 0 to %d", id, maxNumericID)
+	}
+	return nil
+}
+
+// checkUsername refuses names that Docker would split at the colon or that no
+// passwd file can hold.
+func checkUsername(field, name string) error {
+	if name == "" {
+		return nil
+	}
+	if strings.ContainsAny(name, ": \t") {
+		return invalid(field, "%q is not a user name", name)
+	}
+	return checkText(field, name)
+}
