@@ -16,14 +16,14 @@ help: ## List the targets
 build: ## Build build/criadapter, static and stripped
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o build/criadapter ./cmd/criadapter
 
-# The rig is run as a program of its own, not by `go run`, so that signals and exit codes are its own.
+# Programs that start others are built and then run, because `go run` passes neither signals nor exit codes on.
 .PHONY: rig
 rig:
-	@go build -o build/rig ./test/rig
+	@go build -o build/bin/rig ./test/rig
 
 .PHONY: test
 test: rig ## Run every test; ENGINE=private|system for one half, PKG=./room for one room
-	@build/rig test $(PKG)
+	@build/bin/rig test $(PKG)
 
 .PHONY: lint
 lint: ## Check the format of the sources, and run go vet and staticcheck
@@ -33,16 +33,18 @@ lint: ## Check the format of the sources, and run go vet and staticcheck
 	go tool -modfile=test/tools/go.mod staticcheck ./...
 
 .PHONY: run
-run: ## Bring up examples/pod.yaml on the local engine and serve; ONCE=1 removes the pod and exits
-	@go run ./test/run $(if $(ONCE),-once)
+run: build ## Bring up examples/pod.yaml on the local engine and serve; ONCE=1 removes the pod and exits
+	@go build -o build/bin/run ./test/run
+	@build/bin/run $(if $(ONCE),-once)
 
 .PHONY: critest
-critest: rig ## Run the whole critest suite against criadapter
-	@build/rig exec go run ./test/critest
+critest: ## Run the whole critest suite against criadapter
+	@go build -o build/bin/critest ./test/critest
+	@build/bin/critest
 
 .PHONY: bench
 bench: rig ## Run the benchmarks that match BENCH on the rig
-	@build/rig test -bench '$(BENCH)' $(PKG)
+	@build/bin/rig test -bench '$(BENCH)' $(PKG)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME
