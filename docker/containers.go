@@ -17,7 +17,7 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 	o := op{"create container", spec.Name}
 	var created client.ContainerCreateResult
 	err := c.short(ctx, o, func(ctx context.Context, s *session) (err error) {
-		if err := checkSpec(spec, s.features); err != nil {
+		if err := CheckSpec(spec, s.features); err != nil {
 			return err
 		}
 		created, err = s.api.ContainerCreate(ctx, client.ContainerCreateOptions{
@@ -124,7 +124,7 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 // UpdateContainer implements Containers.
 func (c *Client) UpdateContainer(ctx context.Context, id string, resources container.Resources) error {
 	return c.onContainer(ctx, "update container", id, func(ctx context.Context, s *session) error {
-		if err := checkUpdate(resources, s.features); err != nil {
+		if err := CheckUpdate(resources, s.features); err != nil {
 			return err
 		}
 		updated, err := s.api.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{Resources: &resources})

@@ -94,9 +94,10 @@ func usesGatewayPriority(s ContainerSpec) bool {
 	return false
 }
 
-// checkSpec refuses the fields of a container that the engine would ignore,
-// with ErrNotImplemented, each with the API version that it needs.
-func checkSpec(spec ContainerSpec, features Features) error {
+// CheckSpec refuses the fields of a container that an engine with those features
+// would ignore silently, with ErrNotImplemented and the API version that each
+// needs. Engine.CreateContainer does so by itself.
+func CheckSpec(spec ContainerSpec, features Features) error {
 	var missing []string
 	for _, field := range newerFields {
 		if !features.Supports(field.since) && field.used(spec) {
@@ -106,9 +107,9 @@ func checkSpec(spec ContainerSpec, features Features) error {
 	return tooNew(missing, features)
 }
 
-// checkUpdate is checkSpec for POST /containers/{id}/update, which ignored the
-// limits per block device up to API 1.54 although create took them.
-func checkUpdate(r container.Resources, features Features) error {
+// CheckUpdate is CheckSpec for Engine.UpdateContainer: up to API 1.54 an update
+// ignored the limits per block device, although a create took them.
+func CheckUpdate(r container.Resources, features Features) error {
 	const since = "1.55"
 	if features.Supports(since) {
 		return nil

@@ -1,0 +1,50 @@
+package dockertest
+
+// Away takes the engine away: calls fail with ErrUnavailable, those that wait
+// too, and event and exec streams break. Containers go on. What happens to them
+// while the engine is away (Exit) is never told by an event.
+func (e *Engine) Away() {
+	e.disconnect()
+	e.log.breakStreams()
+}
+
+func (e *Engine) disconnect() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.away {
+		return
+	}
+	e.away = true
+	close(e.gone)
+	for _, x := range e.execs {
+		x.output.end()
+	}
+}
+
+// Back brings the engine back, with what became of its containers meanwhile and
+// without its old events. A closed engine stays away.
+func (e *Engine) Back() {
+	e.log.forget()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.away && !e.closed {
+		e.away = false
+		e.gone = make(chan struct{})
+	}
+}
+
+// Crash is Away as by a kill of the engine: commands in containers are
+// forgotten and, unless the engine has LiveRestore, its containers are killed
+// with it.
+func (e *Engine) Crash() {
+	e.Away()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.execs)
+	if e.features.LiveRestore {
+		return
+	}
+	for _, c := range e.containers {
+		e.exit(c, killed)
+	}
+}

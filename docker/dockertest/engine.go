@@ -1,0 +1,234 @@
+package dockertest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// Flavor is the version whose habits the engine has.
+type Flavor int
+
+const (
+	// Docker20 is Docker 20.10 (API 1.41): image ids are config digests, the die
+	// event comes before a stop returns, and lists show a container that died as
+	// running for a moment.
+	Docker20 Flavor = iota
+	// Docker29 is Docker 29 (API 1.52) with the containerd image store: image
+	// ids are manifest digests, the die event may come after the stop returned,
+	// and lists are right as soon as it comes.
+	Docker29
+)
+
+// Options are the options of New. The zero value is an empty Docker 20.10.
+type Options struct {
+	Flavor Flavor
+	// Features are what the engine says of itself; the zero value stands for
+	// DefaultFeatures(Flavor).
+	Features docker.Features
+	// Images are there from the start.
+	Images []Image
+	// Registry are the images that can be pulled.
+	Registry []Image
+	// Programs say what containers and commands in them do. The first that fits
+	// counts.
+	Programs []Program
+	// EventLag is how long after the change what the flavor delays is delayed:
+	// the list of Docker20, the die event of Docker29. Zero means 20 ms,
+	// negative not at all.
+	EventLag time.Duration
+}
+
+const defaultLag = 20 * time.Millisecond
+
+// Engine is a docker.Engine in memory. Close it at the end of the test.
+type Engine struct {
+	flavor   Flavor
+	features docker.Features
+	lag      time.Duration
+	log      *eventLog
+	faults   *faults
+
+	mu         sync.Mutex
+	away       bool
+	gone       chan struct{} // closed while away
+	closed     bool
+	programs   []Program
+	containers map[string]*container
+	execs      map[string]*execution
+	images     []*Image
+	registry   []Image
+	nextPID    int
+	nextID     int
+	timers     map[*time.Timer]struct{}
+}
+
+var _ docker.Engine = (*Engine)(nil)
+
+// firstPID is above the highest process id that Linux gives out (2^22).
+const firstPID = 1<<22 + 1
+
+// New returns a running engine.
+func New(opts Options) *Engine {
+	if opts.Features.APIVersion == "" {
+		opts.Features = DefaultFeatures(opts.Flavor)
+	}
+	if opts.EventLag == 0 {
+		opts.EventLag = defaultLag
+	}
+	e := &Engine{
+		flavor:     opts.Flavor,
+		features:   opts.Features,
+		lag:        max(opts.EventLag, 0),
+		log:        newEventLog(),
+		faults:     newFaults(),
+		programs:   opts.Programs,
+		containers: make(map[string]*container),
+		execs:      make(map[string]*execution),
+		registry:   opts.Registry,
+		gone:       make(chan struct{}),
+		nextPID:    firstPID,
+		timers:     make(map[*time.Timer]struct{}),
+	}
+	for _, image := range opts.Images {
+		e.images = append(e.images, image.completed(opts.Flavor))
+	}
+	return e
+}
+
+// DefaultFeatures returns what an ordinary engine of that flavor says of
+// itself.
+func DefaultFeatures(flavor Flavor) docker.Features {
+	features := docker.Features{
+		ServerVersion:    "20.10.24",
+		APIVersion:       "1.41",
+		OS:               "linux",
+		Arch:             "amd64",
+		CgroupVersion:    1,
+		CgroupDriver:     "cgroupfs",
+		StorageDriver:    "overlay2",
+		Root:             "/var/lib/docker",
+		Runtimes:         []string{"io.containerd.runc.v2", "runc"},
+		DefaultRuntime:   "runc",
+		Seccomp:          true,
+		SwapLimit:        true,
+		NegativeOOMScore: true,
+	}
+	if flavor == Docker29 {
+		features.ServerVersion = "29.0.0"
+		features.APIVersion = "1.52"
+		features.CgroupVersion = 2
+		features.CgroupDriver = "systemd"
+		features.StorageDriver = "overlayfs"
+		features.ContainerdImageStore = true
+	}
+	return features
+}
+
+// Close ends all processes and event streams, without events. The engine is
+// away afterwards.
+func (e *Engine) Close() {
+	e.Away()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	for timer := range e.timers {
+		timer.Stop()
+	}
+	clear(e.timers)
+}
+
+// Features implements docker.System.
+func (e *Engine) Features(ctx context.Context) (docker.Features, error) {
+	_, err := e.enter(ctx, "Features", "")
+	return e.features, err
+}
+
+// Ping implements docker.System.
+func (e *Engine) Ping(ctx context.Context) error {
+	_, err := e.enter(ctx, "Ping", "")
+	return err
+}
+
+// enter begins a call: it fails when the context has ended, the engine is away
+// or a fault says so. leave turns the call's own result into what the caller
+// sees.
+func (e *Engine) enter(ctx context.Context, call, object string) (leave func(error) error, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", call, object, err)
+	}
+	fault := e.faults.next(call, object)
+	if err := fault.before(ctx); err != nil {
+		return nil, fmt.Errorf("%s %s: %w", call, object, err)
+	}
+	if e.isAway() {
+		return nil, fmt.Errorf("%s %s: %w: the engine is away", call, object, errdefs.ErrUnavailable)
+	}
+	return func(err error) error {
+		if err == nil {
+			err = fault.after()
+		}
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", call, object, err)
+		}
+		return nil
+	}, nil
+}
+
+func (e *Engine) isAway() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.away
+}
+
+// untilAway returns what is closed when the engine goes away.
+func (e *Engine) untilAway() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.gone
+}
+
+// later runs f with the lock held after d, unless the engine is closed by then.
+// The caller holds the lock.
+func (e *Engine) later(d time.Duration, f func()) *time.Timer {
+	if e.closed {
+		return nil
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(d, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.closed {
+			return
+		}
+		delete(e.timers, timer)
+		f()
+	})
+	e.timers[timer] = struct{}{}
+	return timer
+}
+
+// cancel stops a timer of later. The caller holds the lock.
+func (e *Engine) cancel(timer *time.Timer) {
+	if timer != nil {
+		timer.Stop()
+		delete(e.timers, timer)
+	}
+}
+
+// newID returns an id that looks like the engine's and is the same in each run.
+// The caller holds the lock.
+func (e *Engine) newID() string {
+	e.nextID++
+	return hexDigest(fmt.Sprintf("id %d", e.nextID))
+}
+
+func (e *Engine) newPID() int {
+	e.nextPID++
+	return e.nextPID
+}

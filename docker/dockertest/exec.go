@@ -1,0 +1,208 @@
+package dockertest
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// execution is one command in a container. Its lock is the engine's.
+type execution struct {
+	id        string
+	container *container
+	opts      docker.ExecOptions
+	program   Program
+	started   bool
+	running   bool
+	pid       int
+	exitCode  int
+	output    *output
+}
+
+// CreateExec implements docker.Execs.
+func (e *Engine) CreateExec(ctx context.Context, containerID string, opts docker.ExecOptions) (string, error) {
+	leave, err := e.enter(ctx, "CreateExec", containerID)
+	if err != nil {
+		return "", err
+	}
+	id, err := e.createExec(containerID, opts)
+	return id, leave(err)
+}
+
+func (e *Engine) createExec(containerID string, opts docker.ExecOptions) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, err := e.find(containerID)
+	if err != nil {
+		return "", err
+	}
+	if !c.running() {
+		return "", fmt.Errorf("%w: Container %s is not running", errdefs.ErrConflict, c.id)
+	}
+	if len(opts.Command) == 0 {
+		return "", fmt.Errorf("%w: No exec command specified", errdefs.ErrInvalidArgument)
+	}
+	program, found := e.program(c.imageName, opts.Command)
+	if !found {
+		program.Exits = true
+	}
+	x := &execution{id: e.newID(), container: c, opts: opts, program: program, output: newOutput()}
+	e.execs[x.id] = x
+	return x.id, nil
+}
+
+// AttachExec implements docker.Execs. As with the real engine, a command that
+// cannot be started (Program.Start) has its error as output and 126 as exit
+// code.
+func (e *Engine) AttachExec(ctx context.Context, execID string, _ docker.ExecOptions) (docker.Stream, error) {
+	leave, err := e.enter(ctx, "AttachExec", execID)
+	if err != nil {
+		return nil, err
+	}
+	x, err := e.startExec(execID)
+	if err := leave(err); err != nil {
+		return nil, err
+	}
+	return newStream(ctx, e, x), nil
+}
+
+func (e *Engine) startExec(execID string) (*execution, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x, ok := e.execs[execID]
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%w: No such exec instance: %s", errdefs.ErrNotFound, execID)
+	case x.started:
+		return nil, fmt.Errorf("%w: exec %s has already run", errdefs.ErrConflict, execID)
+	case !x.container.running():
+		return nil, fmt.Errorf("%w: Container %s is not running", errdefs.ErrConflict, x.container.id)
+	}
+	x.started = true
+	if failure := x.program.Start; failure != nil {
+		x.exitCode = 126
+		x.write(streamStdout, failure.Error()+"\r\n")
+		x.output.end()
+		return x, nil
+	}
+	x.running, x.pid = true, e.newPID()
+	x.write(streamStdout, x.program.Stdout)
+	x.write(streamStderr, x.program.Stderr)
+	if x.program.Exits && !x.program.Echo {
+		e.later(x.program.ExitAfter, func() { e.endExecution(x, x.program.ExitCode) })
+	}
+	return x, nil
+}
+
+// endExecution ends a command with its exit code and event. The caller holds
+// the lock.
+func (e *Engine) endExecution(x *execution, code int) {
+	if !x.running {
+		return
+	}
+	x.running, x.exitCode = false, code
+	x.output.end()
+	e.emit(docker.Event{Kind: docker.ExecDied, ExecID: x.id, ExitCode: code}, x.container)
+}
+
+// endInput is the end of a command's standard input.
+func (e *Engine) endInput(x *execution) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if x.program.Echo {
+		e.endExecution(x, x.program.ExitCode)
+	}
+}
+
+// InspectExec implements docker.Execs.
+func (e *Engine) InspectExec(ctx context.Context, execID string) (docker.ExecState, error) {
+	leave, err := e.enter(ctx, "InspectExec", execID)
+	if err != nil {
+		return docker.ExecState{}, err
+	}
+	state, err := e.execState(execID)
+	return state, leave(err)
+}
+
+func (e *Engine) execState(execID string) (docker.ExecState, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x, ok := e.execs[execID]
+	if !ok {
+		return docker.ExecState{}, fmt.Errorf("%w: No such exec instance: %s", errdefs.ErrNotFound, execID)
+	}
+	return docker.ExecState{Running: x.running, ExitCode: x.exitCode, PID: x.pid}, nil
+}
+
+// Numbers of the streams in the multiplexed form.
+const (
+	streamStdout = 1
+	streamStderr = 2
+)
+
+// write adds to the output, as the engine frames it without a TTY.
+func (x *execution) write(number byte, text string) {
+	wanted := x.opts.Stdout
+	if number == streamStderr {
+		wanted = x.opts.Stderr
+	}
+	if text == "" || !wanted {
+		return
+	}
+	if !x.opts.TTY {
+		n := len(text)
+		x.output.write([]byte{number, 0, 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+	}
+	x.output.write([]byte(text))
+}
+
+// stream is the caller's end of a command.
+type stream struct {
+	ctx    context.Context
+	engine *Engine
+	exec   *execution
+	detach func() bool
+}
+
+// newStream ties the stream to ctx, as the real client does.
+func newStream(ctx context.Context, e *Engine, x *execution) *stream {
+	s := &stream{ctx: ctx, engine: e, exec: x}
+	s.detach = context.AfterFunc(ctx, x.output.end)
+	return s
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.exec.output.read(p)
+	if err == io.EOF && s.ctx.Err() != nil {
+		err = s.ctx.Err()
+	}
+	return n, err
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	if !s.exec.running || !s.exec.opts.Stdin {
+		return 0, fmt.Errorf("%w: the command takes no input", io.ErrClosedPipe)
+	}
+	if s.exec.program.Echo {
+		s.exec.write(streamStdout, string(p))
+	}
+	return len(p), nil
+}
+
+func (s *stream) CloseWrite() error {
+	s.engine.endInput(s.exec)
+	return nil
+}
+
+func (s *stream) Close() error {
+	s.detach()
+	s.exec.output.end()
+	s.engine.endInput(s.exec)
+	return nil
+}

@@ -1,0 +1,74 @@
+package dockertest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/containerd/errdefs"
+)
+
+// RemoveImage implements docker.Images.
+func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
+	leave, err := e.enter(ctx, "RemoveImage", ref)
+	if err != nil {
+		return err
+	}
+	return leave(e.removeImage(ref))
+}
+
+func (e *Engine) removeImage(ref string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i, err := e.findImage(ref)
+	if err != nil {
+		return err
+	}
+	name := normal(ref)
+	byName := slices.Contains(i.Names, name) || slices.Contains(i.Digests, name)
+	if byName && len(i.Names) > 1 {
+		e.untag(i, name)
+		return nil
+	}
+	if !byName && severalRepositories(i) {
+		return fmt.Errorf("%w: image is referenced in multiple repositories", errdefs.ErrConflict)
+	}
+	if user := e.userOf(i); user != nil {
+		return fmt.Errorf("%w: container %s uses the image", errdefs.ErrConflict, user.id)
+	}
+	e.images = slices.DeleteFunc(e.images, func(other *Image) bool { return other == i })
+	e.imageChanged(i.ID)
+	return nil
+}
+
+// untag takes a name from an image, and with the last tag of a repository its
+// digests. The caller holds the lock.
+func (e *Engine) untag(i *Image, name string) {
+	is := func(n string) bool { return n == name }
+	i.Names, i.Digests = slices.DeleteFunc(i.Names, is), slices.DeleteFunc(i.Digests, is)
+	repository := repositoryOf(name, name)
+	inIt := func(n string) bool { return repositoryOf(n, n) == repository }
+	if !slices.ContainsFunc(i.Names, inIt) {
+		i.Digests = slices.DeleteFunc(i.Digests, inIt)
+	}
+	e.imageChanged(i.ID)
+}
+
+func severalRepositories(i *Image) bool {
+	for _, name := range i.Names {
+		if repositoryOf(name, name) != repositoryOf(i.Names[0], "") {
+			return true
+		}
+	}
+	return false
+}
+
+// userOf returns a container that was created from the image, nil for none.
+func (e *Engine) userOf(i *Image) *container {
+	for _, c := range e.containers {
+		if c.image == i {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package dockertest
+
+import (
+	"archive/tar"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/containerd/errdefs"
+	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
+)
+
+// maxArchiveFile bounds what is read of one file in an archive.
+const maxArchiveFile = 64 << 20
+
+// LoadImage implements docker.Images. It reads the archive as the engine does:
+// manifest.json names the configuration and the tags.
+func (e *Engine) LoadImage(ctx context.Context, archive io.Reader) error {
+	leave, err := e.enter(ctx, "LoadImage", "")
+	if err != nil {
+		return err
+	}
+	return leave(e.load(archive))
+}
+
+func (e *Engine) load(archive io.Reader) error {
+	files, size, err := readArchive(archive)
+	if err != nil {
+		return err
+	}
+	var manifests []struct {
+		Config   string
+		RepoTags []string
+	}
+	if err := json.Unmarshal(files["manifest.json"], &manifests); err != nil {
+		return fmt.Errorf("%w: manifest.json: %w", errdefs.ErrUnknown, err)
+	}
+	for _, manifest := range manifests {
+		text, ok := files[manifest.Config]
+		if !ok {
+			return fmt.Errorf("%w: %s is not in the archive", errdefs.ErrUnknown, manifest.Config)
+		}
+		i, err := e.fromConfig(text)
+		if err != nil {
+			return err
+		}
+		i.Size = size
+		e.mu.Lock()
+		for _, tag := range manifest.RepoTags {
+			e.store(i, normal(tag))
+		}
+		if len(manifest.RepoTags) == 0 {
+			e.store(i, "")
+		}
+		e.mu.Unlock()
+	}
+	return nil
+}
+
+func readArchive(archive io.Reader) (files map[string][]byte, size int64, err error) {
+	files = make(map[string][]byte)
+	reader := tar.NewReader(archive)
+	for {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			_, err := io.Copy(io.Discard, archive)
+			return files, size, err
+		}
+		if err != nil {
+			return nil, 0, fmt.Errorf("%w: Error processing tar file: %w", errdefs.ErrUnknown, err)
+		}
+		content, err := io.ReadAll(io.LimitReader(reader, maxArchiveFile))
+		if err != nil {
+			return nil, 0, fmt.Errorf("%w: Error processing tar file: %w", errdefs.ErrUnknown, err)
+		}
+		files[header.Name] = content
+		size += header.Size
+	}
+}
+
+// fromConfig makes an image whose id follows from its configuration alone.
+func (e *Engine) fromConfig(text []byte) (*Image, error) {
+	var parsed dockerspec.DockerOCIImage
+	if err := json.Unmarshal(text, &parsed); err != nil {
+		return nil, fmt.Errorf("%w: image configuration: %w", errdefs.ErrUnknown, err)
+	}
+	i := &Image{
+		ID:         "sha256:" + hexDigest(string(text)),
+		Labels:     parsed.Config.Labels,
+		User:       parsed.Config.User,
+		Env:        parsed.Config.Env,
+		Entrypoint: parsed.Config.Entrypoint,
+		Cmd:        parsed.Config.Cmd,
+		StopSignal: parsed.Config.StopSignal,
+	}
+	if e.flavor == Docker29 {
+		i.ID = "sha256:" + hexDigest("manifest of "+string(text))
+	}
+	for path := range parsed.Config.Volumes {
+		i.Volumes = append(i.Volumes, path)
+	}
+	return i, nil
+}

@@ -1,0 +1,112 @@
+package dockertest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+// Program says what a process does, of a container or of a command in one. The
+// zero value runs until it is signalled; as an exec's it ends at once.
+type Program struct {
+	// Command is the whole command line, joined by single blanks; empty fits
+	// any.
+	Command string
+	// Image limits the program to containers created from an image of that
+	// name; empty fits any. Commands in containers count as their container's.
+	Image string
+
+	// Exits says that the process ends by itself, after ExitAfter with ExitCode.
+	Exits     bool
+	ExitAfter time.Duration
+	ExitCode  int
+	// OOMKilled says that the end is the out-of-memory killer's.
+	OOMKilled bool
+	// Ignores are signals without effect ("SIGTERM").
+	Ignores []string
+	// Handles are the exit codes of signals that the process answers by ending
+	// in order; any other signal kills it with 128 and the signal's number.
+	Handles map[string]int
+	// Start, when not nil, is the error of the start, which sets exit code 127.
+	Start error
+
+	// Stdout and Stderr are written when the process starts, by an exec only.
+	Stdout, Stderr string
+	// Echo copies the standard input to the output until it ends, and then ends
+	// the process with ExitCode; of an exec only.
+	Echo bool
+}
+
+// Behave puts programs before those that there are; they count from the next
+// start on.
+func (e *Engine) Behave(programs ...Program) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.programs = slices.Concat(programs, e.programs)
+}
+
+// program returns the first program for a command line in a container created
+// from image. The caller holds the lock.
+func (e *Engine) program(image string, command []string) (Program, bool) {
+	line := strings.Join(command, " ")
+	for _, p := range e.programs {
+		if (p.Command == "" || p.Command == line) && (p.Image == "" || sameName(p.Image, image)) {
+			return p, true
+		}
+	}
+	return Program{}, false
+}
+
+// killed is the exit code of a process that got SIGKILL.
+const killed = 128 + 9
+
+// answer says what a signal does to a process: whether it ends it, and the exit
+// code.
+func (p Program) answer(name string) (ends bool, code int) {
+	number := signals[name]
+	switch {
+	case name == "SIGKILL":
+		return true, killed
+	case slices.Contains(p.Ignores, name) || harmless[name]:
+		return false, 0
+	}
+	if code, ok := p.Handles[name]; ok {
+		return true, code
+	}
+	return true, 128 + number
+}
+
+// signals are those that tests use, with their numbers on Linux. It is never
+// written to.
+var signals = map[string]int{
+	"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGABRT": 6, "SIGKILL": 9, "SIGUSR1": 10, "SIGSEGV": 11, "SIGUSR2": 12,
+	"SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15, "SIGCHLD": 17, "SIGCONT": 18, "SIGSTOP": 19, "SIGURG": 23,
+	"SIGWINCH": 28, "SIGRTMIN": 34,
+}
+
+// harmless are the signals that do not end a process that does not ask for
+// them. It is never written to.
+var harmless = map[string]bool{"SIGCHLD": true, "SIGCONT": true, "SIGSTOP": true, "SIGURG": true, "SIGWINCH": true}
+
+// parseSignal accepts what the engine does: "SIGTERM", "TERM", "15".
+func parseSignal(text string) (string, error) {
+	if text == "" {
+		return "SIGKILL", nil
+	}
+	name := strings.ToUpper(text)
+	if !strings.HasPrefix(name, "SIG") {
+		name = "SIG" + name
+	}
+	if _, ok := signals[name]; ok {
+		return name, nil
+	}
+	for name, number := range signals {
+		if fmt.Sprint(number) == text {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("%w: Invalid signal: %s", errdefs.ErrInvalidArgument, text)
+}
