@@ -164,8 +164,7 @@ func (s *Service) create(ctx context.Context, p *pending) error {
 func (s *Service) createContainer(ctx context.Context, p *pending) (string, error) {
 	id, err := s.opts.Engine.CreateContainer(ctx, p.spec)
 	if errdefs.IsNotFound(err) {
-		s.opts.Images.SandboxImageLost()
-		image, loadErr := s.opts.Images.EnsureSandboxImage(ctx)
+		image, loadErr := s.opts.Images.ReloadSandboxImage(ctx)
 		if loadErr != nil {
 			return "", loadErr
 		}

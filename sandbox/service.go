@@ -23,9 +23,9 @@ type Images interface {
 	// EnsureSandboxImage returns the reference of the sandbox image, which is
 	// in the engine as far as is known; the call is cheap.
 	EnsureSandboxImage(ctx context.Context) (string, error)
-	// SandboxImageLost says that the engine has just not found the image, so
-	// that the next EnsureSandboxImage brings it back.
-	SandboxImageLost()
+	// ReloadSandboxImage does the same after the engine said that the image is
+	// not there.
+	ReloadSandboxImage(ctx context.Context) (string, error)
 }
 
 // Containers ends the containers of a pod. Unknown ids succeed.
