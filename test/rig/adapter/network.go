@@ -12,7 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// network is the pod network of one server: 10.88.number.0/24 behind the bridge crinumber. All servers of a rig share its
+// network is the pod network of one server: 10.88.number.0/24 behind the bridge criadapternumber. All servers of a rig share its
 // network namespace, so each takes a number by making a folder of that name, which only one can.
 type network struct {
 	number int
@@ -41,7 +41,7 @@ func takeNetwork(workDir string) (network, error) {
 	return network{}, fmt.Errorf("all %d pod networks in %s are taken", maxNetworks, claims)
 }
 
-func (n network) bridge() string { return fmt.Sprintf("cri%d", n.number) }
+func (n network) bridge() string { return fmt.Sprintf("criadapter%d", n.number) }
 
 func (n network) subnet() string { return fmt.Sprintf("10.88.%d.0/24", n.number) }
 

@@ -1,0 +1,206 @@
+package adapter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// roleVar makes the test binary play the server's program, in one of the roles below.
+const roleVar = "ADAPTER_TEST_ROLE"
+
+const (
+	roleServe    = "serve"    // answers, ends with status 0 on SIGTERM
+	roleRefuse   = "refuse"   // says why and exits at once
+	roleStubborn = "stubborn" // answers, ignores SIGTERM
+	roleDirty    = "dirty"    // answers, ends with status 3 on SIGTERM
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleVar); role != "" {
+		os.Exit(play(role, os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// play is the program that the tests run in the place of criadapter.
+func play(role string, flags []string) int {
+	if role == roleRefuse {
+		fmt.Println("refusing: the stars are wrong")
+		return 1
+	}
+	var endpoint string
+	for _, flag := range flags {
+		if value, ok := strings.CutPrefix(flag, "--container-runtime-endpoint=unix://"); ok {
+			endpoint = value
+		}
+	}
+	os.Remove(endpoint) // of a killed predecessor
+	socket, err := net.Listen("unix", endpoint)
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	server := grpc.NewServer()
+	runtimeapi.RegisterRuntimeServiceServer(server, fakeRuntime{})
+	runtimeapi.RegisterImageServiceServer(server, fakeImages{})
+	terminate := make(chan os.Signal, 1)
+	signal.Notify(terminate, syscall.SIGTERM)
+	go func() {
+		<-terminate
+		if role != roleStubborn {
+			server.Stop()
+		}
+	}()
+	if err := server.Serve(socket); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	if role == roleDirty {
+		return 3
+	}
+	return 0
+}
+
+type fakeRuntime struct {
+	runtimeapi.UnimplementedRuntimeServiceServer
+}
+
+func (fakeRuntime) Version(context.Context, *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	return &runtimeapi.VersionResponse{Version: "0.1.0", RuntimeName: "fake", RuntimeVersion: "1", RuntimeApiVersion: "v1"}, nil
+}
+
+type fakeImages struct {
+	runtimeapi.UnimplementedImageServiceServer
+}
+
+func (fakeImages) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (*runtimeapi.ImageFsInfoResponse, error) {
+	return &runtimeapi.ImageFsInfoResponse{}, nil
+}
+
+// playOptions run the test binary in a role, with a work folder of its own.
+func playOptions(t *testing.T, role string) Options {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{
+		Env:     rigenv.Env{Criadapter: self, CNIBinDir: "/nowhere", WorkDir: t.TempDir()},
+		Environ: []string{roleVar + "=" + role},
+	}
+}
+
+func TestRestart(t *testing.T) {
+	s := ForTest(t, playOptions(t, roleServe))
+	first := s.PID()
+	version := func() {
+		t.Helper()
+		answer, err := s.Runtime.Version(t.Context(), "v1")
+		if err != nil || answer.GetRuntimeName() != "fake" {
+			t.Fatalf("Version: %v, %v", answer, err)
+		}
+	}
+	version()
+	if err := s.Start(t.Context()); err == nil {
+		t.Fatal("started twice at once")
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.PID() != 0 {
+		t.Errorf("PID %d after Stop", s.PID())
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s.PID() == first {
+		t.Error("not restarted")
+	}
+	version()
+	s.Kill()
+	if err := s.ExitError(); err == nil {
+		t.Error("killed, and no exit error")
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	version()
+}
+
+// A program that refuses to start is reported at once, with what it said.
+func TestStartRefused(t *testing.T) {
+	s := NewForTest(t, playOptions(t, roleRefuse))
+	begin := time.Now()
+	err := s.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "the stars are wrong") {
+		t.Errorf("Start: %v", err)
+	}
+	if took := time.Since(begin); took > startTimeout/2 {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestStopKillsAtTheDeadline(t *testing.T) {
+	s := ForTest(t, playOptions(t, roleStubborn))
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := s.Stop(ctx); err == nil {
+		t.Error("a program that ignores SIGTERM is no error")
+	}
+	if s.PID() != 0 {
+		t.Error("still running")
+	}
+}
+
+func TestStopReportsExitStatus(t *testing.T) {
+	s := ForTest(t, playOptions(t, roleDirty))
+	if err := s.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("Stop: %v", err)
+	}
+}
+
+// Servers of one rig get networks of their own, and give them back.
+func TestNetworksAreTakenAndReleased(t *testing.T) {
+	opts := playOptions(t, roleServe)
+	first, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := NewForTest(t, opts)
+	if first.Subnet == second.Subnet || first.Dir == second.Dir {
+		t.Errorf("shared: %s %s, %s %s", first.Subnet, second.Subnet, first.Dir, second.Dir)
+	}
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(first.Dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder after Close: %v", err)
+	}
+	if third := NewForTest(t, opts); third.Subnet != first.Subnet {
+		t.Errorf("%s was not given back: %s", first.Subnet, third.Subnet)
+	}
+}
+
+func TestNewRefusesHalfARig(t *testing.T) {
+	for name, env := range map[string]rigenv.Env{
+		"no program": {CNIBinDir: "/nowhere", WorkDir: t.TempDir()},
+		"no plugins": {Criadapter: "/bin/true", WorkDir: t.TempDir()},
+	} {
+		if s, err := New(Options{Env: env}); err == nil {
+			t.Errorf("%s: got %s", name, s.Dir)
+		}
+	}
+}
