@@ -22,9 +22,10 @@ func Dir() (string, error) {
 	return filepath.Join(base, "criadapter"), nil
 }
 
-// Key joins the parts that decide an entry's content (module@version, platform, flags) to a name for one folder.
+// Key joins the parts that decide an entry's content (module@version, platform, flags) to a name for one folder. The name
+// has no separator of any list of folders in it, because entries are handed to programs in such lists.
 func Key(parts ...string) string {
-	return strings.NewReplacer("/", "-", " ", "").Replace(strings.Join(parts, ","))
+	return strings.NewReplacer("/", "-", " ", "", ",", "_", ":", "_").Replace(strings.Join(parts, "_"))
 }
 
 // Fill returns the folder of the entry named key. When there is none, fill makes its content in an empty folder beside
