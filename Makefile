@@ -27,7 +27,7 @@ test: rig ## Run every test; ENGINE=private|system for one half, PKG=./room for 
 
 .PHONY: lint
 lint: ## Check the format of the sources, and run go vet and staticcheck
-	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	@unformatted=$$(gofmt -l $$(find . -path ./build -prune -o -name '*.go' -print)); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	go tool -modfile=test/tools/go.mod staticcheck ./...

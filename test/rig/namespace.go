@@ -70,17 +70,18 @@ func enter(ctx context.Context, s *scratch, p plan) (int, error) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	return waitInit(cmd, signals, done)
+	return waitInit(cmd, p, signals, done)
 }
 
-// waitInit waits for the namespaces' end, passing signals on.
-func waitInit(cmd *exec.Cmd, signals <-chan os.Signal, done <-chan error) (int, error) {
+// waitInit waits for the namespaces' end, passing signals on. It gives them limited time to end after a signal that is
+// not for a command inside.
+func waitInit(cmd *exec.Cmd, p plan, signals <-chan os.Signal, done <-chan error) (int, error) {
 	var limit <-chan time.Time
 	for {
 		select {
 		case sig := <-signals:
 			_ = cmd.Process.Signal(sig) // fails only when it has just ended
-			if sig == syscall.SIGTERM && limit == nil {
+			if (sig == syscall.SIGTERM || len(p.Command) == 0) && limit == nil {
 				limit = time.After(stopTimeout)
 			}
 		case <-limit:

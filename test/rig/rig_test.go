@@ -174,3 +174,17 @@ func TestRegistryInTrouble(t *testing.T) {
 		}
 	})
 }
+
+func TestWorkDirCanBeMountedWithPropagation(t *testing.T) {
+	env := rigenv.Require(t)
+	for _, mode := range []string{"rslave", "rshared"} {
+		t.Run(mode, func(t *testing.T) {
+			got := runContainer(t, env, container.HostConfig{Binds: []string{env.WorkDir + ":/tmp:" + mode}},
+				"grep", " /tmp ", "/proc/self/mountinfo")
+			want := map[string]string{"rslave": " master:", "rshared": " shared:"}[mode]
+			if !strings.Contains(got, want) {
+				t.Errorf("mounted as %q, want%s", got, want)
+			}
+		})
+	}
+}

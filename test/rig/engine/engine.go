@@ -23,8 +23,7 @@ import (
 
 // Options says how an engine is run. Dir is required.
 type Options struct {
-	// Dir is an empty folder for everything the engine writes. Its path must be short: sockets in it have at most 107
-	// characters.
+	// Dir is an empty folder for everything the engine writes. Its path must have at most 69 characters, for the sockets in it.
 	Dir string
 	// Dockerd is the engine's program; empty means dockerd on PATH. Its folder comes first on the engine's PATH, so that
 	// a containerd and docker-init beside it are used.
@@ -42,6 +41,9 @@ type Engine struct {
 	done chan struct{} // closed when cmd was waited for
 }
 
+// maxDir is what the kernel allows a socket's path (107 characters) less the longest that the engine makes.
+const maxDir = 107 - len("/exec/containerd/containerd.sock.ttrpc")
+
 const (
 	pollInterval  = 20 * time.Millisecond
 	startTimeout  = 30 * time.Second
@@ -53,6 +55,9 @@ const (
 func New(opts Options) (*Engine, error) {
 	if opts.Dir == "" {
 		return nil, errors.New("engine: Options.Dir is empty")
+	}
+	if len(opts.Dir) > maxDir {
+		return nil, fmt.Errorf("engine: %s is too long for sockets in it, set TMPDIR to a shorter path", opts.Dir)
 	}
 	if opts.Dockerd == "" {
 		opts.Dockerd = "dockerd"

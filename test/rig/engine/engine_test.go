@@ -187,6 +187,9 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := New(Options{Dockerd: "/bin/true"}); err == nil {
 		t.Error("accepted without a folder")
 	}
+	if _, err := New(Options{Dir: "/tmp/" + strings.Repeat("x", maxDir)}); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("with a long path: %v, want what to do", err)
+	}
 	if _, err := New(Options{Dir: t.TempDir(), Dockerd: "/nowhere/dockerd"}); err == nil || !strings.Contains(err.Error(), "install") {
 		t.Errorf("without a dockerd: %v, want what to do", err)
 	}
