@@ -3,42 +3,54 @@ package cniplugins
 
 import (
 	"context"
+	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
-const (
-	module  = "github.com/containernetworking/plugins"
-	version = "v1.9.1"
+// The plugins are built in a module of their own, so that what they need is not mixed with what the server needs. Its
+// files have other names here, because a folder with a go.mod could not be embedded.
+var (
+	//go:embed plugins.mod
+	goMod []byte
+	//go:embed plugins.sum
+	goSum []byte
 )
 
-// packages are the plugins that a bridge network with host ports needs, by their folder in the module.
-var packages = []string{
-	"plugins/main/bridge",
-	"plugins/main/loopback",
-	"plugins/ipam/host-local",
-	"plugins/meta/portmap",
-}
+// version is the one that plugins.mod requires.
+const version = "github.com/containernetworking/plugins@v1.9.1"
 
 // Build returns a folder with the plugins bridge, host-local, loopback and portmap. It builds them (about half a minute)
-// when the cache has none; that needs the Go module proxy unless the module cache holds them.
+// when the cache has none; that needs the Go module proxy unless the module cache holds the modules.
 func Build(ctx context.Context) (string, error) {
-	key := cache.Key("cni-plugins", module+"@"+version, runtime.GOOS, runtime.GOARCH, "static,stripped")
-	return cache.Fill(ctx, key, func(ctx context.Context, dir string) error {
-		args := []string{"install", "-trimpath", "-ldflags", "-s -w"}
-		for _, pkg := range packages {
-			args = append(args, module+"/"+pkg+"@"+version)
-		}
-		cmd := exec.CommandContext(ctx, "go", args...)
-		// Version-suffixed installs refuse to run with a GOBIN-relative or a cross-compiling set-up, hence the fixed values.
-		cmd.Env = append(os.Environ(), "GOBIN="+dir, "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH, "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("go install: %w\n%s", err, out)
-		}
-		return nil
-	})
+	key := cache.Key("cni-plugins", version, runtime.GOOS, runtime.GOARCH, "static,stripped")
+	return cache.Fill(ctx, key, build)
+}
+
+// build compiles the plugins to dir.
+func build(ctx context.Context, dir string) error {
+	module, err := os.MkdirTemp("", "cni-plugins-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(module)
+	err = errors.Join(
+		os.WriteFile(filepath.Join(module, "go.mod"), goMod, 0o644),
+		os.WriteFile(filepath.Join(module, "go.sum"), goSum, 0o644))
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", dir, "tool")
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH, "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return nil
 }

@@ -1,0 +1,35 @@
+package cniplugins
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestBuild(t *testing.T) {
+	dir, err := Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 4 {
+		t.Errorf("built %v, %v; want four plugins", entries, err)
+	}
+	for _, name := range []string{"bridge", "host-local", "loopback", "portmap"} {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, name))
+		cmd.Env = []string{"CNI_COMMAND=VERSION"}
+		cmd.Stdin = strings.NewReader(`{"cniVersion":"1.0.0"}`)
+		out, err := cmd.Output()
+		if err != nil || !strings.Contains(string(out), `"supportedVersions"`) {
+			t.Errorf("%s: %s, %v", name, out, err)
+		}
+	}
+}
+
+func TestVersionIsTheModulesOne(t *testing.T) {
+	if want := strings.Replace(version, "@", " ", 1); !strings.Contains(string(goMod), want+" ") {
+		t.Errorf("plugins.mod does not require %s: entries in the cache would be named wrongly", want)
+	}
+}
