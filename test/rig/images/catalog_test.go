@@ -1,19 +1,19 @@
 package images
 
 import (
+	"archive/tar"
 	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// catalog makes the images once, in a folder that goes with the test.
 func catalog(t *testing.T, cacheDir string) map[string]v1.Image {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("makes 33 MB of images")
-	}
 	images, err := Catalog(t.Context(), cacheDir)
 	if err != nil {
 		t.Fatal(err)
@@ -34,15 +34,128 @@ func digests(t *testing.T, images map[string]v1.Image) map[string]string {
 	return sums
 }
 
-// Two makings in two places agree in every digest, and every image is whole.
-func TestCatalogIsDeterministic(t *testing.T) {
-	first, second := catalog(t, t.TempDir()), catalog(t, t.TempDir())
-	if a, b := digests(t, first), digests(t, second); !maps.Equal(a, b) {
-		t.Errorf("digests differ:\n%v\n%v", a, b)
+func TestCatalog(t *testing.T) {
+	dir := t.TempDir()
+	images := catalog(t, dir) // takes seconds, once for all
+	t.Run("deterministic and cached", func(t *testing.T) { testDeterministicAndCached(t, dir, images) })
+	t.Run("names and users", func(t *testing.T) { testNamesAndUsers(t, images) })
+	t.Run("modes and sizes", func(t *testing.T) { testModesAndSizes(t, images) })
+	t.Run("userland", func(t *testing.T) { testUserland(t, images["test/busybox:latest"]) })
+}
+
+// Two makings in two places agree in every digest, every image is whole, and a second call only opens the first one's.
+func testDeterministicAndCached(t *testing.T, dir string, first map[string]v1.Image) {
+	want := digests(t, first)
+	if got := digests(t, catalog(t, t.TempDir())); !maps.Equal(got, want) {
+		t.Errorf("digests differ:\n%v\n%v", got, want)
 	}
 	for name, image := range first {
 		if err := validate.Image(image); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("the cache holds %v, %v", entries, err)
+	}
+	index := filepath.Join(dir, entries[0].Name(), "index.json")
+	before, err := os.Stat(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := digests(t, catalog(t, dir)); !maps.Equal(got, want) {
+		t.Errorf("from the cache:\n%v\n%v", got, want)
+	}
+	if after, err := os.Stat(index); err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("made again: %v", err)
+	}
+}
+
+// Images of different names differ unless they are meant to be one; the users are those that critest expects.
+func testNamesAndUsers(t *testing.T, images map[string]v1.Image) {
+	ids := make(map[string][]string)
+	for name, sum := range digests(t, images) {
+		ids[sum] = append(ids[sum], name)
+	}
+	var shared []string
+	for _, names := range ids {
+		if len(names) > 1 {
+			shared = append(shared, names...)
+		}
+	}
+	slices.Sort(shared)
+	if want := []string{
+		stagePrefix + "test-image-tags:1", stagePrefix + "test-image-tags:2", stagePrefix + "test-image-tags:3",
+		"test/multi:a", "test/multi:b", "test/multi:c",
+	}; !slices.Equal(shared, want) {
+		t.Errorf("names that share an image: %q, want %q", shared, want)
+	}
+	for name, user := range map[string]string{
+		"test-image-user-uid:latest":            "1002",
+		"test-image-user-username:latest":       "www-data",
+		"test-image-user-uid-group:latest":      "1003:1004",
+		"test-image-user-username-group:latest": "www-data:1004",
+		"test-image-predefined-group:latest":    "1000",
+		"test-image-1:latest":                   "",
+	} {
+		config, err := images[stagePrefix+name].ConfigFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if config.Config.User != user {
+			t.Errorf("%s: user %q, want %q", name, config.Config.User, user)
+		}
+	}
+}
+
+func testModesAndSizes(t *testing.T, images map[string]v1.Image) {
+	_, headers := unpack(t, topLayer(t, images[e2ePrefix+"nonewprivs:1.3"]))
+	if mode := headers["nonewprivs"].Mode; mode != 0o4755 {
+		t.Errorf("nonewprivs has mode %o", mode)
+	}
+	if size, err := topLayer(t, images["test/big:latest"]).Size(); err != nil || size < BigLayerSize {
+		t.Errorf("big layer: %d bytes compressed, %v", size, err)
+	}
+}
+
+// The shell's applets are hard links to one file, and the programs that busybox lacks are there with their libraries.
+func testUserland(t *testing.T, image v1.Image) {
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, headers := unpack(t, layers[0])
+	for _, applet := range []string{"sh", "ls", "top", "sleep", "hostname", "netstat", "pidof", "brctl", "[", "ip", "wget"} {
+		header := headers["bin/"+applet]
+		if header == nil {
+			t.Errorf("no applet %s", applet)
+			continue
+		}
+		if header.Typeflag != tar.TypeLink || header.Linkname != "bin/busybox" {
+			t.Errorf("%s: type %c to %q", applet, header.Typeflag, header.Linkname)
+		}
+	}
+	for _, program := range []string{"busybox", "pgrep", "ipcs"} {
+		if header := headers["bin/"+program]; header == nil || header.Typeflag != tar.TypeReg {
+			t.Errorf("%s: %+v", program, header)
+		}
+	}
+	libraries := 0
+	for name := range headers {
+		if filepath.Base(name) == "libc.so.6" {
+			libraries++
+		}
+	}
+	if libraries != 1 {
+		t.Errorf("libc is there %d times", libraries)
+	}
+}
+
+func topLayer(t *testing.T, image v1.Image) v1.Layer {
+	t.Helper()
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return layers[len(layers)-1]
 }

@@ -1,0 +1,67 @@
+package images
+
+import (
+	"archive/tar"
+	"errors"
+	"io"
+	"slices"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// unpack returns the headers of a layer by name, in the order of the archive.
+func unpack(t *testing.T, layer v1.Layer) (names []string, headers map[string]*tar.Header) {
+	t.Helper()
+	content, err := layer.Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer content.Close()
+	headers = make(map[string]*tar.Header)
+	for archive := tar.NewReader(content); ; {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return names, headers
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, twice := headers[header.Name]; twice {
+			t.Errorf("%s is in the archive twice", header.Name)
+		}
+		names = append(names, header.Name)
+		headers[header.Name] = header
+	}
+}
+
+func TestLayerOrder(t *testing.T) {
+	layer, err := newLayer(
+		hardLink("bin/a", "bin/z"),
+		file("/bin/z", 0o4755, []byte("program")),
+		file("etc/deep/file", 0o600, nil),
+		directory("tmp", 0o1777),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, headers := unpack(t, layer)
+	want := []string{"bin", "bin/z", "etc", "etc/deep", "etc/deep/file", "tmp", "bin/a"}
+	if !slices.Equal(names, want) {
+		t.Errorf("got %q, want %q", names, want)
+	}
+	for name, mode := range map[string]int64{"bin": 0o755, "bin/z": 0o4755, "etc/deep/file": 0o600, "tmp": 0o1777} {
+		if got := headers[name].Mode; got != mode {
+			t.Errorf("%s: mode %o, want %o", name, got, mode)
+		}
+	}
+	if link := headers["bin/a"]; link.Typeflag != tar.TypeLink || link.Linkname != "bin/z" {
+		t.Errorf("bin/a: type %c to %q", link.Typeflag, link.Linkname)
+	}
+}
+
+func TestLayerRefusesTwoOfAName(t *testing.T) {
+	if _, err := newLayer(file("etc/passwd", 0o644, nil), file("/etc//passwd", 0o644, nil)); err == nil {
+		t.Error("no error")
+	}
+}

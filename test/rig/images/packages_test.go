@@ -1,0 +1,46 @@
+package images
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestPackagesWithNothingMissing(t *testing.T) {
+	if err := Packages(t.Context(), Tool{Program: "sh", Package: "no-such-package"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where nothing can be installed, the error names the programs and the packages, each once.
+func TestPackagesSaysWhatToInstall(t *testing.T) {
+	t.Setenv("PATH", t.TempDir()) // no apt-get, hence not Debian
+	err := Packages(t.Context(), Tool{"no-such-a", "package-1"}, Tool{"no-such-b", "package-1"}, Tool{"no-such-c", "package-0"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"no-such-a, no-such-b, no-such-c", "package-0 package-1"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+}
+
+// A static busybox is refused: its shell would run applets that a test has hidden.
+func TestStaticProgramIsRefused(t *testing.T) {
+	program, err := compile(t.Context(), "nonewprivs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "busybox")
+	if err := os.WriteFile(path, program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := readHostProgram(path); err == nil || !strings.Contains(err.Error(), "static") {
+		t.Errorf("got %+v, %v", found, err)
+	}
+	if _, err := readHostProgram("/etc/passwd"); err == nil {
+		t.Error("a text file is no error")
+	}
+}
