@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -123,6 +124,7 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 		Image:          image,
 		Features:       features,
 		PublishPorts:   s.opts.Network == nil,
+		ReadProfile:    os.ReadFile,
 	})
 	if err != nil {
 		return nil, err
