@@ -18,6 +18,16 @@ func mergePod(old, seen *Pod) *Pod {
 	return &merged
 }
 
+// newExit reports whether a container has ended since it was last seen: it may
+// have been seen running, or not even started, or at the end of an earlier run.
+// Of one that was never seen before nobody waits for the end.
+func newExit(old, seen *Container) bool {
+	if old == nil || seen.Status.Running || seen.Status.FinishedAt.IsZero() {
+		return false
+	}
+	return old.Status.Running || !old.Status.FinishedAt.Equal(seen.Status.FinishedAt)
+}
+
 // mergeContainer takes the engine's view of a container into what is known.
 func mergeContainer(old, seen *Container) *Container {
 	if old == nil {

@@ -110,8 +110,8 @@ func (m *Mirror) refresh(ctx context.Context, id string) error {
 		case err != nil:
 			return err
 		}
-		if m.merge(ctx, inspect, seq) {
-			return nil
+		if merged, err := m.merge(ctx, inspect, seq); merged || err != nil {
+			return err
 		}
 	}
 }
@@ -126,28 +126,33 @@ func (m *Mirror) refreshLogged(ctx context.Context, id string) {
 }
 
 // merge takes an inspect that was asked for when the mirror was at seq. It
-// reports false when the entry has been written since.
-func (m *Mirror) merge(ctx context.Context, inspect *container.InspectResponse, seq uint64) bool {
+// reports false when the entry has been written since, and fails when ctx ended
+// before the exit hook was done.
+func (m *Mirror) merge(ctx context.Context, inspect *container.InspectResponse, seq uint64) (merged bool, err error) {
 	switch entry := m.fromInspect(inspect).(type) {
 	case *Pod:
 		return m.mergeEntry(entry.ID, entry.Meta.Name, seq, func() {
 			m.pods[entry.ID] = mergePod(m.pods[entry.ID], entry)
-		})
+		}), nil
 	case *Container:
 		return m.mergeContainer(ctx, entry, seq)
 	default:
-		return true // not ours
+		return true, nil // not ours
 	}
 }
 
-func (m *Mirror) mergeContainer(ctx context.Context, entry *Container, seq uint64) bool {
-	old := m.Snapshot().containers[entry.ID]
-	if m.exitHook != nil && old != nil && old.Status.Running && !entry.Status.Running {
+func (m *Mirror) mergeContainer(ctx context.Context, entry *Container, seq uint64) (merged bool, err error) {
+	if old := m.Snapshot().containers[entry.ID]; m.exitHook != nil && newExit(old, entry) {
 		m.exitHook(ctx, entry)
+		if err := ctx.Err(); err != nil {
+			// The hook was cut short. The next look at the container runs it
+			// again and publishes then.
+			return false, fmt.Errorf("publishing the exit of container %q: %w", entry.ID, err)
+		}
 	}
 	return m.mergeEntry(entry.ID, entry.Meta.Name, seq, func() {
 		m.containers[entry.ID] = mergeContainer(m.containers[entry.ID], entry)
-	})
+	}), nil
 }
 
 // mergeEntry publishes a change that the engine reported, unless the entry is
