@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
@@ -13,13 +14,22 @@ import (
 // maxRefreshes bounds the inspects that the mirror has under way at once.
 const maxRefreshes = 8
 
+// An inspect that fails after an event is tried again: there may never be
+// another event of that container. After the last try, about a minute later,
+// the slow relist has to do.
+const (
+	refreshTries = 16
+	minRetry     = 100 * time.Millisecond
+	maxRetry     = 5 * time.Second
+)
+
 // refreshes runs the inspects that events asked for: each id by one goroutine
 // at a time, and once more when it was marked meanwhile. All of them end with
 // the context of run.
 type refreshes struct {
 	mu      sync.Mutex
 	ctx     context.Context // nil while nobody runs them
-	refresh func(context.Context, string)
+	refresh func(context.Context, string) error
 	slots   chan struct{}
 	group   sync.WaitGroup
 	pending map[string]bool // value: marked again while under way
@@ -27,7 +37,7 @@ type refreshes struct {
 
 // start lets marks have their effect until the returned stop, which waits for
 // what is under way.
-func (r *refreshes) start(ctx context.Context, refresh func(context.Context, string)) (stop func()) {
+func (r *refreshes) start(ctx context.Context, refresh func(context.Context, string) error) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,23 +70,43 @@ func (r *refreshes) mark(id string) {
 	r.group.Go(func() { r.work(ctx, id) })
 }
 
+// work refreshes one id until nobody has marked it since.
 func (r *refreshes) work(ctx context.Context, id string) {
-	for {
-		select {
-		case r.slots <- struct{}{}:
-			r.refresh(ctx, id)
-			<-r.slots
-		case <-ctx.Done():
+	retry := minRetry
+	for try := 1; ; try++ {
+		err := r.inSlot(ctx, id)
+		if err != nil && try < refreshTries && sleep(ctx, retry) == nil {
+			retry = min(2*retry, maxRetry)
+			continue
 		}
-		r.mu.Lock()
-		if !r.pending[id] || ctx.Err() != nil {
-			delete(r.pending, id)
-			r.mu.Unlock()
+		if r.finished(ctx, id) {
 			return
 		}
-		r.pending[id] = false
-		r.mu.Unlock()
+		retry, try = minRetry, 0
 	}
+}
+
+// inSlot refreshes one id when there is a slot for it.
+func (r *refreshes) inSlot(ctx context.Context, id string) error {
+	select {
+	case r.slots <- struct{}{}:
+		defer func() { <-r.slots }()
+		return r.refresh(ctx, id)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// finished forgets the id, unless it was marked again.
+func (r *refreshes) finished(ctx context.Context, id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pending[id] && ctx.Err() == nil {
+		r.pending[id] = false
+		return false
+	}
+	delete(r.pending, id)
+	return true
 }
 
 // RefreshContainer asks the engine for a container and publishes the answer, so
@@ -116,13 +146,14 @@ func (m *Mirror) refresh(ctx context.Context, id string) error {
 	}
 }
 
-// refreshLogged is refresh for events, where nobody waits for the error: the
-// slow relist repairs what failed here.
-func (m *Mirror) refreshLogged(ctx context.Context, id string) {
-	err := m.refresh(ctx, id)
-	if err != nil && !errdefs.IsNotFound(err) && ctx.Err() == nil {
-		logrus.WithError(err).WithField("id", id).Warn("cannot inspect a container after its event, the next relist will")
+// refreshLogged is refresh for events, where nobody waits for the error. A
+// container that is gone is no error there.
+func (m *Mirror) refreshLogged(ctx context.Context, id string) error {
+	err := ignoreNotFound(m.refresh(ctx, id))
+	if err != nil && ctx.Err() == nil {
+		logrus.WithError(err).WithField("id", id).Warn("cannot inspect a container after its event")
 	}
+	return err
 }
 
 // merge takes an inspect that was asked for when the mirror was at seq. It
@@ -175,4 +206,11 @@ func (m *Mirror) mergeEntry(id, name string, seq uint64, change func()) bool {
 	change()
 	m.snapshot.Store(newSnapshot(m.pods, m.containers))
 	return true
+}
+
+func ignoreNotFound(err error) error {
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

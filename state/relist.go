@@ -3,7 +3,6 @@ package state
 import (
 	"context"
 
-	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"golang.org/x/sync/errgroup"
 
@@ -40,10 +39,7 @@ func (m *Mirror) relist(ctx context.Context, trusted func(container.Summary) boo
 // relistOne passes over a container that inspect cannot find though the list
 // showed it.
 func (m *Mirror) relistOne(ctx context.Context, id string) error {
-	if err := m.refresh(ctx, id); err != nil && !errdefs.IsNotFound(err) {
-		return err
-	}
-	return nil
+	return ignoreNotFound(m.refresh(ctx, id))
 }
 
 // listOurs lists what carries the label that dockershim and its heirs put on

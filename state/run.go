@@ -32,10 +32,7 @@ func (m *Mirror) Run(ctx context.Context) error {
 		if time.Since(began) > maxBackoff {
 			backoff = minBackoff
 		}
-		select {
-		case <-time.After(backoff):
-		case <-ctx.Done():
-		}
+		_ = sleep(ctx, backoff) // the loop looks at ctx
 		backoff = min(2*backoff, maxBackoff)
 	}
 	return ctx.Err()
@@ -128,10 +125,20 @@ func (m *Mirror) relistLoop(ctx context.Context) {
 			m.setErr(nil)
 			m.syncedOnce.Do(func() { close(m.synced) })
 		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		if sleep(ctx, wait) != nil {
 			return
 		}
+	}
+}
+
+// sleep waits for d and returns nil, or earlier with ctx's error.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
