@@ -40,6 +40,9 @@ type copier struct {
 	in     *os.File // the engine's file, nil for none
 	inode  uint64
 	offset int64
+	// mark is the end of the last record that was written out: offset, unless
+	// damaged bytes were passed over since.
+	mark int64
 }
 
 // progress is what became of one batch.
@@ -48,6 +51,8 @@ type progress struct {
 	consumed int
 	// skipped is how many of them were not in a whole record.
 	skipped int
+	// mark is where the last whole record of the batch ends, 0 for none.
+	mark int
 }
 
 // copyOn writes out what the current file holds from offset on, to the last
@@ -74,6 +79,9 @@ func (c *copier) copyOn(b *buffers, final bool) (more bool, err error) {
 			if err := c.out.write(b.out); err != nil {
 				return false, err
 			}
+		}
+		if done.mark > 0 {
+			c.mark = c.offset + int64(done.mark)
 		}
 		c.offset += int64(done.consumed)
 		if done.skipped > 0 {
@@ -118,7 +126,8 @@ func (c *copier) read(b *buffers) (int, error) {
 	if info.Size() < c.offset {
 		// With max-file=1 the engine empties its only file instead of rotating.
 		c.log.Warn("the engine's log was emptied in place, output may be missing")
-		c.offset = 0
+		c.offset, c.mark = 0, 0
+		return c.read(b)
 	}
 	return 0, nil
 }
@@ -135,6 +144,7 @@ func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, 
 		if n > 0 && err == nil {
 			b.out = e.appendCRI(b.out)
 			done.consumed += n
+			done.mark = done.consumed
 			continue
 		}
 		if err == nil && !(atEnd && final) {
@@ -156,10 +166,10 @@ func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, 
 	return done, nil
 }
 
-// use goes on with another engine file.
+// use goes on with another engine file. A record ends at offset.
 func (c *copier) use(file *os.File, g generation, offset int64) {
 	c.close()
-	c.in, c.inode, c.offset = file, g.inode, offset
+	c.in, c.inode, c.offset, c.mark = file, g.inode, offset, offset
 }
 
 func (c *copier) close() {

@@ -22,13 +22,14 @@
 //
 // # Positions
 //
-// A position is a point in the engine's files together with the size of the CRI
-// log at that point. Positions are saved when a follower opens a file of the
-// engine, when the CRI log is reopened, after a drain and at Close; a follower
-// that resumes from one cuts the CRI log back to that size and writes the rest
-// again. So no entry is lost or repeated, however the last follower ended, as
-// long as the engine still has the file. If it has not, the CRI log is kept as
-// it is and continues with the oldest entry that the engine still has.
+// A position is the end of a record in the engine's files together with the
+// size of the CRI log at that point. Positions are saved when the follower
+// leaves a file of the engine, after the first output of the next, when the CRI
+// log is reopened, after a drain and at Close. A follower that resumes from one
+// cuts the CRI log back to that size and writes the rest again. So no entry is
+// lost or repeated, however the last follower ended, as long as the engine
+// still has the file. If it has not, the CRI log is kept as it is and continues
+// with the oldest entry that the engine still has.
 //
 // # Costs
 //

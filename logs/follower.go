@@ -37,7 +37,12 @@ type follower struct {
 	drainOnce sync.Once
 	copy      copier
 	out       *output
-	watching  string // the folder that is watched, empty for none
+	at        checkpoint.LogPosition // as saved last
+	watching  string                 // the folder that is watched, empty for none
+	// vanished says that the engine's current file is not there. While the
+	// follower holds a file open the kernel does not tell that its folder was
+	// removed.
+	vanished bool
 }
 
 // askDrain lets the follower end when it has written everything out.
@@ -81,34 +86,36 @@ func (f *follower) open() error {
 
 // resume goes to the saved position, if there is one.
 func (f *follower) resume() error {
-	at := f.source.Resume
-	switch {
-	case at == nil:
-		// What is in the CRI log was there before: not ours to cut.
-		if f.out.size > 0 {
-			f.save()
-		}
+	if f.source.Resume == nil {
+		f.save() // what is in the CRI log was there before: not ours to cut
 		return nil
-	case at.Inode == 0:
-		return f.out.cut(at.OutputSize)
 	}
-	file, g, err := openGeneration(f.source.Path, withInode(at.Inode))
+	f.at = *f.source.Resume
+	if f.at.Inode == 0 || f.at.Offset == 0 {
+		return f.out.cut(f.at.OutputSize)
+	}
+	file, g, err := openGeneration(f.source.Path, withInode(f.at.Inode))
 	if err != nil {
 		return err
 	}
-	if file == nil || !f.validOffset(file, at.Offset) {
-		if file != nil {
-			file.Close() // another file that got the inode of the one we knew
-		}
-		f.log.Warn("the engine dropped the log file that was being read, output may be missing")
-		return nil
+	if file != nil && f.fits(file) {
+		f.copy.use(file, g, f.at.Offset)
+		return f.out.cut(f.at.OutputSize)
 	}
-	f.copy.use(file, g, at.Offset)
-	return f.out.cut(at.OutputSize)
+	if file != nil {
+		file.Close()
+	}
+	// What was written behind the position cannot be written again: it stays.
+	f.log.Warn("the engine dropped the log file that was being read, output may be missing")
+	return f.out.cutToLine()
 }
 
-func (f *follower) validOffset(file *os.File, offset int64) bool {
-	return offset == 0 || offset > 0 && f.copy.format.boundary(file, offset)
+// fits reports whether file is the one of the position: file systems give the
+// inode of a dropped file to the next one at once. The record that ends at the
+// offset must be the last one in the CRI log.
+func (f *follower) fits(file *os.File) bool {
+	last, ok := f.copy.format.last(file, f.at.Offset)
+	return ok && f.out.mayEndWith(last.appendCRI(nil), f.at.OutputSize)
 }
 
 // run is the follower's goroutine.
@@ -186,10 +193,18 @@ func (f *follower) pause(ctx context.Context, d time.Duration) {
 
 // wait returns when there may be something to copy.
 func (f *follower) wait(ctx context.Context) error {
+	var again <-chan time.Time
+	if f.vanished {
+		timer := time.NewTimer(f.options.RetryPause)
+		defer timer.Stop()
+		again = timer.C
+	}
 	for {
 		select {
 		case <-f.wake:
 			return f.watchFolder()
+		case <-again:
+			return nil
 		case <-f.drain:
 			return nil
 		case <-ctx.Done():
@@ -222,7 +237,11 @@ func (f *follower) catchUp(ctx context.Context, draining bool) (standing, error)
 		}
 	}
 	for ctx.Err() == nil {
-		if more, err := f.copy.copyOn(b, false); err != nil || more {
+		more, err := f.copy.copyOn(b, false)
+		if f.copy.mark > 0 && f.copy.inode != f.at.Inode {
+			f.save() // a file that the position does not name yet
+		}
+		if err != nil || more {
 			return behind, err
 		}
 		rotated, err := f.rotated()
@@ -269,15 +288,15 @@ func (f *follower) openFirst() (bool, error) {
 		return false, err
 	}
 	f.copy.use(file, g, 0)
-	f.save()
 	return true, nil
 }
 
 // rotated reports whether the engine writes to another file than the current.
 func (f *follower) rotated() (bool, error) {
 	info, err := os.Stat(f.source.Path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // removed, or in the middle of a rotation: an event follows
+	f.vanished = errors.Is(err, fs.ErrNotExist)
+	if f.vanished {
+		return false, nil // removed, or in the middle of a rotation
 	}
 	if err != nil {
 		return false, fmt.Errorf("looking at the engine's log: %w", err)
@@ -286,7 +305,6 @@ func (f *follower) rotated() (bool, error) {
 }
 
 // openNext goes on with the file that the engine began after the current one.
-// The position is saved first: from here on the engine may drop the old file.
 func (f *follower) openNext() (bool, error) {
 	lost := false
 	file, g, err := openGeneration(f.source.Path, func(list []generation) *generation {
@@ -299,8 +317,8 @@ func (f *follower) openNext() (bool, error) {
 	if lost {
 		f.log.Warn("the engine dropped log files before they were read, output may be missing")
 	}
+	f.save() // the end of the file before the beginning of the next
 	f.copy.use(file, g, 0)
-	f.save()
 	return true, nil
 }
 
@@ -350,15 +368,26 @@ func (f *follower) reopenOutput() error {
 	return nil
 }
 
-// save persists how far the output has been written.
+// save persists how far the output has been written, if that has changed. A
+// file of the engine of which nothing has been written yet has no place in a
+// position: the end of the file before it stands for its beginning.
 func (f *follower) save() {
 	if f.source.Save == nil {
 		return
 	}
-	position := checkpoint.LogPosition{Inode: f.copy.inode, Offset: f.copy.offset, OutputSize: f.out.size}
+	position := f.at
+	if f.copy.mark > 0 {
+		position.Inode, position.Offset = f.copy.inode, f.copy.mark
+	}
+	position.OutputSize = f.out.size
+	if position == f.at {
+		return
+	}
 	if err := f.source.Save(position); err != nil {
 		f.log.WithError(err).Warn("cannot save how far a container's output has been written")
+		return
 	}
+	f.at = position
 }
 
 // release gives up everything that the follower holds.

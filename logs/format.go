@@ -35,8 +35,8 @@ type format interface {
 	// whole record, at least 1, or 0 when data holds none. The start of data is
 	// not a whole record.
 	resync(data []byte) int
-	// boundary reports whether a record ends at offset, which is not 0.
-	boundary(file io.ReaderAt, offset int64) bool
+	// last returns the record that ends at offset, and false when none does.
+	last(file io.ReaderAt, offset int64) (entry, bool)
 }
 
 // formatOf returns the format of a log driver.

@@ -67,8 +67,17 @@ func (f jsonFormat) resync(data []byte) int {
 	return 0
 }
 
-func (jsonFormat) boundary(file io.ReaderAt, offset int64) bool {
-	var last [1]byte
-	_, err := file.ReadAt(last[:], offset-1)
-	return err == nil && last[0] == '\n'
+func (f jsonFormat) last(file io.ReaderAt, offset int64) (entry, bool) {
+	window := make([]byte, min(offset, maxRecord))
+	if _, err := file.ReadAt(window, offset-int64(len(window))); err != nil {
+		return entry{}, false
+	}
+	body, whole := bytes.CutSuffix(window, []byte{'\n'})
+	if !whole {
+		return entry{}, false
+	}
+	record := window[bytes.LastIndexByte(body, '\n')+1:]
+	var e entry
+	n, err := f.decode(record, &e)
+	return e, err == nil && n == len(record)
 }

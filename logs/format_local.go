@@ -65,20 +65,22 @@ func (f localFormat) resync(data []byte) int {
 	return 0
 }
 
-func (localFormat) boundary(file io.ReaderAt, offset int64) bool {
+func (f localFormat) last(file io.ReaderAt, offset int64) (entry, bool) {
 	var size [sizeLen]byte
 	if _, err := file.ReadAt(size[:], offset-sizeLen); err != nil {
-		return false
+		return entry{}, false
 	}
-	after := binary.BigEndian.Uint32(size[:])
-	start := offset - 2*sizeLen - int64(after)
-	if start < 0 {
-		return false
+	n := int64(binary.BigEndian.Uint32(size[:])) + 2*sizeLen
+	if n > offset || n > maxRecord+2*sizeLen {
+		return entry{}, false
 	}
-	if _, err := file.ReadAt(size[:], start); err != nil {
-		return false
+	record := make([]byte, n)
+	if _, err := file.ReadAt(record, offset-n); err != nil {
+		return entry{}, false
 	}
-	return binary.BigEndian.Uint32(size[:]) == after
+	var e entry
+	got, err := f.decode(record, &e)
+	return e, err == nil && int64(got) == n
 }
 
 // decodeLogEntry reports whether message is a LogEntry and puts it into e, whose

@@ -75,7 +75,7 @@ func generationNumber(name, base string) (int, bool) {
 
 // openGeneration opens the generation that choose picks from the list, nil when
 // it picks none. The list is sure to be one that existed at one moment: a
-// rotation changes the inode of number 0, which is listed first, so two equal
+// rotation changes the file of number 0, which is listed first, so two equal
 // listings in a row cannot both have been overtaken.
 func openGeneration(path string, choose func([]generation) *generation) (*os.File, generation, error) {
 	for range listAttempts {
@@ -94,7 +94,7 @@ func openGeneration(path string, choose func([]generation) *generation) (*os.Fil
 		if err != nil {
 			return nil, generation{}, fmt.Errorf("opening the engine's log: %w", err)
 		}
-		if again, err := generations(path); err == nil && slices.Equal(list, again) && sameInode(file, chosen.inode) {
+		if again, err := generations(path); err == nil && slices.Equal(list, again) && isFile(file, chosen.inode) {
 			return file, *chosen, nil
 		}
 		file.Close()
@@ -128,7 +128,8 @@ func withInode(inode uint64) func([]generation) *generation {
 }
 
 // after picks the generation that the engine wrote after the one of inode: none
-// when that is the newest, the oldest of all when it is gone.
+// when that is the newest, the oldest of all when it is gone. The caller holds
+// the file of inode open, so that no other file can have got its inode.
 func after(inode uint64) func([]generation) *generation {
 	return func(list []generation) *generation {
 		switch i := indexOf(list, inode); i {
@@ -146,7 +147,7 @@ func indexOf(list []generation, inode uint64) int {
 	return slices.IndexFunc(list, func(g generation) bool { return g.inode == inode })
 }
 
-func sameInode(file *os.File, inode uint64) bool {
+func isFile(file *os.File, inode uint64) bool {
 	info, err := file.Stat()
 	return err == nil && inodeOf(info) == inode
 }

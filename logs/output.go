@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -42,7 +43,7 @@ func (o *output) open() error {
 	if err := os.MkdirAll(filepath.Dir(o.path), folderMode); err != nil {
 		return fmt.Errorf("making the log folder: %w", err)
 	}
-	const flags = os.O_WRONLY | os.O_CREATE | os.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	const flags = os.O_RDWR | os.O_CREATE | os.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK
 	file, err := os.OpenFile(o.path, flags, fileMode)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
 		return notPlain(o.path)
@@ -78,6 +79,27 @@ func (o *output) cut(size int64) error {
 	}
 	o.size = size
 	return nil
+}
+
+// cutToLine takes back the beginning of a line that a killed writer left.
+func (o *output) cutToLine() error {
+	tail := make([]byte, min(o.size, maxRecord))
+	if _, err := o.file.ReadAt(tail, o.size-int64(len(tail))); err != nil {
+		return fmt.Errorf("reading the end of the container's log: %w", err)
+	}
+	half := len(tail) - (bytes.LastIndexByte(tail, '\n') + 1)
+	return o.cut(o.size - int64(half))
+}
+
+// mayEndWith reports whether the first size bytes of the log end with text. It
+// is true as well when nobody can tell: the log has been reopened or cut since.
+func (o *output) mayEndWith(text []byte, size int64) bool {
+	if size < int64(len(text)) || size > o.size {
+		return true
+	}
+	end := make([]byte, len(text))
+	_, err := o.file.ReadAt(end, size-int64(len(text)))
+	return err == nil && bytes.Equal(end, text)
 }
 
 // write appends one batch, whole or, on an error, not at all. If taking back a

@@ -1,0 +1,155 @@
+package logs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/checkpoint"
+)
+
+// engineLog writes a log file as the engine's local driver does: whole records,
+// the file closed and renamed when it is full, the oldest dropped.
+type engineLog struct {
+	t        *testing.T
+	path     string
+	maxFiles int
+	maxSize  int64
+
+	file *os.File
+	size int64
+}
+
+func newEngineLog(t *testing.T, path string, maxFiles int, maxSize int64) *engineLog {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l := &engineLog{t: t, path: path, maxFiles: maxFiles, maxSize: maxSize}
+	l.create()
+	t.Cleanup(func() { l.file.Close() })
+	return l
+}
+
+func (l *engineLog) create() {
+	l.t.Helper()
+	file, err := os.OpenFile(l.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o640)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.file, l.size = file, 0
+}
+
+func (l *engineLog) raw(data []byte) {
+	l.t.Helper()
+	if l.size >= l.maxSize {
+		l.rotate()
+	}
+	n, err := l.file.Write(data)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.size += int64(n)
+}
+
+func (l *engineLog) line(text string) {
+	l.t.Helper()
+	l.raw(localRecord(entry{unixNano: time.Now().UnixNano(), stream: stdout, line: []byte(text)}, false))
+}
+
+func (l *engineLog) rotate() {
+	l.t.Helper()
+	l.file.Close()
+	for n := l.maxFiles - 1; n > 0; n-- {
+		err := os.Rename(generationPath(l.path, n-1), generationPath(l.path, n))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.t.Fatal(err)
+		}
+	}
+	l.create()
+}
+
+// lines writes the numbered lines from first to last and returns their CRI
+// lines without times.
+func (l *engineLog) lines(first, last int) []string {
+	l.t.Helper()
+	var want []string
+	for i := first; i <= last; i++ {
+		l.line("line " + strconv.Itoa(i))
+		want = append(want, fmt.Sprintf("stdout F line %d", i))
+	}
+	return want
+}
+
+func newService(t *testing.T) *Service {
+	t.Helper()
+	s, err := New(Options{BatchPause: time.Millisecond, RetryPause: 10 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func start(t *testing.T, s *Service, source Source) {
+	t.Helper()
+	if err := s.Start(t.Context(), source); err != nil {
+		t.Fatalf("Start: %v", err)
+	}
+}
+
+func drain(t *testing.T, s *Service, id string) {
+	t.Helper()
+	if err := s.Drain(t.Context(), id); err != nil {
+		t.Fatalf("Drain: %v", err)
+	}
+}
+
+// paths returns where the engine and the kubelet would have a container's logs.
+func paths(t *testing.T) (enginePath, logPath string) {
+	dir := t.TempDir()
+	return filepath.Join(dir, "containers", "c", "local-logs", "container.log"), filepath.Join(dir, "pods", "p", "c", "0.log")
+}
+
+// eventually waits until check holds, and fails the test with what it says
+// after 10 seconds.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// waitLines waits until the CRI log has that many lines.
+func waitLines(t *testing.T, path string, n int) []string {
+	t.Helper()
+	var lines []string
+	eventually(t, func() error {
+		if _, err := os.Stat(path); err != nil {
+			return err
+		}
+		if lines = wholeLines(t, path); len(lines) < n {
+			return fmt.Errorf("%d lines in the CRI log, want %d", len(lines), n)
+		}
+		return nil
+	})
+	return lines
+}
+
+// positions is a checkpoint in memory.
+type positions struct{ last checkpoint.LogPosition }
+
+func (p *positions) save(at checkpoint.LogPosition) error { p.last = at; return nil }

@@ -1,0 +1,243 @@
+package logs
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// localRecord is how the engine's local driver writes an entry. lastPiece adds
+// the mark of the last piece of a long line.
+func localRecord(e entry, lastPiece bool) []byte {
+	var m []byte
+	m = protowire.AppendTag(m, fieldSource, protowire.BytesType)
+	m = protowire.AppendString(m, e.stream)
+	m = protowire.AppendTag(m, fieldTimeNano, protowire.VarintType)
+	m = protowire.AppendVarint(m, uint64(e.unixNano))
+	if len(e.line) > 0 {
+		m = protowire.AppendTag(m, fieldLine, protowire.BytesType)
+		m = protowire.AppendBytes(m, e.line)
+	}
+	if e.partial || lastPiece {
+		m = protowire.AppendTag(m, fieldPartial, protowire.VarintType)
+		m = protowire.AppendVarint(m, 1)
+		var meta []byte
+		if lastPiece {
+			meta = protowire.AppendTag(meta, fieldLast, protowire.VarintType)
+			meta = protowire.AppendVarint(meta, 1)
+		}
+		m = protowire.AppendTag(m, fieldMetadata, protowire.BytesType)
+		m = protowire.AppendBytes(m, meta)
+	}
+	return frame(m)
+}
+
+func frame(message []byte) []byte {
+	size := binary.BigEndian.AppendUint32(nil, uint32(len(message)))
+	return append(append(append([]byte{}, size...), message...), size...)
+}
+
+func jsonLine(e entry) []byte {
+	text := string(e.line)
+	if !e.partial {
+		text += "\n"
+	}
+	b, err := json.Marshal(map[string]any{"log": text, "stream": e.stream, "time": time.Unix(0, e.unixNano).UTC()})
+	if err != nil {
+		panic(err)
+	}
+	// The engine's encoder writes the log first, as the map does.
+	return append(b, '\n')
+}
+
+func out(line string) entry {
+	return entry{unixNano: 1_700_000_000_000_000_001, stream: stdout, line: []byte(line)}
+}
+
+func TestDecodeLocal(t *testing.T) {
+	whole := localRecord(out("hello"), false)
+	piece := out("hel")
+	piece.partial = true
+	unknownField := protowire.AppendTag(nil, 99, protowire.Fixed64Type)
+	unknownField = protowire.AppendFixed64(unknownField, 7)
+	newer := frame(append(bytes.Clone(whole[sizeLen:len(whole)-sizeLen]), unknownField...))
+	wrongEnd := bytes.Clone(whole)
+	wrongEnd[len(wrongEnd)-1]++
+	tests := []struct {
+		name string
+		data []byte
+		n    int
+		err  error
+		want entry
+	}{
+		{"whole", whole, len(whole), nil, out("hello")},
+		{"with another behind it", append(bytes.Clone(whole), whole...), len(whole), nil, out("hello")},
+		{"piece", localRecord(piece, false), len(localRecord(piece, false)), nil, piece},
+		{"last piece", localRecord(piece, true), len(localRecord(piece, true)), nil, out("hel")},
+		{"empty line", localRecord(out(""), false), len(localRecord(out(""), false)), nil, out("")},
+		{"unknown field", newer, len(newer), nil, out("hello")},
+		{"nothing", nil, 0, nil, entry{}},
+		{"size only", whole[:sizeLen], 0, nil, entry{}},
+		{"cut in the message", whole[:len(whole)-sizeLen-1], 0, nil, entry{}},
+		{"cut in the second size", whole[:len(whole)-1], 0, nil, entry{}},
+		{"sizes differ", wrongEnd, 0, errTorn, entry{}},
+		{"no message", frame(nil), 0, errTorn, entry{}},
+		{"too large", []byte{0xff, 0, 0, 0, 1}, 0, errTorn, entry{}},
+		{"text", []byte("just some text in a file"), 0, errTorn, entry{}},
+		{"not a LogEntry", frame([]byte{0x0a, 0x7f, 0x00}), 0, errTorn, entry{}},
+		{"unknown stream", frame(protowire.AppendString(protowire.AppendTag(nil, fieldSource, protowire.BytesType), "stdlog")), 0, errTorn, entry{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { checkDecode(t, localFormat{}, tt.data, tt.n, tt.err, tt.want) })
+	}
+}
+
+func TestDecodeJSON(t *testing.T) {
+	piece := out("hel")
+	piece.partial = true
+	whole := jsonLine(out("hello"))
+	attributes := []byte(`{"log":"a\n","attrs":{"x":"y"},"stream":"stdout","time":"2023-11-14T22:13:20.000000001Z"}` + "\n")
+	tests := []struct {
+		name string
+		data []byte
+		n    int
+		err  error
+		want entry
+	}{
+		{"whole", whole, len(whole), nil, out("hello")},
+		{"piece", jsonLine(piece), len(jsonLine(piece)), nil, piece},
+		{"empty line", jsonLine(out("")), len(jsonLine(out(""))), nil, out("")},
+		{"attributes", attributes, len(attributes), nil, out("a")},
+		{"nothing", nil, 0, nil, entry{}},
+		{"cut", whole[:len(whole)-1], 0, nil, entry{}},
+		{"no JSON", []byte("hello\n"), 0, errTorn, entry{}},
+		{"no stream", []byte(`{"log":"a\n","time":"2023-11-14T22:13:20.000000001Z"}` + "\n"), 0, errTorn, entry{}},
+		{"no time", []byte(`{"log":"a\n","stream":"stdout"}` + "\n"), 0, errTorn, entry{}},
+		{"endless", bytes.Repeat([]byte("x"), maxRecord+1), 0, errTorn, entry{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { checkDecode(t, jsonFormat{}, tt.data, tt.n, tt.err, tt.want) })
+	}
+}
+
+func checkDecode(t *testing.T, f format, data []byte, n int, wantErr error, want entry) {
+	t.Helper()
+	var e entry
+	got, err := f.decode(data, &e)
+	if got != n || !errors.Is(err, wantErr) {
+		t.Fatalf("decode = %d, %v; want %d, %v", got, err, n, wantErr)
+	}
+	if n == 0 {
+		return
+	}
+	if e.unixNano != want.unixNano || e.stream != want.stream || e.partial != want.partial || !bytes.Equal(e.line, want.line) {
+		t.Errorf("entry is %+v, want %+v", e, want)
+	}
+}
+
+// A record that the engine's death cut short is followed directly by the next.
+func TestResync(t *testing.T) {
+	for name, f := range map[string]struct {
+		format format
+		record []byte
+	}{
+		DriverLocal:    {localFormat{}, localRecord(out("a line of some length"), false)},
+		DriverJSONFile: {jsonFormat{}, jsonLine(out("a line of some length"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for cut := 1; cut < len(f.record); cut++ {
+				data := append(bytes.Clone(f.record[:cut]), f.record...)
+				if got := f.format.resync(data); got != cut {
+					t.Errorf("cut after %d bytes: resync = %d", cut, got)
+				}
+				if got := f.format.resync(f.record[:cut]); got != 0 {
+					t.Errorf("only %d bytes of a record: resync = %d, want 0", cut, got)
+				}
+			}
+		})
+	}
+}
+
+func TestLast(t *testing.T) {
+	for name, f := range map[string]struct {
+		format format
+		record []byte
+	}{
+		DriverLocal:    {localFormat{}, localRecord(out("hello"), false)},
+		DriverJSONFile: {jsonFormat{}, jsonLine(out("hello"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := bytes.Repeat(f.record, 3)
+			for offset := 1; offset <= len(data)+5; offset++ {
+				want := offset%len(f.record) == 0 && offset <= len(data)
+				e, ok := f.format.last(bytes.NewReader(data), int64(offset))
+				if ok != want {
+					t.Errorf("last(%d) = %t, want %t", offset, ok, want)
+				}
+				if ok && string(e.line) != "hello" {
+					t.Errorf("last(%d) is %q", offset, e.line)
+				}
+			}
+		})
+	}
+}
+
+func TestFormatOf(t *testing.T) {
+	for _, driver := range []string{"", "none", "journald"} {
+		if _, err := formatOf(driver); err == nil || !strings.Contains(err.Error(), driver) {
+			t.Errorf("formatOf(%q) error is %v, want one that names the driver", driver, err)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, name := range []string{"docker-20.10-local-tty.log", "docker-20.10-json-file-tty.log"} {
+		content, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(content)
+	}
+	f.Add(localRecord(out(""), false))
+	f.Add(append(localRecord(out("torn"), false)[:9], localRecord(out("b"), false)...))
+	f.Add([]byte(`{"log":"x{"log":"a\n","stream":"stdout","time":"2023-11-14T22:13:20Z"}` + "\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		for _, format := range []format{localFormat{}, jsonFormat{}} {
+			var e entry
+			n, err := format.decode(data, &e)
+			if n < 0 || n > len(data) || err != nil && n != 0 {
+				t.Fatalf("%T: decode = %d, %v of %d bytes", format, n, err, len(data))
+			}
+			if n > 0 {
+				if e.stream != stdout && e.stream != stderr {
+					t.Fatalf("%T: stream %q", format, e.stream)
+				}
+				if text := e.appendCRI(nil); text[len(text)-1] != '\n' {
+					t.Fatalf("%T: entry %q is not whole", format, text)
+				}
+				text := e.appendCRI(nil)
+				last, ok := format.last(bytes.NewReader(data), int64(n))
+				if !ok || !bytes.Equal(last.appendCRI(nil), text) {
+					t.Fatalf("%T: the record of %d bytes reads %q forwards and %q, %t backwards", format, n, text, last.appendCRI(nil), ok)
+				}
+			}
+			skip := format.resync(data)
+			if skip < 0 || skip > len(data) {
+				t.Fatalf("%T: resync = %d of %d bytes", format, skip, len(data))
+			}
+			if skip > 0 {
+				if n, err := format.decode(data[skip:], &e); n == 0 || err != nil {
+					t.Fatalf("%T: resync = %d is no record: %d, %v", format, skip, n, err)
+				}
+			}
+		}
+	})
+}
