@@ -1,0 +1,234 @@
+package dockertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	api "github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// Subject is an engine to hold to the promises of docker.Engine.
+type Subject struct {
+	Engine docker.Engine
+	// Image is the name of an image that the engine has, with busybox in it.
+	Image string
+	// Pullable is the name of an image in a registry without credentials.
+	Pullable string
+	// Absent is a name in the same registry that it does not have.
+	Absent string
+	// Prefix begins the names of all that the suite makes, so that it can share
+	// an engine with others.
+	Prefix string
+}
+
+// Commands of the suite's containers, and what they do as a Program.
+const (
+	obedientCommand  = `trap 'exit 7' TERM; while :; do sleep 0.1; done`
+	stubbornCommand  = `trap '' TERM; while :; do sleep 1; done`
+	failingCommand   = `exit 3`
+	missingProgram   = "/no/such/program"
+	talkativeCommand = `echo to stdout; echo to stderr >&2; exit 5`
+	longCommand      = `sleep 1000`
+)
+
+// ConformancePrograms are the programs with which an Engine passes Conformance.
+func ConformancePrograms() []Program {
+	return []Program{
+		{Command: "sh -c " + obedientCommand, Handles: map[string]int{"SIGTERM": 7}},
+		{Command: "sh -c " + stubbornCommand, Ignores: []string{"SIGTERM"}},
+		{Command: "sh -c " + failingCommand, Exits: true, ExitCode: 3},
+		{Command: "sh -c " + longCommand},
+		{Command: "sh -c " + talkativeCommand, Exits: true, ExitCode: 5, Stdout: "to stdout\n", Stderr: "to stderr\n"},
+		{Command: missingProgram, Start: errors.New("exec: " + missingProgram + ": no such file or directory")},
+		{Command: "cat", Echo: true},
+	}
+}
+
+// Conformance checks what docker.Engine promises. It is run on Engine and on
+// the client of a real engine, so that neither can drift from the other.
+func Conformance(t *testing.T, subject Subject) {
+	s := &suite{Subject: subject}
+	for _, scenario := range []struct {
+		name string
+		run  func(*testing.T, *suite)
+	}{
+		{"Features", testFeatures},
+		{"EndedContext", testEndedContext},
+		{"Create", testCreate},
+		{"Lifecycle", testLifecycle},
+		{"StopStubborn", testStopStubborn},
+		{"StopGoesOnWithoutItsCaller", testStopAbandoned},
+		{"Kill", testKill},
+		{"StartFails", testStartFails},
+		{"Remove", testRemove},
+		{"RemoveConcurrently", testRemoveConcurrently},
+		{"Update", testUpdate},
+		{"List", testList},
+		{"JoinedNamespaces", testJoinedNamespaces},
+		{"Exec", testExec},
+		{"ExecInput", testExecInput},
+		{"ExecTTY", testExecTTY},
+		{"ExecRefused", testExecRefused},
+		{"ExecMissingProgram", testExecMissingProgram},
+		{"ExecStreamEndsWithContext", testExecContext},
+		{"EventOrder", testEventOrder},
+		{"EventReplay", testEventReplay},
+		{"EventsEndWithContext", testEventsContext},
+		{"DiedIsExited", testDiedIsExited},
+		{"ImageNames", testImageNames},
+		{"ImageRefused", testImageRefused},
+		{"Load", testLoad},
+		{"Inherit", testInherit},
+		{"Pull", testPull},
+	} {
+		t.Run(scenario.name, func(t *testing.T) { scenario.run(t, s) })
+	}
+}
+
+// suite is a subject with helpers that make and remove what a scenario needs.
+type suite struct {
+	Subject
+	named atomic.Int64
+}
+
+// patience is how long the suite waits for what must happen.
+const patience = 30 * time.Second
+
+func withPatience(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// name returns a name that nothing else has.
+func (s *suite) name() string {
+	return fmt.Sprintf("%s-%d", s.Prefix, s.named.Add(1))
+}
+
+// shell is a container that runs a command with sh.
+func (s *suite) shell(command string) docker.ContainerSpec {
+	return docker.ContainerSpec{
+		Name: s.name(),
+		Config: &api.Config{
+			Image:           s.Image,
+			Entrypoint:      []string{"sh", "-c"},
+			Cmd:             []string{command},
+			NetworkDisabled: true,
+		},
+		Host: &api.HostConfig{NetworkMode: "none", IpcMode: "shareable"},
+	}
+}
+
+// create makes a container that the test's end removes.
+func (s *suite) create(t *testing.T, spec docker.ContainerSpec) string {
+	t.Helper()
+	id, err := s.Engine.CreateContainer(withPatience(t), spec)
+	if err != nil {
+		t.Fatalf("CreateContainer: %v", err)
+	}
+	t.Cleanup(func() { s.discard(t, id) })
+	return id
+}
+
+// start makes a container and starts it.
+func (s *suite) start(t *testing.T, spec docker.ContainerSpec) string {
+	t.Helper()
+	id := s.create(t, spec)
+	if err := s.Engine.StartContainer(withPatience(t), id); err != nil {
+		t.Fatalf("StartContainer: %v", err)
+	}
+	return id
+}
+
+func (s *suite) discard(t *testing.T, id string) {
+	if err := s.Engine.RemoveContainer(withPatience(t), id); err != nil && !errdefs.IsNotFound(err) {
+		t.Errorf("RemoveContainer: %v", err)
+	}
+}
+
+func (s *suite) inspect(t *testing.T, id string) *api.InspectResponse {
+	t.Helper()
+	got, err := s.Engine.InspectContainer(withPatience(t), id)
+	if err != nil {
+		t.Fatalf("InspectContainer: %v", err)
+	}
+	return got
+}
+
+// eventually fails the test unless done becomes true.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		if done() {
+			return
+		}
+	}
+	t.Fatalf("never happened: %s", what)
+}
+
+// wantError fails the test unless err has the type.
+func wantError(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: got error %v, want %v", what, err, want)
+	}
+}
+
+func testFeatures(t *testing.T, s *suite) {
+	features, err := s.Engine.Features(withPatience(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"ServerVersion": features.ServerVersion, "APIVersion": features.APIVersion, "OS": features.OS, "Arch": features.Arch,
+		"CgroupDriver": features.CgroupDriver, "StorageDriver": features.StorageDriver, "Root": features.Root,
+		"DefaultRuntime": features.DefaultRuntime, "Runtimes": strings.Join(features.Runtimes, ","),
+	} {
+		if value == "" {
+			t.Errorf("Features.%s is empty", name)
+		}
+	}
+	if features.CgroupVersion != 1 && features.CgroupVersion != 2 {
+		t.Errorf("Features.CgroupVersion is %d", features.CgroupVersion)
+	}
+	if !features.Supports("1.41") {
+		t.Errorf("Features.APIVersion is %s, below 1.41", features.APIVersion)
+	}
+	if err := s.Engine.Ping(withPatience(t)); err != nil {
+		t.Errorf("Ping: %v", err)
+	}
+}
+
+func testEndedContext(t *testing.T, s *suite) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	id := s.create(t, s.shell(longCommand))
+	_, createErr := s.Engine.CreateContainer(ctx, s.shell(longCommand))
+	_, listErr := s.Engine.ListContainers(ctx, nil)
+	_, imagesErr := s.Engine.ListImages(ctx)
+	_, inspectErr := s.Engine.InspectContainer(ctx, id)
+	for name, err := range map[string]error{
+		"CreateContainer": createErr, "ListContainers": listErr, "ListImages": imagesErr, "InspectContainer": inspectErr,
+		"Ping":            s.Engine.Ping(ctx),
+		"StartContainer":  s.Engine.StartContainer(ctx, id),
+		"StopContainer":   s.Engine.StopContainer(ctx, id, time.Second),
+		"KillContainer":   s.Engine.KillContainer(ctx, id, "SIGKILL"),
+		"RemoveContainer": s.Engine.RemoveContainer(ctx, id),
+		"PullImage":       s.Engine.PullImage(ctx, s.Pullable, docker.PullOptions{}),
+		"LoadImage":       s.Engine.LoadImage(ctx, strings.NewReader("")),
+		"Events":          s.Engine.Events(ctx, docker.EventsOptions{Handle: func(docker.Event) {}}),
+	} {
+		wantError(t, name, err, context.Canceled)
+	}
+	if state := s.inspect(t, id).State.Status; state != api.StateCreated {
+		t.Errorf("calls with an ended context had an effect: the container is %s", state)
+	}
+}

@@ -1,0 +1,144 @@
+package dockertest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	api "github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// watcher collects the events of the containers of a suite.
+type watcher struct {
+	mu     sync.Mutex
+	events []docker.Event
+}
+
+func (w *watcher) add(event docker.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, event)
+}
+
+// of returns the events with that id so far.
+func (w *watcher) of(id string) []docker.Event {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.events), func(e docker.Event) bool { return e.ID != id })
+}
+
+func (w *watcher) kinds(id string) []docker.EventKind {
+	var kinds []docker.EventKind
+	for _, event := range w.of(id) {
+		kinds = append(kinds, event.Kind)
+	}
+	return kinds
+}
+
+// watch collects events from since on until the test ends. The stream is
+// accepted when it returns.
+func (s *suite) watch(t *testing.T, since time.Time) *watcher {
+	t.Helper()
+	w := &watcher{}
+	ctx, cancel := context.WithCancel(context.Background())
+	accepted, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- s.Engine.Events(ctx, docker.EventsOptions{
+			Since: since, Subscribed: func() { close(accepted) }, Handle: w.add,
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		wantError(t, "Events", <-ended, context.Canceled)
+	})
+	select {
+	case <-accepted:
+	case err := <-ended:
+		ended <- err
+		t.Fatalf("Events: %v", err)
+	case <-time.After(patience):
+		t.Fatal("the subscription is not accepted")
+	}
+	return w
+}
+
+func testEventOrder(t *testing.T, s *suite) {
+	w := s.watch(t, time.Time{})
+	spec := s.shell(obedientCommand)
+	spec.Config.Labels = map[string]string{"suite": s.Prefix}
+	id := s.start(t, spec)
+	s.exec(t, id, docker.ExecOptions{Command: []string{"sh", "-c", talkativeCommand}, Stdout: true})
+	if err := s.Engine.UpdateContainer(withPatience(t), id, api.Resources{CPUShares: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Engine.StopContainer(withPatience(t), id, 10*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Engine.RemoveContainer(withPatience(t), id); err != nil {
+		t.Fatal(err)
+	}
+	want := []docker.EventKind{
+		docker.ContainerCreated, docker.ContainerStarted, docker.ExecDied, docker.ContainerUpdated, docker.ContainerDied, docker.ContainerRemoved,
+	}
+	eventually(t, "the container is removed", func() bool { return slices.Contains(w.kinds(id), docker.ContainerRemoved) })
+	if got := w.kinds(id); !slices.Equal(got, want) {
+		t.Fatalf("got events %v, want %v", got, want)
+	}
+	last := time.Time{}
+	for _, event := range w.of(id) {
+		if event.Time.Before(last) || time.Since(event.Time).Abs() > patience {
+			t.Errorf("%s has the time %s after %s", event.Kind, event.Time, last)
+		}
+		last = event.Time
+		if event.Labels["suite"] != s.Prefix || event.Labels["name"] != spec.Name {
+			t.Errorf("%s has the labels %v", event.Kind, event.Labels)
+		}
+	}
+	if exec := w.of(id)[2]; exec.ExitCode != 5 || exec.ExecID == "" {
+		t.Errorf("exec-died is %+v", exec)
+	}
+	if died := w.of(id)[4]; died.ExitCode != 7 {
+		t.Errorf("container-died is %+v", died)
+	}
+}
+
+func testEventReplay(t *testing.T, s *suite) {
+	began := time.Now()
+	id := s.start(t, s.shell(failingCommand))
+	eventually(t, "the container exits", func() bool { return s.inspect(t, id).State.Status == api.StateExited })
+	w := s.watch(t, began)
+	eventually(t, "the past is replayed", func() bool { return slices.Contains(w.kinds(id), docker.ContainerDied) })
+	if got := w.of(id); got[len(got)-1].ExitCode != 3 {
+		t.Errorf("container-died is %+v", got[len(got)-1])
+	}
+
+	later := s.watch(t, time.Now())
+	other := s.create(t, s.shell(longCommand))
+	eventually(t, "the present is told", func() bool { return len(later.of(other)) > 0 })
+	if got := later.kinds(id); len(got) > 0 {
+		t.Errorf("the past is replayed to one who did not ask for it: %v", got)
+	}
+}
+
+func testEventsContext(t *testing.T, s *suite) {
+	ctx, cancel := context.WithTimeout(withPatience(t), 200*time.Millisecond)
+	defer cancel()
+	err := s.Engine.Events(ctx, docker.EventsOptions{Handle: func(docker.Event) {}})
+	wantError(t, "Events", err, context.DeadlineExceeded)
+}
+
+// testDiedIsExited shows that an inspect is right as soon as the event came.
+func testDiedIsExited(t *testing.T, s *suite) {
+	w := s.watch(t, time.Time{})
+	for range 3 {
+		id := s.start(t, s.shell(failingCommand))
+		eventually(t, "the container dies", func() bool { return slices.Contains(w.kinds(id), docker.ContainerDied) })
+		if state := s.inspect(t, id).State; state.Status != api.StateExited || state.ExitCode != 3 {
+			t.Errorf("after its die event the container is %+v", state)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package dockertest
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// exec runs a command to its end and returns its output and state.
+func (s *suite) exec(t *testing.T, containerID string, opts docker.ExecOptions) (stdout, stderr string, state docker.ExecState) {
+	t.Helper()
+	id, err := s.Engine.CreateExec(withPatience(t), containerID, opts)
+	if err != nil {
+		t.Fatalf("CreateExec: %v", err)
+	}
+	stream, err := s.Engine.AttachExec(withPatience(t), id, opts)
+	if err != nil {
+		t.Fatalf("AttachExec: %v", err)
+	}
+	defer func() { _ = stream.Close() }()
+	var out, errs bytes.Buffer
+	if err := docker.Demultiplex(&out, &errs, stream); err != nil {
+		t.Fatalf("Demultiplex: %v", err)
+	}
+	// The engine learns of the end a moment after the streams end.
+	eventually(t, "the command ends", func() bool {
+		state, err = s.Engine.InspectExec(withPatience(t), id)
+		return err == nil && !state.Running
+	})
+	return out.String(), errs.String(), state
+}
+
+func testExec(t *testing.T, s *suite) {
+	id := s.start(t, s.shell(longCommand))
+	command := []string{"sh", "-c", talkativeCommand}
+	stdout, stderr, state := s.exec(t, id, docker.ExecOptions{Command: command, Stdout: true, Stderr: true})
+	if stdout != "to stdout\n" || stderr != "to stderr\n" || state.ExitCode != 5 || state.PID <= 0 {
+		t.Errorf("got %q and %q, %+v", stdout, stderr, state)
+	}
+	stdout, stderr, state = s.exec(t, id, docker.ExecOptions{Command: command, Stderr: true})
+	if stdout != "" || stderr != "to stderr\n" || state.ExitCode != 5 {
+		t.Errorf("with stderr alone: got %q and %q, %+v", stdout, stderr, state)
+	}
+}
+
+func testExecInput(t *testing.T, s *suite) {
+	id := s.start(t, s.shell(longCommand))
+	opts := docker.ExecOptions{Command: []string{"cat"}, Stdin: true, Stdout: true}
+	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := s.Engine.AttachExec(withPatience(t), execID, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	if _, err := io.WriteString(stream, "there and back"); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := docker.Demultiplex(&out, nil, stream); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != "there and back" {
+		t.Errorf("cat answered %q", out.String())
+	}
+}
+
+func testExecTTY(t *testing.T, s *suite) {
+	id := s.start(t, s.shell(longCommand))
+	opts := docker.ExecOptions{Command: []string{"sh", "-c", talkativeCommand}, TTY: true, Stdout: true, Stderr: true}
+	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := s.Engine.AttachExec(withPatience(t), execID, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	raw, err := io.ReadAll(stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A terminal ends lines with CR LF.
+	if got := strings.ReplaceAll(string(raw), "\r\n", "\n"); got != "to stdout\nto stderr\n" {
+		t.Errorf("got %q", raw)
+	}
+}
+
+func testExecRefused(t *testing.T, s *suite) {
+	opts := docker.ExecOptions{Command: []string{"true"}, Stdout: true}
+	id := s.create(t, s.shell(longCommand))
+	_, err := s.Engine.CreateExec(withPatience(t), id, opts)
+	wantError(t, "in a container that does not run", err, errdefs.ErrConflict)
+	_, err = s.Engine.CreateExec(withPatience(t), s.name(), opts)
+	wantError(t, "in no container", err, errdefs.ErrNotFound)
+	_, err = s.Engine.AttachExec(withPatience(t), "0123456789abcdef", opts)
+	wantError(t, "attach to nothing", err, errdefs.ErrNotFound)
+	_, err = s.Engine.InspectExec(withPatience(t), "0123456789abcdef")
+	wantError(t, "inspect nothing", err, errdefs.ErrNotFound)
+
+	if err := s.Engine.StartContainer(withPatience(t), id); err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Engine.CreateExec(withPatience(t), id, docker.ExecOptions{})
+	wantError(t, "without a command", err, errdefs.ErrInvalidArgument)
+	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Engine.StopContainer(withPatience(t), id, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = s.Engine.AttachExec(withPatience(t), execID, opts); err == nil {
+		t.Error("a command starts in a container that has exited")
+	}
+}
+
+func testExecMissingProgram(t *testing.T, s *suite) {
+	id := s.start(t, s.shell(longCommand))
+	opts := docker.ExecOptions{Command: []string{missingProgram}, Stdout: true, Stderr: true}
+	stdout, _, state := s.exec(t, id, opts)
+	if state.ExitCode != 126 && state.ExitCode != 127 {
+		t.Errorf("the exit code of a missing program is %d", state.ExitCode)
+	}
+	if !strings.Contains(stdout, missingProgram) {
+		t.Errorf("the output of a missing program is %q", stdout)
+	}
+}
+
+func testExecContext(t *testing.T, s *suite) {
+	id := s.start(t, s.shell(longCommand))
+	opts := docker.ExecOptions{Command: []string{"sh", "-c", longCommand}, Stdout: true}
+	execID, err := s.Engine.CreateExec(withPatience(t), id, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(withPatience(t))
+	defer cancel()
+	stream, err := s.Engine.AttachExec(ctx, execID, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	time.AfterFunc(100*time.Millisecond, cancel)
+	_, err = io.ReadAll(stream)
+	wantError(t, "reading when the context has ended", err, context.Canceled)
+	state, err := s.Engine.InspectExec(withPatience(t), execID)
+	if err != nil || !state.Running {
+		t.Errorf("the command ended with its stream: %+v, %v", state, err)
+	}
+}

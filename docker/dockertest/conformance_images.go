@@ -1,0 +1,218 @@
+package dockertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
+	api "github.com/moby/moby/api/types/container"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// tag gives the suite's image one more name, which the test's end removes.
+func (s *suite) tag(t *testing.T, name string) {
+	t.Helper()
+	if err := s.Engine.TagImage(withPatience(t), s.Image, name); err != nil {
+		t.Fatalf("TagImage: %v", err)
+	}
+	t.Cleanup(func() { s.untag(t, name) })
+}
+
+func (s *suite) untag(t *testing.T, name string) {
+	if err := s.Engine.RemoveImage(withPatience(t), name); err != nil && !errdefs.IsNotFound(err) {
+		t.Errorf("RemoveImage: %v", err)
+	}
+}
+
+func testImageNames(t *testing.T, s *suite) {
+	name := s.name() + ":one"
+	s.tag(t, name)
+	original, err := s.Engine.InspectImage(withPatience(t), s.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{name, original.ID} {
+		got, err := s.Engine.InspectImage(withPatience(t), ref)
+		if err != nil {
+			t.Fatalf("InspectImage %s: %v", ref, err)
+		}
+		if got.ID != original.ID || !slices.Contains(got.RepoTags, name) {
+			t.Errorf("InspectImage %s: got %s, %v", ref, got.ID, got.RepoTags)
+		}
+	}
+	list, err := s.Engine.ListImages(withPatience(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := false
+	for _, image := range list {
+		listed = listed || image.ID == original.ID && slices.Contains(image.RepoTags, name)
+	}
+	if !listed {
+		t.Errorf("ListImages does not have %s", name)
+	}
+	if err := s.Engine.RemoveImage(withPatience(t), name); err != nil {
+		t.Fatalf("RemoveImage: %v", err)
+	}
+	_, err = s.Engine.InspectImage(withPatience(t), name)
+	wantError(t, "inspecting a removed name", err, errdefs.ErrNotFound)
+	if _, err := s.Engine.InspectImage(withPatience(t), s.Image); err != nil {
+		t.Errorf("the image went with one of its names: %v", err)
+	}
+}
+
+func testImageRefused(t *testing.T, s *suite) {
+	absent := s.name()
+	_, err := s.Engine.InspectImage(withPatience(t), absent)
+	wantError(t, "inspecting nothing", err, errdefs.ErrNotFound)
+	wantError(t, "removing nothing", s.Engine.RemoveImage(withPatience(t), absent), errdefs.ErrNotFound)
+	wantError(t, "naming nothing", s.Engine.TagImage(withPatience(t), absent, absent+":x"), errdefs.ErrNotFound)
+	wantError(t, "a name with a digest", s.Engine.TagImage(withPatience(t), s.Image, absent+"@sha256:"+strings.Repeat("a", 64)), errdefs.ErrInvalidArgument)
+
+	s.tag(t, s.name()+"-a:x")
+	s.tag(t, s.name()+"-b:x")
+	image, err := s.Engine.InspectImage(withPatience(t), s.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, "removing an id with names in two repositories", s.Engine.RemoveImage(withPatience(t), image.ID), errdefs.ErrConflict)
+}
+
+func testLoad(t *testing.T, s *suite) {
+	if err := s.Engine.LoadImage(withPatience(t), strings.NewReader("this is no archive")); err == nil {
+		t.Error("an archive that is none loads")
+	}
+	w := s.watch(t, time.Time{})
+	name := s.name() + ":loaded"
+	archive := imageArchive(t, name)
+	var ids []string
+	for range 2 {
+		if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(archive)); err != nil {
+			t.Fatalf("LoadImage: %v", err)
+		}
+		image, err := s.Engine.InspectImage(withPatience(t), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, image.ID)
+		if image.Config == nil || image.Config.User != "1234" || image.Config.Labels["from"] != "image" {
+			t.Errorf("the loaded image's configuration is %+v", image.Config)
+		}
+		if err := s.Engine.RemoveImage(withPatience(t), name); err != nil {
+			t.Fatalf("RemoveImage: %v", err)
+		}
+	}
+	if ids[0] != ids[1] {
+		t.Errorf("one archive loaded twice has the ids %v", ids)
+	}
+	eventually(t, "an event tells of the image", func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return slices.ContainsFunc(w.events, func(e docker.Event) bool { return e.Kind == docker.ImageChanged })
+	})
+}
+
+// testInherit shows what of an image gets into a container.
+func testInherit(t *testing.T, s *suite) {
+	name := s.name() + ":loaded"
+	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.untag(t, name) })
+	id := s.create(t, docker.ContainerSpec{Name: s.name(), Config: &api.Config{
+		Image: name, Labels: map[string]string{"own": "label"}, Env: []string{"OWN=1"},
+	}})
+	got := s.inspect(t, id)
+	if got.Config.Labels["from"] != "image" || got.Config.Labels["own"] != "label" || len(got.Config.Labels) != 2 {
+		t.Errorf("labels: %v", got.Config.Labels)
+	}
+	if !slices.Contains(got.Config.Env, "FROM=image") || !slices.Contains(got.Config.Env, "OWN=1") {
+		t.Errorf("environment: %v", got.Config.Env)
+	}
+	if got.Config.User != "1234" || got.Config.StopSignal != "SIGINT" || got.Path != "/program" || !slices.Equal(got.Args, []string{"argument"}) {
+		t.Errorf("user %q, stop signal %q, command %q %q", got.Config.User, got.Config.StopSignal, got.Path, got.Args)
+	}
+	wantError(t, "removing an image in use", s.Engine.RemoveImage(withPatience(t), name), errdefs.ErrConflict)
+}
+
+func testPull(t *testing.T, s *suite) {
+	signs := 0
+	err := s.Engine.PullImage(withPatience(t), s.Pullable, docker.PullOptions{Progress: func(int64) { signs++ }})
+	if err != nil {
+		t.Fatalf("PullImage: %v", err)
+	}
+	if signs == 0 {
+		t.Error("a pull shows no sign of life")
+	}
+	t.Cleanup(func() { s.untag(t, s.Pullable) })
+	image, err := s.Engine.InspectImage(withPatience(t), s.Pullable)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(image.RepoDigests) == 0 {
+		t.Fatal("a pulled image has no digest")
+	}
+	if err := s.Engine.PullImage(withPatience(t), image.RepoDigests[0], docker.PullOptions{}); err != nil {
+		t.Errorf("pulling by digest: %v", err)
+	}
+	wantError(t, "pulling what is not there", s.Engine.PullImage(withPatience(t), s.Absent, docker.PullOptions{}), errdefs.ErrNotFound)
+}
+
+// imageArchive makes what docker save writes of an image with one file, the
+// same bytes each time.
+func imageArchive(t *testing.T, name string) []byte {
+	t.Helper()
+	layer := archive(t, file{"greeting", []byte("hello\n")})
+	var image dockerspec.DockerOCIImage
+	image.OS, image.Architecture = "linux", "amd64"
+	image.RootFS.Type = "layers"
+	image.RootFS.DiffIDs = []digest.Digest{digest.FromBytes(layer)}
+	image.Config.Labels = map[string]string{"from": "image"}
+	image.Config.User, image.Config.StopSignal = "1234", "SIGINT"
+	image.Config.Env = []string{"FROM=image"}
+	image.Config.Entrypoint, image.Config.Cmd = []string{"/program"}, []string{"argument"}
+	config, err := json.Marshal(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(config)
+	configName := hex.EncodeToString(sum[:]) + ".json"
+	manifest, err := json.Marshal([]map[string]any{{"Config": configName, "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return archive(t, file{configName, config}, file{"layer.tar", layer}, file{"manifest.json", manifest})
+}
+
+type file struct {
+	name    string
+	content []byte
+}
+
+func archive(t *testing.T, files ...file) []byte {
+	t.Helper()
+	var buffer bytes.Buffer
+	writer := tar.NewWriter(&buffer)
+	for _, f := range files {
+		if err := writer.WriteHeader(&tar.Header{Name: f.name, Mode: 0o644, Size: int64(len(f.content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := writer.Write(f.content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return buffer.Bytes()
+}

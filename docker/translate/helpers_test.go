@@ -1,0 +1,116 @@
+package translate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/criadapter/criadapter/docker"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const sandboxID = "5b0ed1ab1db1e2b6ebd2d0c5d0fef2c53a4d3e6a76c6b9a2d3a0b3b3f0b7c9d1"
+
+// oldEngine is Docker 20.10 on cgroup v1, newEngine is Docker 29 on cgroup v2
+// with systemd, AppArmor and SELinux (which no real host has together).
+func oldEngine() docker.Features {
+	return docker.Features{
+		ServerVersion: "20.10.24", APIVersion: "1.41",
+		CgroupVersion: 1, CgroupDriver: "cgroupfs",
+		Runtimes: []string{"runc"}, DefaultRuntime: "runc",
+		Seccomp: true, SwapLimit: true, NegativeOOMScore: true,
+	}
+}
+
+func newEngine() docker.Features {
+	return docker.Features{
+		ServerVersion: "29.0.0", APIVersion: "1.52",
+		CgroupVersion: 2, CgroupDriver: "systemd",
+		Runtimes: []string{"kata", "runc"}, DefaultRuntime: "runc",
+		Seccomp: true, AppArmor: true, SELinux: true, SwapLimit: true, NegativeOOMScore: true,
+	}
+}
+
+func podMetadata() *runtimeapi.PodSandboxMetadata {
+	return &runtimeapi.PodSandboxMetadata{Name: "web-0", Namespace: "shop", Uid: "6f1c7a3e-0b0e-4c39-9a44-1d5b1f6a2d10", Attempt: 2}
+}
+
+// sandboxInput is a pod that is right in every way; a test changes one thing.
+func sandboxInput() SandboxInput {
+	return SandboxInput{
+		Config: &runtimeapi.PodSandboxConfig{
+			Metadata:     podMetadata(),
+			Hostname:     "web-0",
+			LogDirectory: "/var/log/pods/shop_web-0_6f1c7a3e",
+			Linux: &runtimeapi.LinuxPodSandboxConfig{
+				SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
+			},
+		},
+		Image:    "sha256:pause",
+		Features: oldEngine(),
+	}
+}
+
+func containerInput() ContainerInput {
+	return ContainerInput{
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "app", Attempt: 1},
+			Image:    &runtimeapi.ImageSpec{Image: "sha256:app"},
+			LogPath:  "app/1.log",
+			Linux: &runtimeapi.LinuxContainerConfig{
+				Resources:       &runtimeapi.LinuxContainerResources{},
+				SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
+			},
+		},
+		Sandbox:  SandboxRef{ID: sandboxID, Config: sandboxInput().Config},
+		ImageID:  "sha256:app",
+		Features: oldEngine(),
+	}
+}
+
+func mustSandbox(t testing.TB, in SandboxInput) docker.ContainerSpec {
+	t.Helper()
+	spec, err := Sandbox(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+func mustContainer(t testing.TB, in ContainerInput) docker.ContainerSpec {
+	t.Helper()
+	spec, err := Container(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec
+}
+
+// class is the type of an error, in a word.
+func class(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errdefs.IsInvalidArgument(err):
+		return "invalid"
+	case errdefs.IsNotImplemented(err):
+		return "unsupported"
+	case errdefs.IsDataLoss(err):
+		return "data loss"
+	default:
+		return "untyped"
+	}
+}
+
+// wantRefusal checks an error's type and the field that it names first.
+func wantRefusal(t *testing.T, err error, wantClass, field string) {
+	t.Helper()
+	if class(err) != wantClass {
+		t.Fatalf("error %v is %s, want %s", err, class(err), wantClass)
+	}
+	if !strings.HasPrefix(err.Error(), field+": ") {
+		t.Errorf("the error is %q, want it to name %s first", err, field)
+	}
+}
+
+func int64Value(v int64) *runtimeapi.Int64Value { return &runtimeapi.Int64Value{Value: v} }

@@ -1,0 +1,366 @@
+package translate
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+	"testing/quick"
+	"unicode/utf8"
+
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// mergeImageLabels does what the engine does at create.
+func mergeImageLabels(config *container.Config, image map[string]string) map[string]string {
+	out := maps.Clone(image)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, config.Labels)
+	return out
+}
+
+// evilImage has labels of every kind that a shim could take for its own.
+var evilImage = map[string]string{
+	"maintainer":            "mallory",
+	LabelKind:               LabelKindSandbox,
+	LabelSandboxID:          "evil",
+	LabelLogPath:            "/etc/passwd",
+	LabelContainerName:      sandboxPart,
+	LabelRecord:             `{"name":"k8s_POD_evil_evil_evil_0","labels":["maintainer"]}`,
+	"annotation.evil":       "yes",
+	"io.kubernetes.pod.uid": "evil",
+}
+
+// difficultLabels collide with what the engine's labels mean to us.
+var difficultLabels = map[string]string{
+	"app":                         "web",
+	"":                            "no key",
+	"empty":                       "",
+	"io.kubernetes.pod.name":      "web-0",
+	"io.kubernetes.pod.namespace": "shop",
+	LabelKind:                     "mine",
+	LabelSandboxID:                "mine too",
+	LabelLogPath:                  "/mine",
+	LabelContainerName:            "app",
+	LabelRecord:                   "{}",
+	"annotation.a":                "a label, not an annotation",
+	"annotation.":                 "one more",
+}
+
+var difficultAnnotations = map[string]string{
+	"a":                  "an annotation",
+	"":                   "no key",
+	"annotation.a":       "nested",
+	LabelKind:            "sandbox?",
+	LabelRecord:          "\x00\u2028<>&",
+	"kubectl.kubernetes": "{\"json\":\"\\\"\"}\n",
+}
+
+func TestLabelsRoundTrip(t *testing.T) {
+	for _, tc := range []struct {
+		name                string
+		labels, annotations map[string]string
+	}{
+		{"none", nil, nil},
+		{"labels", map[string]string{"app": "web"}, nil},
+		{"annotations", nil, map[string]string{"app": "web"}},
+		{"difficult", difficultLabels, difficultAnnotations},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			checkPodRoundTrip(t, tc.labels, tc.annotations)
+			checkContainerRoundTrip(t, tc.labels, tc.annotations)
+		})
+	}
+}
+
+func checkPodRoundTrip(t *testing.T, labels, annotations map[string]string) {
+	t.Helper()
+	in := sandboxInput()
+	in.Config.Labels, in.Config.Annotations = labels, annotations
+	spec := mustSandbox(t, in)
+	merged := mergeImageLabels(spec.Config, evilImage)
+	if kind := Identify("/"+spec.Name, merged); kind != KindSandbox {
+		t.Fatalf("the sandbox is identified as %v", kind)
+	}
+	if !MadeByUs(merged) {
+		t.Error("the sandbox is not seen as ours")
+	}
+	got, err := PodConfig(merged, "/"+spec.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkMaps(t, got.GetLabels(), labels, got.GetAnnotations(), annotations)
+	if !reflect.DeepEqual(got.GetMetadata(), in.Config.GetMetadata()) {
+		t.Errorf("metadata %v, want %v", got.GetMetadata(), in.Config.GetMetadata())
+	}
+}
+
+func checkContainerRoundTrip(t *testing.T, labels, annotations map[string]string) {
+	t.Helper()
+	in := containerInput()
+	in.Config.Labels, in.Config.Annotations = labels, annotations
+	spec := mustContainer(t, in)
+	merged := mergeImageLabels(spec.Config, evilImage)
+	if kind := Identify(spec.Name, merged); kind != KindContainer {
+		t.Fatalf("the container is identified as %v", kind)
+	}
+	got, id, err := ContainerConfig(merged, spec.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkMaps(t, got.GetLabels(), labels, got.GetAnnotations(), annotations)
+	if id != sandboxID {
+		t.Errorf("the sandbox is %s", id)
+	}
+	if got := LogPath(merged); got != "/var/log/pods/shop_web-0_6f1c7a3e/app/1.log" {
+		t.Errorf("the log path is %s", got)
+	}
+	if m := got.GetMetadata(); m.GetName() != "app" || m.GetAttempt() != 1 {
+		t.Errorf("metadata %v", m)
+	}
+}
+
+func checkMaps(t *testing.T, labels, wantLabels, annotations, wantAnnotations map[string]string) {
+	t.Helper()
+	if !maps.Equal(labels, wantLabels) {
+		t.Errorf("labels %q, want %q", labels, wantLabels)
+	}
+	if !maps.Equal(annotations, wantAnnotations) {
+		t.Errorf("annotations %q, want %q", annotations, wantAnnotations)
+	}
+}
+
+func TestLabelsRoundTripQuick(t *testing.T) {
+	check := func(labels, annotations map[string]string) bool {
+		in := sandboxInput()
+		in.Config.Labels, in.Config.Annotations = labels, annotations
+		spec, err := Sandbox(in)
+		if err != nil {
+			return class(err) == "invalid" && !(validText(labels) && validText(annotations))
+		}
+		got, err := PodConfig(mergeImageLabels(spec.Config, evilImage), spec.Name)
+		return err == nil && maps.Equal(got.GetLabels(), labels) && maps.Equal(got.GetAnnotations(), annotations)
+	}
+	if err := quick.Check(check, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func validText(values map[string]string) bool {
+	for key, value := range values {
+		if !utf8.ValidString(key) || !utf8.ValidString(value) {
+			return false
+		}
+	}
+	return true
+}
+
+func FuzzLabelsRoundTrip(f *testing.F) {
+	f.Add("app", "web", "a", "b", "maintainer", "mallory")
+	f.Add(LabelKind, LabelKindSandbox, LabelRecord, "{}", LabelRecord, `{"name":"x"}`)
+	f.Add("annotation.a", "x", "a", "y", "annotation.a", "z")
+	f.Add("", "", "", "", "", "")
+	f.Fuzz(func(t *testing.T, label, labelValue, annotation, annotationValue, image, imageValue string) {
+		labels, annotations := map[string]string{label: labelValue}, map[string]string{annotation: annotationValue}
+		in := containerInput()
+		in.Config.Labels, in.Config.Annotations = labels, annotations
+		spec, err := Container(in)
+		if err != nil {
+			if validText(labels) && validText(annotations) {
+				t.Fatalf("refused: %v", err)
+			}
+			return
+		}
+		got, _, err := ContainerConfig(mergeImageLabels(spec.Config, map[string]string{image: imageValue}), spec.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkMaps(t, got.GetLabels(), labels, got.GetAnnotations(), annotations)
+	})
+}
+
+func FuzzReadLabels(f *testing.F) {
+	f.Add("k8s_POD_web_shop_u_0", `{"name":"k8s_POD_web_shop_u_0","labels":["a"]}`, "a")
+	f.Add("k8s_POD_web_shop_u_0", `{"name":"k8s_POD_web_shop_u_0","labels":["b"]}`, "a")
+	f.Add("k8s_app_web_shop_u_0", `{"name":1}`, LabelKind)
+	f.Fuzz(func(t *testing.T, name, encoded, key string) {
+		labels := map[string]string{LabelRecord: encoded, key: "value"}
+		if config, err := PodConfig(labels, name); err == nil && config.GetMetadata().GetName() == "" {
+			t.Errorf("a pod without a name from %q", name)
+		}
+		if config, _, err := ContainerConfig(labels, name); err == nil && config.GetMetadata().GetName() == "" {
+			t.Errorf("a container without a name from %q", name)
+		}
+	})
+}
+
+// What cri-dockerd makes, its labels as its source builds them.
+func TestPodsOfCRIDockerd(t *testing.T) {
+	sandbox := map[string]string{
+		"app":                                  "web",
+		"io.kubernetes.pod.name":               "web-0",
+		"annotation.kubernetes.io/config.seen": "now",
+		"io.kubernetes.docker.type":            "podsandbox",
+		"io.kubernetes.container.name":         "POD",
+	}
+	name := "/k8s_POD_web-0_shop_6f1c_2"
+	if kind := Identify(name, sandbox); kind != KindSandbox {
+		t.Fatalf("the sandbox is identified as %v", kind)
+	}
+	if MadeByUs(sandbox) {
+		t.Error("cri-dockerd's sandbox is taken for ours")
+	}
+	pod, err := PodConfig(sandbox, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkMaps(t, pod.GetLabels(), map[string]string{"app": "web", "io.kubernetes.pod.name": "web-0"},
+		pod.GetAnnotations(), map[string]string{"kubernetes.io/config.seen": "now"})
+
+	app := map[string]string{
+		"io.kubernetes.container.name":            "app",
+		"annotation.io.kubernetes.container.hash": "1f2e",
+		"io.kubernetes.docker.type":               "container",
+		"io.kubernetes.container.logpath":         "/var/log/pods/shop_web-0_6f1c/app/0.log",
+		"io.kubernetes.sandbox.id":                sandboxID,
+	}
+	name = "/k8s_app_web-0_shop_6f1c_0_1a2b3c4d"
+	if kind := Identify(name, app); kind != KindContainer {
+		t.Fatalf("the container is identified as %v", kind)
+	}
+	c, id, err := ContainerConfig(app, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkMaps(t, c.GetLabels(), map[string]string{"io.kubernetes.container.name": "app"},
+		c.GetAnnotations(), map[string]string{"io.kubernetes.container.hash": "1f2e"})
+	if id != sandboxID || LogPath(app) != "/var/log/pods/shop_web-0_6f1c/app/0.log" {
+		t.Errorf("sandbox %s, log %s", id, LogPath(app))
+	}
+}
+
+// cri-dockerd reads our containers by dockershim's rule and finds what the
+// client gave, with our record as one more label.
+func TestOurPodsForCRIDockerd(t *testing.T) {
+	in := containerInput()
+	in.Config.Labels = map[string]string{"io.kubernetes.container.name": "app", "app": "web"}
+	in.Config.Annotations = map[string]string{"hash": "1f2e"}
+	spec := mustContainer(t, in)
+	labels, annotations := filterLabels(spec.Config.Labels)
+	checkMaps(t, labels, in.Config.Labels, annotations, in.Config.Annotations)
+	for label, want := range map[string]string{
+		"io.kubernetes.docker.type":       "container",
+		"io.kubernetes.sandbox.id":        sandboxID,
+		"io.kubernetes.container.logpath": "/var/log/pods/shop_web-0_6f1c7a3e/app/1.log",
+	} {
+		if got := spec.Config.Labels[label]; got != want {
+			t.Errorf("%s is %q, want %q", label, got, want)
+		}
+	}
+}
+
+// An image cannot say anything in place of the shim: every identity label is
+// set on every create, also to nothing.
+func TestIdentityLabelsAreAlwaysSet(t *testing.T) {
+	identity := []string{LabelKind, LabelSandboxID, LabelLogPath, LabelRecord}
+	sandbox := mustSandbox(t, sandboxInput()).Config.Labels
+	in := containerInput()
+	in.Config.LogPath = ""
+	app := mustContainer(t, in).Config.Labels
+	for _, label := range append(slices.Clone(identity), LabelContainerName) {
+		if _, ok := sandbox[label]; !ok {
+			t.Errorf("a sandbox lacks %s", label)
+		}
+	}
+	for _, label := range identity {
+		if _, ok := app[label]; !ok {
+			t.Errorf("a container lacks %s", label)
+		}
+	}
+}
+
+func TestIdentify(t *testing.T) {
+	sandbox := map[string]string{LabelKind: LabelKindSandbox, LabelContainerName: sandboxPart}
+	app := map[string]string{LabelKind: LabelKindContainer, LabelSandboxID: sandboxID}
+	for _, tc := range []struct {
+		name   string
+		labels map[string]string
+		want   Kind
+	}{
+		{"k8s_POD_p_n_u_0", sandbox, KindSandbox},
+		{"/k8s_POD_p_n_u_0", sandbox, KindSandbox},
+		{"k8s_app_p_n_u_0", app, KindContainer},
+		// Only the labels, as on a container that someone runs from an image
+		// that carries them.
+		{"nginx", sandbox, KindNone},
+		{"nginx", app, KindNone},
+		{"k8s_POD_p_n_u", sandbox, KindNone},
+		// Only the name.
+		{"k8s_POD_p_n_u_0", nil, KindNone},
+		{"k8s_app_p_n_u_0", nil, KindNone},
+		// Name and labels that contradict each other.
+		{"k8s_app_p_n_u_0", sandbox, KindNone},
+		{"k8s_POD_p_n_u_0", app, KindNone},
+		{"k8s_POD_p_n_u_0", map[string]string{LabelKind: LabelKindSandbox, LabelContainerName: "app"}, KindNone},
+		{"k8s_app_p_n_u_0", map[string]string{LabelKind: LabelKindContainer}, KindNone},
+		{"k8s_POD_p_n_u_0", map[string]string{LabelKind: "something", LabelContainerName: sandboxPart}, KindNone},
+	} {
+		if got := Identify(tc.name, tc.labels); got != tc.want {
+			t.Errorf("%s with %v is %v, want %v", tc.name, tc.labels, got, tc.want)
+		}
+	}
+}
+
+func TestConfigsOfTheWrongKind(t *testing.T) {
+	for _, name := range []string{"nginx", "k8s_app_p_n_u_0", ""} {
+		if _, err := PodConfig(nil, name); class(err) != "invalid" {
+			t.Errorf("the pod of %q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"nginx", "k8s_POD_p_n_u_0", ""} {
+		if _, _, err := ContainerConfig(nil, name); class(err) != "invalid" {
+			t.Errorf("the container of %q: %v", name, err)
+		}
+	}
+}
+
+func TestDamagedRecord(t *testing.T) {
+	spec := mustSandbox(t, func() SandboxInput {
+		in := sandboxInput()
+		in.Config.Labels = map[string]string{"app": "web"}
+		return in
+	}())
+	delete(spec.Config.Labels, "app")
+	if _, err := PodConfig(spec.Config.Labels, spec.Name); class(err) != "data loss" {
+		t.Errorf("a label is missing: %v", err)
+	}
+}
+
+// A record that came with an image of a container of another shim does not
+// hide that container's labels.
+func TestRecordOfAnImageIsNotBelieved(t *testing.T) {
+	labels := map[string]string{
+		LabelKind: LabelKindContainer, LabelSandboxID: sandboxID, "app": "web",
+		LabelRecord: `{"name":"k8s_evil_evil_evil_evil_0","hiddenLabels":{"app":"evil"}}`,
+	}
+	config, _, err := ContainerConfig(labels, "k8s_app_p_n_u_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkMaps(t, config.GetLabels(), map[string]string{"app": "web"}, config.GetAnnotations(), nil)
+}
+
+func TestLabelsThatAreNoText(t *testing.T) {
+	for field, mod := range map[string]func(*runtimeapi.PodSandboxConfig){
+		"config.labels":      func(c *runtimeapi.PodSandboxConfig) { c.Labels = map[string]string{"a": "\xff"} },
+		"config.annotations": func(c *runtimeapi.PodSandboxConfig) { c.Annotations = map[string]string{"\xff": "a"} },
+	} {
+		in := sandboxInput()
+		mod(in.Config)
+		_, err := Sandbox(in)
+		wantRefusal(t, err, "invalid", field)
+	}
+}
