@@ -1,0 +1,160 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/logs"
+	"github.com/criadapter/criadapter/state"
+)
+
+// maxRecoveries bounds how many containers Recover looks after at once.
+const maxRecoveries = 8
+
+// follow begins to write a container's CRI log, from resume on, or from the
+// beginning when it is nil. It succeeds when the log is already being written.
+func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkpoint.LogPosition) error {
+	if c.Meta.LogPath == "" {
+		return nil
+	}
+	source := logs.Source{
+		ContainerID: c.ID,
+		Driver:      logs.DriverLocal,
+		Path:        c.Meta.EngineLogPath,
+		LogPath:     c.Meta.LogPath,
+		Resume:      resume,
+		Save: func(at checkpoint.LogPosition) error {
+			return s.savePosition(c.SandboxID, c.ID, at)
+		},
+	}
+	switch {
+	case source.Path == "":
+		// The engine keeps the path of the local driver's file to itself.
+		features, err := s.opts.Engine.Features(ctx)
+		if err != nil {
+			return err
+		}
+		source.Path = filepath.Join(features.Root, "containers", c.ID, "local-logs", "container.log")
+	case strings.HasSuffix(source.Path, "-json.log"):
+		source.Driver = logs.DriverJSONFile
+	}
+	err := s.opts.Logs.Start(ctx, source)
+	if errdefs.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// drain writes the rest of a container's log, for at most limit.
+func (s *Service) drain(ctx context.Context, id string, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return s.opts.Logs.Drain(ctx, id)
+}
+
+// DrainExited writes the rest of the log of a container that has ended, for at
+// most 2 seconds. It is the mirror's exit hook: the kubelet reads the log's end
+// when it sees the exit.
+func (s *Service) DrainExited(ctx context.Context, c *state.Container) {
+	if err := s.drain(ctx, c.ID, exitDrainTimeout); err != nil {
+		logrus.WithError(err).WithField("container", c.ID).Warn("the log of an exited container is not complete")
+	}
+}
+
+// Recover takes up, after a start of criadapter, what the last one left: the
+// logs of running containers are followed from where they were, those of
+// containers that ended meanwhile are completed, and records of containers that
+// are gone are dropped. Call it after the mirror's first relist. What fails for
+// one container is logged and does not keep the others; the error is that of
+// ctx.
+func (s *Service) Recover(ctx context.Context) error {
+	var group errgroup.Group
+	group.SetLimit(maxRecoveries)
+	snapshot := s.opts.Mirror.Snapshot()
+	for _, c := range snapshot.Containers() {
+		group.Go(func() error {
+			if err := s.recoverLog(ctx, c); err != nil {
+				logrus.WithError(err).WithField("container", c.ID).Warn("cannot take up a container's log")
+			}
+			return nil
+		})
+	}
+	for _, pod := range snapshot.Pods() {
+		group.Go(func() error {
+			if err := s.dropGone(ctx, pod.ID); err != nil {
+				logrus.WithError(err).WithField("sandbox", pod.ID).Warn("cannot tidy a pod's checkpoint")
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none of them returns an error
+	return ctx.Err()
+}
+
+// recoverLog takes up one container's log.
+func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
+	switch c.Status.State() {
+	case runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_EXITED:
+	default:
+		return nil
+	}
+	if isSymlink(c.Meta.LogPath) {
+		return nil // another shim's way: the log is the engine's own file
+	}
+	kept, err := s.loadRecord(c.SandboxID, c.ID)
+	if err != nil {
+		return err
+	}
+	var resume *checkpoint.LogPosition
+	if kept != nil {
+		resume = &kept.LogPosition
+	}
+	if err := s.follow(ctx, c, resume); err != nil {
+		return err
+	}
+	// The container may have ended before the follower was there for the exit
+	// hook to find.
+	now, err := s.opts.Mirror.Snapshot().Container(c.ID)
+	if err != nil || now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
+		return errors.Join(ignoreNotFound(err), s.drain(ctx, c.ID, removeDrainTimeout))
+	}
+	return nil
+}
+
+// dropGone drops the records of containers that are gone. A container that is
+// being created is not in the mirror yet, so the engine has the last word.
+func (s *Service) dropGone(ctx context.Context, sandboxID string) error {
+	record, err := s.opts.Store.Load(sandboxID)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	snapshot := s.opts.Mirror.Snapshot()
+	for id := range record.Containers {
+		if _, err := snapshot.Container(id); !errdefs.IsNotFound(err) {
+			continue
+		}
+		if _, err := s.opts.Engine.InspectContainer(ctx, id); !errdefs.IsNotFound(err) {
+			continue
+		}
+		if err := s.dropRecord(sandboxID, id); err != nil {
+			return fmt.Errorf("container %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+func isSymlink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&os.ModeSymlink != 0
+}

@@ -1,0 +1,69 @@
+package container
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/sirupsen/logrus"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/state"
+)
+
+// clearName makes sure that no container in the mirror holds the name. One that
+// was created but has no checkpoint is the leftover of a Create that never
+// finished: nobody has its id, so it is removed. Any other is the answer to an
+// earlier request and stays.
+func (s *Service) clearName(ctx context.Context, d *draft) error {
+	for _, c := range s.opts.Mirror.Snapshot().ContainersOf(d.pod.ID) {
+		if c.Meta.Name != d.spec.Name {
+			continue
+		}
+		leftover, err := s.isLeftover(c)
+		if err != nil {
+			return err
+		}
+		if !leftover {
+			return fmt.Errorf("container %s exists with id %s, remove it first or count the attempt up: %w", c.Meta.Name, c.ID, errdefs.ErrAlreadyExists)
+		}
+		if err := ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
+			return fmt.Errorf("removing the leftover of an unfinished create: %w", err)
+		}
+		s.opts.Mirror.RemoveContainer(c.ID)
+	}
+	return nil
+}
+
+// isLeftover reports whether nobody was ever told of the container: its pod has
+// a checkpoint, so criadapter made it, and the container is not in there.
+func (s *Service) isLeftover(c *state.Container) (bool, error) {
+	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
+		return false, nil
+	}
+	record, err := s.opts.Store.Load(c.SandboxID)
+	if err != nil {
+		return false, ignoreNotFound(err)
+	}
+	_, finished := record.Containers[c.ID]
+	return !finished, nil
+}
+
+// removeLeftover removes the container that holds a name in the engine while
+// the mirror does not know it: the outcome of a create whose answer was lost.
+// A container that is not of our making is left alone.
+func (s *Service) removeLeftover(ctx context.Context, name string) error {
+	inspect, err := s.opts.Engine.InspectContainer(ctx, name)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	if inspect.Config == nil || translate.Identify(name, inspect.Config.Labels) != translate.KindContainer {
+		return fmt.Errorf("the container name %s is taken by a container that is not one of a pod, rename or remove it: %w", name, errdefs.ErrAlreadyExists)
+	}
+	if inspect.State != nil && inspect.State.Running {
+		return fmt.Errorf("container %s runs already with id %s: %w", name, inspect.ID, errdefs.ErrAlreadyExists)
+	}
+	logrus.WithFields(logrus.Fields{"container": name, "id": inspect.ID}).Info("removing the leftover of an unfinished create")
+	return ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
+}

@@ -1,0 +1,216 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/sirupsen/logrus"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+const (
+	// firstLook is when a command that has not ended is looked at for the first
+	// time. Each further look comes after twice the time, up to maxLook. They
+	// are a net for what the engine does not tell; a command's end is learned
+	// from its streams, its event, or its process.
+	firstLook = 500 * time.Millisecond
+	maxLook   = 30 * time.Second
+	// lateOutput is how long the output may take after the command has ended,
+	// before it is believed that a child holds it open.
+	lateOutput = 200 * time.Millisecond
+	// killTimeout bounds the killing of a command whose caller is gone.
+	killTimeout = 10 * time.Second
+)
+
+// process is one command in a container.
+type process struct {
+	engine      docker.Engine
+	containerID string
+	execID      string
+	stream      docker.Stream
+	stdout      *outputBuffer
+	stderr      *outputBuffer
+	// copied is closed when the output has ended.
+	copied chan struct{}
+	// exited gets the exit code from the engine's event.
+	exited  <-chan int
+	unwatch func()
+}
+
+// startProcess starts a command and begins to collect its output. The caller
+// closes the process.
+func (s *Service) startProcess(ctx context.Context, containerID string, command []string) (*process, error) {
+	options := docker.ExecOptions{Command: command, Stdout: true, Stderr: true}
+	execID, err := s.opts.Engine.CreateExec(ctx, containerID, options)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{
+		engine:      s.opts.Engine,
+		containerID: containerID,
+		execID:      execID,
+		stdout:      &outputBuffer{limit: maxOutput},
+		stderr:      &outputBuffer{limit: maxOutput},
+		copied:      make(chan struct{}),
+	}
+	// The watch begins before the command: its end cannot be missed.
+	p.exited, p.unwatch = s.opts.Mirror.WatchExec(execID)
+	// The stream outlives ctx: at its end the command is killed first.
+	p.stream, err = s.opts.Engine.AttachExec(context.WithoutCancel(ctx), execID, options)
+	if err != nil {
+		p.unwatch()
+		return nil, err
+	}
+	go p.copy()
+	return p, nil
+}
+
+// copy runs until the output ends or close.
+func (p *process) copy() {
+	defer close(p.copied)
+	if err := docker.Demultiplex(p.stdout, p.stderr, p.stream); err != nil {
+		logrus.WithError(err).WithField("exec", p.execID).Debug("the output of a command was cut off")
+	}
+}
+
+// close ends the collection of output and waits for its goroutine.
+func (p *process) close() {
+	p.unwatch()
+	p.stream.Close() // nothing is written to it
+	<-p.copied
+}
+
+// wait returns the command's exit code when it has ended. When ctx ends first
+// the command is killed.
+func (p *process) wait(ctx context.Context) (int, error) {
+	code, err := p.waitExit(ctx)
+	if ctx.Err() != nil && err != nil {
+		return 0, errors.Join(ctx.Err(), p.kill(ctx))
+	}
+	if err != nil {
+		return 0, err
+	}
+	p.waitOutput(ctx)
+	return code, nil
+}
+
+// waitExit learns the command's end from its event, or from the engine when the
+// output has ended. The looks in between are a slow net behind both.
+func (p *process) waitExit(ctx context.Context) (int, error) {
+	copied := p.copied
+	pause := firstLook
+	look := time.NewTimer(pause)
+	defer look.Stop()
+	for {
+		again := false
+		select {
+		case code := <-p.exited:
+			return code, nil
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-copied:
+			copied = nil // once
+		case <-look.C:
+			again = true
+			pause = min(2*pause, maxLook)
+			look.Reset(pause)
+		}
+		state, err := p.engine.InspectExec(ctx, p.execID)
+		if err != nil {
+			return 0, p.lost(err)
+		}
+		if ended(state, copied == nil, again) {
+			return state.ExitCode, nil
+		}
+	}
+}
+
+// ended reports whether the engine says that the command has ended. It says
+// "not running" before the start as well. When the output has ended but the
+// state is that of a command which never started and did not fail either, the
+// engine may not have noted the end yet: that is believed at a later look.
+func ended(state docker.ExecState, outputEnded, later bool) bool {
+	switch {
+	case state.Running:
+		return false
+	case state.PID != 0:
+		return true
+	case !outputEnded:
+		return false
+	default:
+		return state.ExitCode != 0 || later
+	}
+}
+
+// lost is the error of a command that the engine has no answer about.
+func (p *process) lost(err error) error {
+	if errdefs.IsNotFound(err) {
+		return fmt.Errorf("the container ended while the command ran: %w", errdefs.ErrUnknown)
+	}
+	return err
+}
+
+// waitOutput waits for the rest of the output of a command that has ended. What
+// the command itself wrote is on its way; a child that it left behind may keep
+// the stream open for ever.
+func (p *process) waitOutput(ctx context.Context) {
+	timer := time.NewTimer(lateOutput)
+	defer timer.Stop()
+	select {
+	case <-p.copied:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// kill ends the command and its descendants, on a context of its own.
+func (p *process) kill(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	defer cancel()
+	pid, err := p.pid(ctx)
+	if err != nil || pid == 0 {
+		return err
+	}
+	if err := killTree(ctx, pid, p.containerID); err != nil {
+		return fmt.Errorf("killing the command: %w", err)
+	}
+	return nil
+}
+
+// pid returns the command's process id on this node, 0 when it has ended. The
+// engine knows it shortly after the start.
+func (p *process) pid(ctx context.Context) (int, error) {
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		state, err := p.engine.InspectExec(ctx, p.execID)
+		if errdefs.IsNotFound(err) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("finding the command to kill it: %w", err)
+		}
+		if state.PID != 0 || closed(p.copied) {
+			if !state.Running {
+				return 0, nil
+			}
+			return state.PID, nil
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return 0, fmt.Errorf("finding the command to kill it: %w", ctx.Err())
+		}
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

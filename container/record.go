@@ -1,0 +1,69 @@
+package container
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/encoding/protojson"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+)
+
+// marshalConfig is a container's configuration as the checkpoint keeps it.
+func marshalConfig(config *runtimeapi.ContainerConfig) (json.RawMessage, error) {
+	raw, err := protojson.Marshal(config)
+	if err != nil {
+		return nil, fmt.Errorf("config cannot be stored (%w): %w", err, errdefs.ErrInvalidArgument)
+	}
+	return raw, nil
+}
+
+// saveRecord changes what the checkpoint holds of a container, made if need be.
+// A pod without a checkpoint (of another shim, or lost) has none for its
+// containers either: their labels say enough to go on.
+func (s *Service) saveRecord(sandboxID, id string, change func(*checkpoint.Container)) error {
+	return ignoreNotFound(s.opts.Store.Update(sandboxID, func(r *checkpoint.Record) error {
+		if r.Containers == nil {
+			r.Containers = map[string]checkpoint.Container{}
+		}
+		kept := r.Containers[id]
+		change(&kept)
+		r.Containers[id] = kept
+		return nil
+	}))
+}
+
+// savePosition keeps how far a container's log has been written. It never
+// brings back the record of a container that was removed.
+func (s *Service) savePosition(sandboxID, id string, at checkpoint.LogPosition) error {
+	return ignoreNotFound(s.opts.Store.Update(sandboxID, func(r *checkpoint.Record) error {
+		if kept, ok := r.Containers[id]; ok {
+			kept.LogPosition = at
+			r.Containers[id] = kept
+		}
+		return nil
+	}))
+}
+
+// dropRecord forgets what the checkpoint holds of a container.
+func (s *Service) dropRecord(sandboxID, id string) error {
+	return ignoreNotFound(s.opts.Store.Update(sandboxID, func(r *checkpoint.Record) error {
+		delete(r.Containers, id)
+		return nil
+	}))
+}
+
+// loadRecord returns what the checkpoint holds of a container, nil for nothing.
+func (s *Service) loadRecord(sandboxID, id string) (*checkpoint.Container, error) {
+	record, err := s.opts.Store.Load(sandboxID)
+	if err != nil {
+		return nil, ignoreNotFound(err)
+	}
+	kept, ok := record.Containers[id]
+	if !ok {
+		return nil, nil
+	}
+	return &kept, nil
+}

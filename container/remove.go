@@ -1,0 +1,52 @@
+package container
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// Remove kills a container if it runs and removes it with its anonymous volumes
+// and all that was kept of it (CRI RemoveContainer: "This call is idempotent,
+// and must not return an error if the container has already been removed").
+// Unknown ids succeed. The CRI log stays: the kubelet removes it.
+func (s *Service) Remove(ctx context.Context, id string) error {
+	c, unlock, err := s.lock(ctx, id)
+	if err != nil {
+		return ignoreNotFound(err)
+	}
+	defer unlock()
+	if c.Status.Running || c.Status.Unknown {
+		if err := ignoreNotFound(s.opts.Engine.StopContainer(ctx, c.ID, 0)); err != nil {
+			return fmt.Errorf("killing container %s: %w", c.ID, err)
+		}
+	}
+	return s.remove(ctx, c)
+}
+
+// remove takes away a container that has ended. It stays visible until the last
+// step, so that the call can be repeated after an error.
+func (s *Service) remove(ctx context.Context, c *state.Container) error {
+	// Step 1: the log, because the engine deletes its file with the container.
+	// A disk that takes no more must not keep the container for ever.
+	if err := s.drain(ctx, c.ID, removeDrainTimeout); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		logrus.WithError(err).WithField("container", c.ID).Warn("removing a container whose log is not complete")
+	}
+	// Step 2: the container. A crash behind it leaves a record that Recover
+	// drops.
+	if err := ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
+		return fmt.Errorf("removing container %s: %w", c.ID, err)
+	}
+	// Step 3: the record.
+	if err := s.dropRecord(c.SandboxID, c.ID); err != nil {
+		return fmt.Errorf("removing the checkpoint of container %s: %w", c.ID, err)
+	}
+	s.opts.Mirror.RemoveContainer(c.ID)
+	return nil
+}

@@ -1,0 +1,130 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/keylock"
+	"github.com/criadapter/criadapter/logs"
+	"github.com/criadapter/criadapter/state"
+)
+
+// Images finds the images that containers are made of.
+type Images interface {
+	// Resolve returns the id of the image with this id, tag or digest;
+	// errdefs.ErrNotFound when it is not on this node.
+	Resolve(ctx context.Context, ref string) (id string, err error)
+}
+
+// Options are what a Service needs. All fields are required.
+type Options struct {
+	Engine docker.Engine
+	Mirror *state.Mirror
+	Store  *checkpoint.Store
+	Images Images
+	Logs   *logs.Service
+	// Files returns the pod's own resolv.conf, hosts and hostname, which are
+	// mounted into each of its containers.
+	Files func(sandboxID string) translate.HostFiles
+}
+
+const (
+	// settleTimeout bounds what has to be done after a call whose caller may be
+	// gone: roll-backs, and looking at what became of the container.
+	settleTimeout = 30 * time.Second
+	// exitDrainTimeout bounds how long an exit is held back for the
+	// container's log.
+	exitDrainTimeout = 2 * time.Second
+	// removeDrainTimeout is the same before the engine deletes its log file.
+	removeDrainTimeout = 10 * time.Second
+)
+
+// Service runs the containers of a node. All methods are safe for concurrent
+// use; calls for different containers never wait for each other. Container ids
+// may be unambiguous prefixes.
+type Service struct {
+	opts  Options
+	locks keylock.Locks
+}
+
+// New makes the service. Set the mirror's exit hook to DrainExited before the
+// mirror runs, and call Recover once after its first relist.
+func New(opts Options) *Service { return &Service{opts: opts} }
+
+// lock takes the container's lock and looks the container up under it.
+func (s *Service) lock(ctx context.Context, idOrPrefix string) (*state.Container, func(), error) {
+	c, err := s.find(idOrPrefix)
+	if err != nil {
+		return nil, nil, err
+	}
+	unlock, err := s.locks.Lock(ctx, c.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c, err = s.find(c.ID); err != nil {
+		unlock()
+		return nil, nil, err
+	}
+	return c, unlock, nil
+}
+
+// find looks a container up in the mirror. While the mirror does not follow the
+// engine an unknown container may exist nonetheless, which is ErrUnavailable.
+func (s *Service) find(idOrPrefix string) (*state.Container, error) {
+	c, err := s.opts.Mirror.Snapshot().Container(idOrPrefix)
+	if errdefs.IsNotFound(err) {
+		if stale := s.opts.Mirror.Err(); stale != nil {
+			return nil, stale
+		}
+	}
+	return c, err
+}
+
+// readyPod returns the pod that a container is to run in.
+func (s *Service) readyPod(sandboxID string) (*state.Pod, error) {
+	pod, err := s.opts.Mirror.Snapshot().Pod(sandboxID)
+	if err != nil {
+		return nil, err
+	}
+	if pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY {
+		return nil, fmt.Errorf("pod sandbox %s is not ready, run a new one: %w", pod.ID, errdefs.ErrFailedPrecondition)
+	}
+	return pod, nil
+}
+
+// wrongState is the error of a call that the container's state does not allow.
+func wrongState(c *state.Container, need string) error {
+	return fmt.Errorf("container %s is %s, it must be %s: %w", c.ID, stateName(c), need, errdefs.ErrFailedPrecondition)
+}
+
+func stateName(c *state.Container) string {
+	switch c.Status.State() {
+	case runtimeapi.ContainerState_CONTAINER_CREATED:
+		return "created"
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return "running"
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		return "exited"
+	default:
+		return "in an unknown state"
+	}
+}
+
+// settling returns a context for what must be done even if the caller is gone.
+func settling(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
+}
+
+func ignoreNotFound(err error) error {
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,94 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/sirupsen/logrus"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// cannotRunExitCode is the exit code of a container that never ran, where the
+// engine gives none: the shell's for a command that could not be started.
+const cannotRunExitCode = 128
+
+// Start starts a created container (CRI StartContainer). It fails with
+// ErrFailedPrecondition in any other state and when the pod is not ready. A
+// container that cannot run (no such command) becomes EXITED with the engine's
+// exit code and text, which is the error's text as well. When ctx ends or the
+// engine goes away during the start, the container may start all the same; the
+// mirror will tell.
+func (s *Service) Start(ctx context.Context, id string) error {
+	c, unlock, err := s.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
+		return wrongState(c, "created")
+	}
+	if _, err := s.readyPod(c.SandboxID); err != nil {
+		return err
+	}
+	// The log is followed first: what makes it impossible must not leave a
+	// running container behind, and no output is missed.
+	if err := s.follow(ctx, c, nil); err != nil {
+		return fmt.Errorf("preparing the log of container %s: %w", c.ID, err)
+	}
+	startErr := s.opts.Engine.StartContainer(ctx, c.ID)
+	if startErr == nil {
+		s.settle(ctx, c)
+		return nil
+	}
+	startErr = fmt.Errorf("starting container %s: %w", c.ID, startErr)
+	if ctx.Err() != nil || errdefs.IsUnavailable(startErr) {
+		s.settle(ctx, c)
+		return startErr
+	}
+	return errors.Join(startErr, s.cannotRun(ctx, c, startErr))
+}
+
+// settle brings the mirror up to date after the engine's answer. The engine's
+// events will do it when this fails.
+func (s *Service) settle(ctx context.Context, c *state.Container) {
+	ctx, cancel := settling(ctx)
+	defer cancel()
+	now, err := s.opts.Mirror.RefreshContainer(ctx, c.ID)
+	if err != nil {
+		logrus.WithError(err).WithField("container", c.ID).Warn("cannot look at a container after its start")
+		return
+	}
+	if now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
+		s.DrainExited(ctx, now)
+	}
+}
+
+// cannotRun publishes the end of a container that the engine refused to run and
+// still calls created.
+func (s *Service) cannotRun(ctx context.Context, c *state.Container, cause error) error {
+	ctx, cancel := settling(ctx)
+	defer cancel()
+	drainErr := s.drain(ctx, c.ID, exitDrainTimeout)
+	now, err := s.opts.Mirror.RefreshContainer(ctx, c.ID)
+	if err != nil {
+		return errors.Join(drainErr, fmt.Errorf("looking at it after the failed start: %w", ignoreNotFound(err)))
+	}
+	if now.Status.Running || now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
+		return drainErr
+	}
+	s.opts.Mirror.UpdateContainer(c.ID, func(status *state.ContainerStatus) {
+		status.StartedAt, status.FinishedAt = time.Now(), time.Now()
+		if status.ExitCode == 0 {
+			status.ExitCode = cannotRunExitCode
+		}
+		if status.Error == "" {
+			status.Error = cause.Error()
+		}
+	})
+	return drainErr
+}

@@ -1,0 +1,117 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/state"
+)
+
+// Update changes the limits of a created or running container (CRI
+// UpdateContainerResources: "If runtime fails to transactionally update the
+// requested resources, an error is returned"). Fields that are not set stay as
+// they are. It fails with ErrNotFound for an unknown id, ErrInvalidArgument
+// naming the field, and ErrFailedPrecondition for a container that has ended.
+// On an error the old limits are in force.
+func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContainerResourcesRequest) error {
+	if request.GetLinux() == nil {
+		return fmt.Errorf("linux is missing: %w", errdefs.ErrInvalidArgument)
+	}
+	c, unlock, err := s.lock(ctx, request.GetContainerId())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	switch c.Status.State() {
+	case runtimeapi.ContainerState_CONTAINER_CREATED, runtimeapi.ContainerState_CONTAINER_RUNNING:
+	default:
+		return wrongState(c, "created or running")
+	}
+	old := c.Status.Resources.GetLinux()
+	wanted := mergeResources(old, request.GetLinux())
+	// Step 1: the engine, where an update is whole or not at all.
+	if err := s.applyResources(ctx, c.ID, wanted); err != nil {
+		return fmt.Errorf("updating container %s: %w", c.ID, err)
+	}
+	// Step 2: the record. A crash before it leaves the new limits in force and
+	// the old ones in the record; the kubelet repeats what it got no answer to.
+	if err := s.recordResources(c, wanted); err != nil {
+		settle, cancel := settling(ctx)
+		defer cancel()
+		return errors.Join(
+			fmt.Errorf("writing the checkpoint of container %s: %w", c.ID, err),
+			s.applyResources(settle, c.ID, old),
+		)
+	}
+	// Step 3: everybody.
+	s.opts.Mirror.UpdateContainer(c.ID, func(status *state.ContainerStatus) {
+		status.Resources = &runtimeapi.ContainerResources{Linux: wanted}
+	})
+	return nil
+}
+
+// applyResources puts limits into force.
+func (s *Service) applyResources(ctx context.Context, id string, wanted *runtimeapi.LinuxContainerResources) error {
+	features, err := s.opts.Engine.Features(ctx)
+	if err != nil {
+		return err
+	}
+	resources, err := translate.Resources(wanted, features)
+	if err != nil {
+		return err
+	}
+	return s.opts.Engine.UpdateContainer(ctx, id, resources)
+}
+
+// recordResources keeps limits for the next start of criadapter.
+func (s *Service) recordResources(c *state.Container, wanted *runtimeapi.LinuxContainerResources) error {
+	config := proto.Clone(c.Meta.Config).(*runtimeapi.ContainerConfig)
+	if config.Linux == nil {
+		config.Linux = &runtimeapi.LinuxContainerConfig{}
+	}
+	config.Linux.Resources = wanted
+	raw, err := marshalConfig(config)
+	if err != nil {
+		return err
+	}
+	return s.saveRecord(c.SandboxID, c.ID, func(kept *checkpoint.Container) { kept.Config = raw })
+}
+
+// mergeResources returns old with what is set in change taken over. Neither is
+// changed.
+func mergeResources(old, change *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
+	merged := &runtimeapi.LinuxContainerResources{}
+	if old != nil {
+		merged = proto.Clone(old).(*runtimeapi.LinuxContainerResources)
+	}
+	// Lists and maps are replaced, not appended to, when they are set.
+	if len(change.GetHugepageLimits()) > 0 {
+		merged.HugepageLimits = nil
+	}
+	if len(change.GetUnified()) > 0 {
+		merged.Unified = nil
+	}
+	proto.Merge(merged, change)
+	if change.GetMemorySwapLimitInBytes() == 0 {
+		keepSwap(merged, old)
+	}
+	// Docker Engine sets it at the create only: the old value stays in force.
+	merged.OomScoreAdj = old.GetOomScoreAdj()
+	return merged
+}
+
+// keepSwap leaves a container as much swap as it had when only its memory
+// changes: the limit counts both together.
+func keepSwap(merged, old *runtimeapi.LinuxContainerResources) {
+	limit, memory := old.GetMemorySwapLimitInBytes(), old.GetMemoryLimitInBytes()
+	if limit > 0 && memory > 0 {
+		merged.MemorySwapLimitInBytes = limit - memory + merged.GetMemoryLimitInBytes()
+	}
+}
