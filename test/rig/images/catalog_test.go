@@ -43,14 +43,15 @@ func TestCatalog(t *testing.T) {
 	t.Run("userland", func(t *testing.T) { testUserland(t, images["test/busybox:latest"]) })
 }
 
-// Two makings in two places agree in every digest, every image is whole, and a second call only opens the first one's.
+// Two makings in two places agree in every digest, images are whole, and a second call only opens the first one's.
 func testDeterministicAndCached(t *testing.T, dir string, first map[string]v1.Image) {
 	want := digests(t, first)
 	if got := digests(t, catalog(t, t.TempDir())); !maps.Equal(got, want) {
 		t.Errorf("digests differ:\n%v\n%v", got, want)
 	}
-	for name, image := range first {
-		if err := validate.Image(image); err != nil {
+	// Between them these have every kind of layer; all of them would read the shell's some thirty times.
+	for _, name := range []string{"test/hello:latest", "test/evil:latest", e2ePrefix + "nonewprivs:1.3"} {
+		if err := validate.Image(first[name]); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
