@@ -75,6 +75,9 @@ func (r *refreshes) work(ctx context.Context, id string) {
 	retry := minRetry
 	for try := 1; ; try++ {
 		err := r.inSlot(ctx, id)
+		if err != nil && try == 1 && ctx.Err() == nil {
+			logrus.WithError(err).WithField("id", id).Warn("cannot inspect a container after its event, trying again")
+		}
 		if err != nil && try < refreshTries && sleep(ctx, retry) == nil {
 			retry = min(2*retry, maxRetry)
 			continue
@@ -144,16 +147,6 @@ func (m *Mirror) refresh(ctx context.Context, id string) error {
 			return err
 		}
 	}
-}
-
-// refreshLogged is refresh for events, where nobody waits for the error. A
-// container that is gone is no error there.
-func (m *Mirror) refreshLogged(ctx context.Context, id string) error {
-	err := ignoreNotFound(m.refresh(ctx, id))
-	if err != nil && ctx.Err() == nil {
-		logrus.WithError(err).WithField("id", id).Warn("cannot inspect a container after its event")
-	}
-	return err
 }
 
 // merge takes an inspect that was asked for when the mirror was at seq. It

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/moby/moby/api/types/container"
+	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/docker/translate"
@@ -37,9 +38,19 @@ func (m *Mirror) relist(ctx context.Context, trusted func(container.Summary) boo
 }
 
 // relistOne passes over a container that inspect cannot find though the list
-// showed it.
+// showed it, and over one that cannot be inspected though the engine answers: a
+// single broken container must not keep the node from being known. What was
+// known of it stays.
 func (m *Mirror) relistOne(ctx context.Context, id string) error {
-	return ignoreNotFound(m.refresh(ctx, id))
+	err := ignoreNotFound(m.refresh(ctx, id))
+	if err == nil {
+		return nil
+	}
+	if pingErr := m.opts.Engine.Ping(ctx); pingErr != nil {
+		return pingErr
+	}
+	logrus.WithError(err).WithField("id", id).Warn("cannot inspect a container, look at it with docker inspect and remove it if it is broken")
+	return nil
 }
 
 // listOurs lists what carries the label that dockershim and its heirs put on

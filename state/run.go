@@ -59,7 +59,9 @@ func (m *Mirror) follow(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := m.refreshes.start(ctx, m.refreshLogged)
+	stop := m.refreshes.start(ctx, func(ctx context.Context, id string) error {
+		return ignoreNotFound(m.refresh(ctx, id))
+	})
 	defer stop()
 
 	subscribed := make(chan struct{})
