@@ -37,9 +37,7 @@ var codesOf = []struct {
 	{errdefs.IsUnavailable, codes.Unavailable},
 	{errdefs.IsFailedPrecondition, codes.FailedPrecondition},
 	{errdefs.IsConflict, codes.FailedPrecondition},
-	// Not Unimplemented: clients take that for an RPC that this server does not
-	// have, and some never call it again. Here one engine lacks one feature.
-	{errdefs.IsNotImplemented, codes.FailedPrecondition},
+	{errdefs.IsNotImplemented, codes.Unimplemented},
 	{errdefs.IsPermissionDenied, codes.PermissionDenied},
 	{errdefs.IsUnauthorized, codes.Unauthenticated},
 	{errdefs.IsResourceExhausted, codes.ResourceExhausted},

@@ -107,7 +107,7 @@ func (c *call) level(err error) logrus.Level {
 	switch code := status.Code(err); {
 	case code == codes.Internal:
 		return logrus.ErrorLevel
-	case !changes[c.method], code == codes.Unimplemented:
+	case !changes[c.method]:
 		return logrus.DebugLevel
 	case code == codes.OK, code == codes.Canceled:
 		return logrus.InfoLevel

@@ -1,0 +1,146 @@
+package image
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+func TestCredentials(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		image string
+		auth  *runtimeapi.AuthConfig
+		want  *docker.Auth
+	}{
+		{name: "none", auth: nil, want: nil},
+		{name: "empty", auth: &runtimeapi.AuthConfig{}, want: nil},
+		{name: "only an address", image: "r.example/a", auth: &runtimeapi.AuthConfig{ServerAddress: "r.example"}, want: nil},
+		{
+			name: "user and password",
+			auth: &runtimeapi.AuthConfig{Username: "u", Password: "p"},
+			want: &docker.Auth{Username: "u", Password: "p"},
+		},
+		{
+			name: "auth string",
+			auth: &runtimeapi.AuthConfig{Auth: encoded("u:p:with:colons")},
+			want: &docker.Auth{Username: "u", Password: "p:with:colons"},
+		},
+		{
+			name: "auth string padded with NUL bytes",
+			auth: &runtimeapi.AuthConfig{Auth: encoded("u:p\x00\x00")},
+			want: &docker.Auth{Username: "u", Password: "p"},
+		},
+		{
+			name: "user and password before the auth string",
+			auth: &runtimeapi.AuthConfig{Username: "u", Password: "p", Auth: encoded("other:secret")},
+			want: &docker.Auth{Username: "u", Password: "p"},
+		},
+		{
+			name: "identity token",
+			auth: &runtimeapi.AuthConfig{IdentityToken: "t"},
+			want: &docker.Auth{IdentityToken: "t"},
+		},
+		{
+			name: "registry token",
+			auth: &runtimeapi.AuthConfig{RegistryToken: "t"},
+			want: &docker.Auth{RegistryToken: "t"},
+		},
+		{
+			name:  "for this registry",
+			image: "127.0.0.1:5000/a",
+			auth:  &runtimeapi.AuthConfig{Username: "u", ServerAddress: "http://127.0.0.1:5000/v2/"},
+			want:  &docker.Auth{Username: "u", ServerAddress: "http://127.0.0.1:5000/v2/"},
+		},
+		{
+			name:  "for Docker's registry under its historical name",
+			image: "busybox",
+			auth:  &runtimeapi.AuthConfig{Username: "u", ServerAddress: "https://index.docker.io/v1/"},
+			want:  &docker.Auth{Username: "u", ServerAddress: "https://index.docker.io/v1/"},
+		},
+		{
+			name:  "for another registry",
+			image: "127.0.0.1:5000/a",
+			auth:  &runtimeapi.AuthConfig{Username: "u", Password: "p", ServerAddress: "127.0.0.1:5001"},
+			want:  nil,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			image := test.image
+			if image == "" {
+				image = "busybox"
+			}
+			named, err := reference.ParseDockerRef(image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := credentials(test.auth, named)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case (got == nil) != (test.want == nil):
+				t.Fatalf("got credentials: %t, want %t", got != nil, test.want != nil)
+			case got != nil && *got != *test.want:
+				t.Errorf("got %+v, want %+v", *got, *test.want)
+			}
+		})
+	}
+}
+
+func TestCredentialsRefusesNonsenseWithoutQuotingIt(t *testing.T) {
+	named, err := reference.ParseDockerRef("busybox")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, auth := range []string{"$ecret!", encoded("$ecret"), encoded(":$ecret")} {
+		_, err := credentials(&runtimeapi.AuthConfig{Auth: auth}, named)
+		if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "auth.auth") {
+			t.Errorf("%q: %v, want ErrInvalidArgument naming auth.auth", auth, err)
+		}
+		if err != nil && (strings.Contains(err.Error(), auth) || strings.Contains(err.Error(), "ecret")) {
+			t.Errorf("the error quotes the secret: %v", err)
+		}
+	}
+}
+
+func FuzzDecodeAuth(f *testing.F) {
+	for _, seed := range []string{"", "dTpw", encoded("u:p\x00"), encoded("u"), "dTpw\n", "====", "%"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, auth string) {
+		user, password, err := decodeAuth(auth)
+		if err != nil {
+			if user != "" || password != "" {
+				t.Errorf("credentials beside an error")
+			}
+			return
+		}
+		if user == "" || strings.HasSuffix(password, "\x00") {
+			t.Errorf("decoded %q into user %q and password %q", auth, user, password)
+		}
+		again, pass, err := decodeAuth(encoded(user + ":" + password))
+		if err != nil || again != user || pass != password {
+			t.Errorf("%q does not survive a round trip: %q, %q, %v", auth, again, pass, err)
+		}
+	})
+}
+
+func FuzzRegistryHost(f *testing.F) {
+	for _, seed := range []string{"", "docker.io", "https://index.docker.io/v1/", "host:5000/v2/", "http://", "://", "[::1]:5000"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, server string) {
+		if host := registryHost(server); strings.Contains(host, "/") {
+			t.Errorf("%q gives the host %q", server, host)
+		}
+	})
+}

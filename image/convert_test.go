@@ -1,0 +1,179 @@
+package image
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestParseUser(t *testing.T) {
+	for _, test := range []struct {
+		user     string
+		uid      int64
+		hasUID   bool
+		username string
+	}{
+		{user: ""},
+		{user: ":1004"},
+		{user: "0", hasUID: true},
+		{user: "1002", uid: 1002, hasUID: true},
+		{user: "1003:1004", uid: 1003, hasUID: true},
+		{user: "1003:staff", uid: 1003, hasUID: true},
+		{user: "www-data", username: "www-data"},
+		{user: "www-data:1004", username: "www-data"},
+		{user: "-1", username: "-1"},
+		{user: "99999999999999999999", username: "99999999999999999999"},
+	} {
+		uid, username := parseUser(test.user)
+		if (uid != nil) != test.hasUID || uid.GetValue() != test.uid || username != test.username {
+			t.Errorf("%q: uid %v, username %q", test.user, uid, username)
+		}
+	}
+}
+
+func FuzzParseUser(f *testing.F) {
+	for _, seed := range []string{"", "0", "1003:1004", "www-data:1004", ":", "-5", "1:2:3"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, user string) {
+		uid, username := parseUser(user)
+		if uid != nil && username != "" {
+			t.Errorf("%q has both a uid and a name, which exclude each other", user)
+		}
+		if uid.GetValue() < 0 {
+			t.Errorf("%q has the uid %d", user, uid.GetValue())
+		}
+	})
+}
+
+func TestNamesDropsPlaceholdersAndDoubles(t *testing.T) {
+	got := names([]string{"<none>:<none>", "a:1", "b@<none>", "a:1", "b:2"})
+	if want := []string{"a:1", "b:2"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSizeIsAboveZero(t *testing.T) {
+	for bytes, want := range map[int64]uint64{-1: 1, 0: 1, 1: 1, 42: 42} {
+		if got := size(bytes); got != want {
+			t.Errorf("size(%d) = %d, want %d", bytes, got, want)
+		}
+	}
+}
+
+func TestMatches(t *testing.T) {
+	const id = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	const digest = "sha256:ffff456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	img := &runtimeapi.Image{
+		Id:          id,
+		RepoTags:    []string{"busybox:1.29", "127.0.0.1:5000/tools:latest"},
+		RepoDigests: []string{"busybox@" + digest},
+	}
+	for want, match := range map[string]bool{
+		"":                                  true,
+		id:                                  true,
+		"0123":                              true,
+		"sha256:0123":                       true,
+		"sha256:":                           false,
+		"123":                               false,
+		"busybox":                           true,
+		"busybox:1.29":                      true,
+		"docker.io/library/busybox:1.29":    true,
+		"docker.io/library/busybox":         true,
+		"busybox:1.30":                      false,
+		"busybox@" + digest:                 true,
+		"busybox:1.29@" + digest:            true,
+		"busybox@" + id:                     false,
+		"127.0.0.1:5000/tools":              true,
+		"127.0.0.1:5000/tools:latest":       true,
+		"tools":                             false,
+		"Not A Reference":                   false,
+		"127.0.0.1:5000/tools/../tools":     false,
+		"registry.example/library/busybox":  false,
+		"index.docker.io/library/busybox":   true,
+		"127.0.0.1:5000/library/tools:1.29": false,
+	} {
+		if got := matches(img, want); got != match {
+			t.Errorf("%q: got %t, want %t", want, got, match)
+		}
+	}
+}
+
+func TestLookupReference(t *testing.T) {
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for ref, want := range map[string]string{
+		"busybox":                "busybox",
+		"busybox:1.29":           "busybox:1.29",
+		digest:                   digest,
+		"0123456789ab":           "0123456789ab",
+		"busybox@" + digest:      "docker.io/library/busybox@" + digest,
+		"busybox:1.29@" + digest: "docker.io/library/busybox@" + digest,
+	} {
+		got, err := lookupReference(&runtimeapi.ImageSpec{Image: ref})
+		if err != nil || got != want {
+			t.Errorf("%q: got %q, %v, want %q", ref, got, err, want)
+		}
+	}
+}
+
+func TestReferencesThatAreNone(t *testing.T) {
+	for _, ref := range []string{"", "Upper", "a b", "../../containers/json", "a/../b", "busybox:", "busybox@sha256:1", "a?b", "a#b", "a%2fb"} {
+		spec := &runtimeapi.ImageSpec{Image: ref}
+		if _, err := lookupReference(spec); !errdefs.IsInvalidArgument(err) {
+			t.Errorf("lookup of %q: %v, want ErrInvalidArgument", ref, err)
+		}
+		if _, err := pullReference(spec); !errdefs.IsInvalidArgument(err) {
+			t.Errorf("pull of %q: %v, want ErrInvalidArgument", ref, err)
+		}
+	}
+	if _, err := lookupReference(nil); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("lookup of nothing: %v, want ErrInvalidArgument", err)
+	}
+}
+
+func TestPullReference(t *testing.T) {
+	const digest = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+	for ref, want := range map[string]string{
+		"busybox":                       "docker.io/library/busybox:latest",
+		"docker.io/library/busybox":     "docker.io/library/busybox:latest",
+		"busybox:1.29":                  "docker.io/library/busybox:1.29",
+		"127.0.0.1:5000/a/b":            "127.0.0.1:5000/a/b:latest",
+		"busybox@" + digest:             "docker.io/library/busybox@" + digest,
+		"127.0.0.1:5000/a:1@" + digest:  "127.0.0.1:5000/a@" + digest,
+		"localhost:5000/under_score:v1": "localhost:5000/under_score:v1",
+	} {
+		got, err := pullReference(&runtimeapi.ImageSpec{Image: ref})
+		if err != nil || got.String() != want {
+			t.Errorf("%q: got %v, %v, want %q", ref, got, err, want)
+		}
+	}
+	if _, err := pullReference(&runtimeapi.ImageSpec{Image: digest}); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("pull of an id: %v, want ErrInvalidArgument", err)
+	}
+}
+
+func FuzzReferences(f *testing.F) {
+	for _, seed := range []string{"busybox", "a/b:c", "../x", "sha256:00", "a@sha256:1", "A", "x:1@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, ref string) {
+		spec := &runtimeapi.ImageSpec{Image: ref}
+		if got, err := lookupReference(spec); err == nil {
+			for _, char := range got {
+				if char <= ' ' || char == '?' || char == '#' || char == '%' || char > '~' {
+					t.Errorf("%q became %q, which does not belong into a URL", ref, got)
+				}
+			}
+		}
+		named, err := pullReference(spec)
+		if err != nil {
+			return
+		}
+		again, err := pullReference(&runtimeapi.ImageSpec{Image: named.String()})
+		if err != nil || again.String() != named.String() {
+			t.Errorf("%q is not normalised: %v, %v", named, again, err)
+		}
+	})
+}

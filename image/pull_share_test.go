@@ -1,0 +1,170 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// outcome is what a caller of pulls.do got.
+type outcome struct {
+	id  string
+	err error
+}
+
+func begin(ctx context.Context, p *pulls, key pullKey, transfer func(context.Context) (string, error)) <-chan outcome {
+	done := make(chan outcome, 1)
+	go func() {
+		id, err := p.do(ctx, key, transfer)
+		done <- outcome{id, err}
+	}()
+	return done
+}
+
+func TestConcurrentPullsShareOneTransfer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulls
+		var transfers atomic.Int32
+		release := make(chan struct{})
+		transfer := func(context.Context) (string, error) {
+			transfers.Add(1)
+			<-release
+			return "sha256:1", nil
+		}
+		key := newPullKey("busybox", nil)
+		first, second := begin(t.Context(), &p, key, transfer), begin(t.Context(), &p, key, transfer)
+		synctest.Wait()
+		close(release)
+		for _, done := range []<-chan outcome{first, second} {
+			if got := <-done; got.id != "sha256:1" || got.err != nil {
+				t.Errorf("got %+v", got)
+			}
+		}
+		if n := transfers.Load(); n != 1 {
+			t.Errorf("%d transfers, want 1", n)
+		}
+		if _, err := p.do(t.Context(), key, transfer); err != nil || transfers.Load() != 2 {
+			t.Errorf("a pull after the shared one: %v, %d transfers, want another one", err, transfers.Load())
+		}
+	})
+}
+
+func TestPullOutlivesTheCallerThatBeganIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulls
+		release := make(chan struct{})
+		transfer := func(ctx context.Context) (string, error) {
+			select {
+			case <-release:
+				return "sha256:1", nil
+			case <-ctx.Done():
+				return "", ctx.Err()
+			}
+		}
+		key := newPullKey("busybox", nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := begin(ctx, &p, key, transfer)
+		synctest.Wait()
+		second := begin(t.Context(), &p, key, transfer)
+		synctest.Wait()
+		cancel()
+		if got := <-first; !errors.Is(got.err, context.Canceled) {
+			t.Errorf("the cancelled caller got %+v", got)
+		}
+		close(release)
+		if got := <-second; got.id != "sha256:1" || got.err != nil {
+			t.Errorf("the other caller got %+v", got)
+		}
+	})
+}
+
+func TestPullEndsWithItsLastCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pulls
+		var transfers atomic.Int32
+		ended := make(chan struct{}, 2)
+		transfer := func(ctx context.Context) (string, error) {
+			transfers.Add(1)
+			<-ctx.Done()
+			time.Sleep(time.Second) // an engine that takes its time to give up
+			ended <- struct{}{}
+			return "", ctx.Err()
+		}
+		key := newPullKey("busybox", nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		one, two := begin(ctx, &p, key, transfer), begin(ctx, &p, key, transfer)
+		synctest.Wait()
+		cancel()
+		<-one
+		<-two
+		// The transfer that nobody waits for is on its way out; a new caller
+		// must not get its failure.
+		late, cancelLate := context.WithCancel(t.Context())
+		third := begin(late, &p, key, transfer)
+		synctest.Wait()
+		if n := transfers.Load(); n != 2 {
+			t.Errorf("%d transfers, want 2", n)
+		}
+		cancelLate()
+		<-third
+		<-ended
+		<-ended
+	})
+}
+
+func TestPullsWithOtherCredentialsAreNotShared(t *testing.T) {
+	keys := []pullKey{
+		newPullKey("busybox", nil),
+		newPullKey("busybox", &docker.Auth{}),
+		newPullKey("busybox", &docker.Auth{Username: "a", Password: "1"}),
+		newPullKey("busybox", &docker.Auth{Username: "a", Password: "2"}),
+		newPullKey("busybox:2", nil),
+	}
+	for i, a := range keys {
+		for j, b := range keys {
+			if (a == b) != (i == j) {
+				t.Errorf("keys %d and %d: equal is %t", i, j, a == b)
+			}
+		}
+	}
+}
+
+func TestPullEndsWithoutProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, alive, stop := watchProgress(t.Context(), time.Minute)
+		defer stop()
+		for range 10 {
+			time.Sleep(50 * time.Second)
+			alive()
+		}
+		if ctx.Err() != nil {
+			t.Fatal("cancelled in spite of its progress")
+		}
+		begun := time.Now()
+		<-ctx.Done()
+		if took := time.Since(begun); took != time.Minute {
+			t.Errorf("cancelled after %s without progress, want a minute", took)
+		}
+		if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
+			t.Errorf("the cause is %v, want one that wraps context.DeadlineExceeded", cause)
+		}
+	})
+}
+
+func TestProgressWatchEndsWithTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithCancel(t.Context())
+		ctx, _, stop := watchProgress(parent, time.Minute)
+		defer stop()
+		cancel()
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			t.Errorf("the cause is %v, want context.Canceled", cause)
+		}
+	})
+}

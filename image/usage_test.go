@@ -1,0 +1,137 @@
+package image
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// write makes a file of so many bytes below the folder given.
+func write(t *testing.T, bytes int, elements ...string) string {
+	t.Helper()
+	path := filepath.Join(elements...)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, make([]byte, bytes), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestMeasureTellsImagesFromContainers(t *testing.T) {
+	root := t.TempDir()
+	layers := filepath.Join(root, "overlay2")
+	file := write(t, 1<<20, layers, "image-layer", "diff", "a")
+	if err := os.Link(file, filepath.Join(layers, "image-layer", "diff", "b")); err != nil {
+		t.Fatal(err)
+	}
+	write(t, 2<<20, layers, "container-layer", "diff", "c")
+	write(t, 1<<19, layers, "container-layer-init", "diff", "d")
+	mounts := filepath.Join(root, "image", "overlay2", "layerdb", "mounts")
+	for name, content := range map[string]string{"mount-id": "container-layer", "init-id": "container-layer-init\n"} {
+		path := filepath.Join(mounts, "0123", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place := storageOf(docker.Features{Root: root, StorageDriver: "overlay2"})
+	if place.mounts != mounts || !slices.Equal(place.layers, []string{layers}) {
+		t.Fatalf("the storage is %+v", place)
+	}
+	got, err := measureStorage(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Folders take blocks too on some filesystems, so the files' bytes are the
+	// lower bound and a little more the upper one.
+	checkBytes(t, "images", got.images.bytes, 1<<20)
+	checkBytes(t, "containers", got.containers.bytes, 2<<20+1<<19)
+	// overlay2, image-layer, diff, and one file of two names.
+	if got.images.inodes != 4 {
+		t.Errorf("images take %d inodes, want 4", got.images.inodes)
+	}
+	// Two layers, each with diff and one file.
+	if got.containers.inodes != 6 {
+		t.Errorf("containers take %d inodes, want 6", got.containers.inodes)
+	}
+}
+
+func checkBytes(t *testing.T, what string, got, files uint64) {
+	t.Helper()
+	if got < files || got > files+1<<18 {
+		t.Errorf("%s take %d bytes, want about %d", what, got, files)
+	}
+}
+
+func TestMeasureWithoutRecordsOfContainers(t *testing.T) {
+	folder := t.TempDir()
+	write(t, 1<<20, folder, "snapshots", "1", "fs", "a")
+	got, err := measureStorage(t.Context(), storage{layers: []string{folder, filepath.Join(folder, "missing")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkBytes(t, "images", got.images.bytes, 1<<20)
+	if got.images != got.containers {
+		t.Errorf("images %+v and containers %+v cannot be told apart and must be equal", got.images, got.containers)
+	}
+}
+
+func TestMeasureEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := measureStorage(ctx, storage{layers: []string{t.TempDir()}}); err == nil {
+		t.Error("a cancelled measurement succeeded")
+	}
+}
+
+func TestMeterMeasuresOnceInAWhile(t *testing.T) {
+	folder := t.TempDir()
+	meter := newUsageMeter()
+	defer meter.close()
+	place := storage{layers: []string{folder}}
+	first, ok := meter.get(t.Context(), place)
+	if !ok {
+		t.Fatal("no figures of a small folder")
+	}
+	write(t, 1<<20, folder, "more")
+	if again, ok := meter.get(t.Context(), place); !ok || again != first {
+		t.Errorf("measured again at once: %+v, then %+v", first, again)
+	}
+	meter.mu.Lock()
+	meter.due = time.Time{}
+	meter.mu.Unlock()
+	// The due call answers with what is known and measures in the background.
+	deadline := time.Now().Add(10 * time.Second)
+	for time.Now().Before(deadline) {
+		if now, _ := meter.get(t.Context(), place); now.images.bytes >= 1<<20 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Error("the new file was never counted")
+}
+
+func TestMeterWithoutFolders(t *testing.T) {
+	meter := newUsageMeter()
+	defer meter.close()
+	if _, ok := meter.get(t.Context(), storageOf(docker.Features{Root: "/", StorageDriver: "zfs"})); ok {
+		t.Error("figures of a driver whose layers are not in folders")
+	}
+}
+
+func TestClosedMeterMeasuresNothing(t *testing.T) {
+	meter := newUsageMeter()
+	meter.close()
+	if _, ok := meter.get(t.Context(), storage{layers: []string{t.TempDir()}}); ok {
+		t.Error("a closed meter measured")
+	}
+}

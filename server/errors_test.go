@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	crierrors "k8s.io/cri-api/pkg/errors"
+)
+
+func TestToStatus(t *testing.T) {
+	wrap := func(err error) error { return fmt.Errorf("pod web: %w", err) }
+	for _, test := range []struct {
+		name string
+		err  error
+		want codes.Code
+	}{
+		{"invalid argument", wrap(errdefs.ErrInvalidArgument), codes.InvalidArgument},
+		{"out of range", wrap(errdefs.ErrOutOfRange), codes.InvalidArgument},
+		{"not found", wrap(errdefs.ErrNotFound), codes.NotFound},
+		{"already exists", wrap(errdefs.ErrAlreadyExists), codes.AlreadyExists},
+		{"unavailable", wrap(errdefs.ErrUnavailable), codes.Unavailable},
+		{"failed precondition", wrap(errdefs.ErrFailedPrecondition), codes.FailedPrecondition},
+		{"conflict", wrap(errdefs.ErrConflict), codes.FailedPrecondition},
+		{"not implemented", wrap(errdefs.ErrNotImplemented), codes.Unimplemented},
+		{"permission denied", wrap(errdefs.ErrPermissionDenied), codes.PermissionDenied},
+		{"unauthenticated", wrap(errdefs.ErrUnauthenticated), codes.Unauthenticated},
+		{"resource exhausted", wrap(errdefs.ErrResourceExhausted), codes.ResourceExhausted},
+		{"aborted", wrap(errdefs.ErrAborted), codes.Aborted},
+		{"data loss", wrap(errdefs.ErrDataLoss), codes.DataLoss},
+		{"internal", wrap(errdefs.ErrInternal), codes.Internal},
+		{"unknown", wrap(errdefs.ErrUnknown), codes.Unknown},
+		{"untyped", errors.New("?"), codes.Unknown},
+		{"deadline", wrap(context.DeadlineExceeded), codes.DeadlineExceeded},
+		{"cancelled", wrap(context.Canceled), codes.Canceled},
+		{"deadline while the engine was away", errors.Join(errdefs.ErrUnavailable, context.DeadlineExceeded), codes.DeadlineExceeded},
+		{"a status already", wrap(status.Error(codes.ResourceExhausted, "full")), codes.ResourceExhausted},
+		{"a later RPC", later("attach"), codes.Unimplemented},
+		{"a sentinel of another type", fmt.Errorf("%w: x: %w", crierrors.ErrRegistryUnavailable, errdefs.ErrUnavailable), codes.Unknown},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			err := toStatus(test.err)
+			if got := status.Code(err); got != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+			if status.Convert(err).Message() == "" {
+				t.Error("the message is lost")
+			}
+		})
+	}
+	if toStatus(nil) != nil {
+		t.Error("no error became one")
+	}
+}
+
+// TestSentinelsComeFirst holds what the kubelet does: it looks for the sentinel
+// at the beginning of the message, after its client stripped the code.
+func TestSentinelsComeFirst(t *testing.T) {
+	for _, sentinel := range kubeletSentinels {
+		for _, err := range []error{
+			sentinel,
+			fmt.Errorf("%w: because", sentinel),
+			fmt.Errorf("mount /data: %w", sentinel),
+		} {
+			got := status.Convert(toStatus(err))
+			if got.Code() != codes.Unknown || !strings.HasPrefix(got.Message(), sentinel.Error()) {
+				t.Errorf("%v went out as %s %q", err, got.Code(), got.Message())
+			}
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package server
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// logged collects the log of a test at all levels. Tests that use it must not
+// run in parallel.
+func logged(t *testing.T) *logtest.Hook {
+	t.Helper()
+	logger := logrus.StandardLogger()
+	level, hooks, output := logger.GetLevel(), logger.ReplaceHooks(logrus.LevelHooks{}), logger.Out
+	hook := logtest.NewGlobal()
+	logger.SetLevel(logrus.TraceLevel)
+	logger.SetOutput(discard{})
+	t.Cleanup(func() {
+		logger.SetLevel(level)
+		logger.ReplaceHooks(hooks)
+		logger.SetOutput(output)
+	})
+	return hook
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+func TestPanicBecomesInternal(t *testing.T) {
+	hook := logged(t)
+	n := nodeWithPod()
+	n.rooms.before = func(context.Context) error { panic("a secret detail") }
+	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
+	_, err := client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID})
+	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, want Internal without the cause", err)
+	}
+	var stack string
+	for _, entry := range hook.AllEntries() {
+		if text, ok := entry.Data["stack"].(string); ok && strings.Contains(entry.Message, "a secret detail") {
+			stack = text
+		}
+	}
+	if !strings.Contains(stack, "StopPodSandbox") {
+		t.Errorf("the log has no stack of the panic: %q", stack)
+	}
+	n.rooms.before = nil
+	if _, err := client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID}); err != nil {
+		t.Errorf("the server does not go on: %v", err)
+	}
+}
+
+// explodingMirror has no snapshot: whatever asks for one panics.
+type explodingMirror struct{ *mirror }
+
+func TestPanicInAStreamBecomesInternal(t *testing.T) {
+	logged(t)
+	n := newNode()
+	n.opts.Mirror = explodingMirror{}
+	stream, err := runtimeapi.NewRuntimeServiceClient(n.dial(t)).StreamContainers(t.Context(), &runtimeapi.StreamContainersRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); status.Code(err) != codes.Internal {
+		t.Errorf("got %v, want Internal", err)
+	}
+}
+
+func TestLogHasNamesAndNoSecrets(t *testing.T) {
+	hook := logged(t)
+	n := nodeWithPod()
+	conn := n.dial(t)
+	runtime, images := runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)
+	auth := base64.StdEncoding.EncodeToString([]byte("user:$ecret"))
+	if _, err := images.PullImage(t.Context(), &runtimeapi.PullImageRequest{
+		Image: &runtimeapi.ImageSpec{Image: "busybox"},
+		Auth:  &runtimeapi.AuthConfig{Username: "u", Password: "$ecret", Auth: auth, IdentityToken: "$ecret", RegistryToken: "$ecret"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	created, err := runtime.CreateContainer(t.Context(), &runtimeapi.CreateContainerRequest{
+		PodSandboxId: podID,
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "side"},
+			Image:    &runtimeapi.ImageSpec{Image: "busybox"},
+			Command:  []string{"sh", "-c", "$ecret"},
+			Envs:     []*runtimeapi.KeyValue{{Key: "PASSWORD", Value: []byte("$ecret")}},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runtime.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: []string{"$ecret"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runtime.RemoveContainer(t.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: created.GetContainerId()}); err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]*logrus.Entry{}
+	for _, entry := range hook.AllEntries() {
+		line, err := entry.String()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, "ecret") || strings.Contains(line, auth) {
+			t.Errorf("the log has a secret: %s", line)
+		}
+		if name, ok := entry.Data["rpc"].(string); ok {
+			lines[name] = entry
+		}
+	}
+	checkLine(t, lines["PullImage"], logrus.InfoLevel, logrus.Fields{"image": "busybox", "imageID": "busybox"})
+	checkLine(t, lines["CreateContainer"], logrus.InfoLevel, logrus.Fields{
+		"pod": "default/web", "container": "side", "sandboxID": podID, "containerID": created.GetContainerId(),
+	})
+	checkLine(t, lines["ExecSync"], logrus.DebugLevel, logrus.Fields{"container": "main", "pod": "default/web"})
+	checkLine(t, lines["RemoveContainer"], logrus.InfoLevel, logrus.Fields{"container": "side", "pod": "default/web"})
+}
+
+func checkLine(t *testing.T, entry *logrus.Entry, level logrus.Level, fields logrus.Fields) {
+	t.Helper()
+	if entry == nil {
+		t.Error("a request left no line in the log")
+		return
+	}
+	if entry.Level != level {
+		t.Errorf("%v is logged at %s, want %s", entry.Data["rpc"], entry.Level, level)
+	}
+	for key, want := range fields {
+		if entry.Data[key] != want {
+			t.Errorf("%v: %s is %v, want %v", entry.Data["rpc"], key, entry.Data[key], want)
+		}
+	}
+	if _, ok := entry.Data["took"].(time.Duration); !ok {
+		t.Errorf("%v: no duration", entry.Data["rpc"])
+	}
+}
+
+func TestLogLevels(t *testing.T) {
+	for _, test := range []struct {
+		method string
+		err    error
+		want   logrus.Level
+	}{
+		{"ListContainers", nil, logrus.DebugLevel},
+		{"ListContainers", status.Error(codes.Unavailable, ""), logrus.DebugLevel},
+		{"ListContainers", status.Error(codes.Internal, ""), logrus.ErrorLevel},
+		{"RunPodSandbox", nil, logrus.InfoLevel},
+		{"RunPodSandbox", status.Error(codes.Canceled, ""), logrus.InfoLevel},
+		{"RunPodSandbox", status.Error(codes.Unavailable, ""), logrus.WarnLevel},
+	} {
+		if got := (&call{method: test.method}).level(test.err); got != test.want {
+			t.Errorf("%s with %v: %s, want %s", test.method, test.err, got, test.want)
+		}
+	}
+}
+
+// TestChangesAreRPCs holds the names in the table to those of the API.
+func TestChangesAreRPCs(t *testing.T) {
+	known := map[string]bool{}
+	for _, r := range allRPCs(t) {
+		known[r.name] = true
+	}
+	for name := range changes {
+		if !known[name] {
+			t.Errorf("%s is no RPC", name)
+		}
+	}
+}
+
+func TestRequestsWithoutDeadlineAreBounded(t *testing.T) {
+	n := newNode()
+	n.opts.RequestTimeout = 10 * time.Second
+	for _, test := range []struct {
+		name    string
+		request any
+		want    time.Duration // 0 for no bound
+	}{
+		{"list", &runtimeapi.ListContainersRequest{}, 10 * time.Second},
+		{"run", &runtimeapi.RunPodSandboxRequest{}, 10 * time.Second},
+		{"pull", &runtimeapi.PullImageRequest{}, 0},
+		{"stop", &runtimeapi.StopContainerRequest{Timeout: 30}, 40 * time.Second},
+		{"stop now", &runtimeapi.StopContainerRequest{}, 10 * time.Second},
+		{"stop with a negative timeout", &runtimeapi.StopContainerRequest{Timeout: -30}, 10 * time.Second},
+		{"stop with an endless timeout", &runtimeapi.StopContainerRequest{Timeout: 1 << 62}, 10 * time.Second},
+		{"exec", &runtimeapi.ExecSyncRequest{Timeout: 5}, 15 * time.Second},
+		{"exec for ever", &runtimeapi.ExecSyncRequest{}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := n.bound(t.Context(), test.request)
+			defer cancel()
+			deadline, bounded := ctx.Deadline()
+			if bounded != (test.want != 0) {
+				t.Fatalf("bounded is %t", bounded)
+			}
+			if left := time.Until(deadline); bounded && (left > test.want || left < test.want-5*time.Second) {
+				t.Errorf("%s left, want %s", left, test.want)
+			}
+		})
+	}
+}
+
+func TestClientsDeadlineCounts(t *testing.T) {
+	n := newNode()
+	n.opts.RequestTimeout = time.Millisecond
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	bounded, stop := n.bound(ctx, &runtimeapi.ListContainersRequest{})
+	defer stop()
+	if deadline, _ := bounded.Deadline(); time.Until(deadline) < time.Minute {
+		t.Error("a client's longer deadline was cut")
+	}
+}
+
+func TestHangingRequestEndsAtTheRequestTimeout(t *testing.T) {
+	logged(t)
+	n := nodeWithPod()
+	n.opts.RequestTimeout = 20 * time.Millisecond
+	n.rooms.before = func(ctx context.Context) error {
+		<-ctx.Done()
+		return errors.Join(errors.New("the engine hangs"), ctx.Err())
+	}
+	_, err := runtimeapi.NewRuntimeServiceClient(n.dial(t)).StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: containerID})
+	if status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("got %v, want DeadlineExceeded", err)
+	}
+}

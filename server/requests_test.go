@@ -1,0 +1,366 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// rpc is one RPC of the CRI API, found by reflection.
+type rpc struct {
+	service, name   string
+	streams         bool
+	request, answer protoreflect.MessageType
+}
+
+// allRPCs finds the RPCs of both CRI services in the API's own description.
+func allRPCs(t *testing.T) []rpc {
+	t.Helper()
+	var all []rpc
+	services := (&runtimeapi.VersionRequest{}).ProtoReflect().Descriptor().ParentFile().Services()
+	for i := range services.Len() {
+		methods := services.Get(i).Methods()
+		for j := range methods.Len() {
+			method := methods.Get(j)
+			all = append(all, rpc{
+				service: string(services.Get(i).FullName()),
+				name:    string(method.Name()),
+				streams: method.IsStreamingServer(),
+				request: messageType(t, method.Input()),
+				answer:  messageType(t, method.Output()),
+			})
+		}
+	}
+	return all
+}
+
+func messageType(t *testing.T, descriptor protoreflect.MessageDescriptor) protoreflect.MessageType {
+	t.Helper()
+	found, err := protoregistry.GlobalTypes.FindMessageByName(descriptor.FullName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// call sends a request and reads the whole answer.
+func (r rpc) call(ctx context.Context, conn *grpc.ClientConn, request proto.Message) error {
+	method := "/" + r.service + "/" + r.name
+	if !r.streams {
+		return conn.Invoke(ctx, method, request, r.answer.New().Interface())
+	}
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
+	if err != nil {
+		return err
+	}
+	if err := stream.SendMsg(request); err != nil {
+		return err
+	}
+	if err := stream.CloseSend(); err != nil {
+		return err
+	}
+	for {
+		err := stream.RecvMsg(r.answer.New().Interface())
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// requiredMessages are the message fields without which a request makes no
+// sense, by RPC.
+var requiredMessages = map[string][]string{
+	"RunPodSandbox":            {"config", "config.metadata"},
+	"CreateContainer":          {"config", "config.metadata", "config.image"},
+	"UpdateContainerResources": {"linux"},
+	"UpdateRuntimeConfig":      {"runtime_config"},
+	"ImageStatus":              {"image"},
+	"PullImage":                {"image"},
+	"RemoveImage":              {"image"},
+}
+
+func TestEveryRPCIsThere(t *testing.T) {
+	const inCRI037 = 43
+	if n := len(allRPCs(t)); n != inCRI037 {
+		t.Errorf("the CRI API has %d RPCs, this server is made for %d", n, inCRI037)
+	}
+}
+
+// TestRequestsWithoutAField sends every RPC an empty request, a whole one, and
+// the whole one without each of its message fields, at any depth. No request
+// may cause a panic or an answer that says nothing, and a refusal names the
+// field.
+func TestRequestsWithoutAField(t *testing.T) {
+	for _, r := range allRPCs(t) {
+		t.Run(r.name, func(t *testing.T) {
+			check(t, r, r.request.New().Interface(), "")
+			check(t, r, wholeRequest(r), "")
+			refused := map[string]bool{}
+			for _, path := range messageFields(wholeRequest(r).ProtoReflect(), "") {
+				request := wholeRequest(r)
+				clearField(request.ProtoReflect(), path)
+				if check(t, r, request, path) == codes.InvalidArgument {
+					refused[path] = true
+				}
+			}
+			for _, path := range requiredMessages[r.name] {
+				if !refused[path] {
+					t.Errorf("a request without %s is not refused", path)
+				}
+				delete(refused, path)
+			}
+			for path := range refused {
+				t.Errorf("a request without %s is refused, although it makes sense", path)
+			}
+		})
+	}
+}
+
+// check sends a request from which the field at path was removed to a fresh
+// node and returns the code of the answer.
+func check(t *testing.T, r rpc, request proto.Message, path string) codes.Code {
+	t.Helper()
+	err := r.call(t.Context(), nodeWithPod().dial(t), request)
+	code := status.Code(err)
+	switch code {
+	case codes.OK, codes.Unimplemented, codes.NotFound:
+	case codes.InvalidArgument:
+		if path != "" && !strings.Contains(err.Error(), path+" is required") {
+			t.Errorf("without %s: %v, which does not name the field", path, err)
+		}
+	default:
+		t.Errorf("without %q: %v", path, err)
+	}
+	return code
+}
+
+// The pod and the container of nodeWithPod.
+var (
+	podID       = fmt.Sprintf("%064x", 1)
+	containerID = fmt.Sprintf("%064x", 2)
+)
+
+// nodeWithPod is a node with one pod and its one container, running.
+func nodeWithPod() *node {
+	n := newNode()
+	ctx := context.Background()
+	id, err := sandboxes{n.rooms}.Run(ctx, &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "u1"},
+		Labels:   map[string]string{"app": "web"},
+	}, "")
+	if err != nil || id != podID {
+		panic(fmt.Sprintf("%s, %v", id, err))
+	}
+	id, err = containers{n.rooms}.Create(ctx, podID, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
+		Image:    &runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "busybox:1.29"},
+		Labels:   map[string]string{"tier": "front"},
+	})
+	if err != nil || id != containerID {
+		panic(fmt.Sprintf("%s, %v", id, err))
+	}
+	if err := (containers{n.rooms}).Start(ctx, containerID); err != nil {
+		panic(err)
+	}
+	return n
+}
+
+// wholeRequest returns a request of which every field has a value.
+func wholeRequest(r rpc) proto.Message {
+	request := r.request.New()
+	fill(request, nil)
+	return request.Interface()
+}
+
+// fill gives every field of a message a value, except where the message would
+// contain itself.
+func fill(message protoreflect.Message, within []protoreflect.FullName) {
+	within = append(within, message.Descriptor().FullName())
+	fields := message.Descriptor().Fields()
+	for i := range fields.Len() {
+		field := fields.Get(i)
+		switch {
+		case field.IsMap():
+			message.Mutable(field).Map().Set(protoreflect.ValueOfString("key").MapKey(), protoreflect.ValueOfString("value"))
+		case field.Message() != nil && contains(within, field.Message().FullName()):
+		case field.IsList():
+			list := message.Mutable(field).List()
+			if field.Message() == nil {
+				list.Append(scalar(field))
+				continue
+			}
+			fill(list.AppendMutable().Message(), within)
+		case field.Message() != nil:
+			fill(message.Mutable(field).Message(), within)
+		default:
+			message.Set(field, scalar(field))
+		}
+	}
+}
+
+func contains(names []protoreflect.FullName, name protoreflect.FullName) bool {
+	for _, n := range names {
+		if n == name {
+			return true
+		}
+	}
+	return false
+}
+
+// scalar is a value that makes sense for a field.
+func scalar(field protoreflect.FieldDescriptor) protoreflect.Value {
+	switch field.Kind() {
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(text(field.Name()))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte("value"))
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(true)
+	case protoreflect.EnumKind:
+		return protoreflect.ValueOfEnum(0)
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(1)
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(1)
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(1)
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(1)
+	default:
+		panic(fmt.Sprintf("no value for %s", field.FullName()))
+	}
+}
+
+func text(field protoreflect.Name) string {
+	switch field {
+	case "pod_sandbox_id":
+		return podID
+	case "container_id", "target_id":
+		return containerID
+	case "pod_cidr":
+		return "10.1.0.0/16,fd00::/64"
+	default:
+		return "value"
+	}
+}
+
+// messageFields returns the paths of all message fields that a message has,
+// those of list elements left out: an element cannot be absent.
+func messageFields(message protoreflect.Message, prefix string) []string {
+	var paths []string
+	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		if field.Message() == nil || field.IsMap() {
+			return true
+		}
+		path := prefix + string(field.Name())
+		paths = append(paths, path)
+		if !field.IsList() {
+			paths = append(paths, messageFields(value.Message(), path+".")...)
+		}
+		return true
+	})
+	return paths
+}
+
+func clearField(message protoreflect.Message, path string) {
+	name, rest, deeper := strings.Cut(path, ".")
+	field := message.Descriptor().Fields().ByName(protoreflect.Name(name))
+	if deeper {
+		clearField(message.Mutable(field).Message(), rest)
+		return
+	}
+	message.Clear(field)
+}
+
+// TestRequestsWithoutAnID empties each field that must hold a name or an id.
+func TestRequestsWithoutAnID(t *testing.T) {
+	required := map[string][]string{
+		"RunPodSandbox":            {"config.metadata.name", "config.metadata.namespace", "config.metadata.uid"},
+		"StopPodSandbox":           {"pod_sandbox_id"},
+		"RemovePodSandbox":         {"pod_sandbox_id"},
+		"PodSandboxStatus":         {"pod_sandbox_id"},
+		"CreateContainer":          {"pod_sandbox_id", "config.metadata.name", "config.image.image"},
+		"StartContainer":           {"container_id"},
+		"StopContainer":            {"container_id"},
+		"RemoveContainer":          {"container_id"},
+		"ContainerStatus":          {"container_id"},
+		"UpdateContainerResources": {"container_id"},
+		"ExecSync":                 {"container_id", "cmd"},
+		"ImageStatus":              {"image.image"},
+		"PullImage":                {"image.image"},
+		"RemoveImage":              {"image.image"},
+	}
+	for _, r := range allRPCs(t) {
+		for _, path := range required[r.name] {
+			request := wholeRequest(r)
+			clearField(request.ProtoReflect(), path)
+			err := r.call(t.Context(), nodeWithPod().dial(t), request)
+			if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), path+" is required") {
+				t.Errorf("%s without %s: %v", r.name, path, err)
+			}
+		}
+	}
+}
+
+func TestUnknownIDs(t *testing.T) {
+	conn := nodeWithPod().dial(t)
+	want := map[string]codes.Code{
+		"StopPodSandbox":           codes.OK,
+		"RemovePodSandbox":         codes.OK,
+		"PodSandboxStatus":         codes.NotFound,
+		"CreateContainer":          codes.NotFound,
+		"StartContainer":           codes.NotFound,
+		"StopContainer":            codes.OK,
+		"RemoveContainer":          codes.OK,
+		"ContainerStatus":          codes.NotFound,
+		"UpdateContainerResources": codes.NotFound,
+		"ExecSync":                 codes.NotFound,
+		"RemoveImage":              codes.OK,
+		"ImageStatus":              codes.OK,
+	}
+	for _, r := range allRPCs(t) {
+		code, listed := want[r.name]
+		if !listed {
+			continue
+		}
+		request := wholeRequest(r)
+		for _, name := range []protoreflect.Name{"pod_sandbox_id", "container_id"} {
+			message := request.ProtoReflect()
+			if field := message.Descriptor().Fields().ByName(name); field != nil {
+				message.Set(field, protoreflect.ValueOfString("feed"))
+			}
+		}
+		if err := r.call(t.Context(), conn, request); status.Code(err) != code {
+			t.Errorf("%s of an unknown id: %v, want %s", r.name, err, code)
+		}
+	}
+}
+
+func TestNegativeTimeouts(t *testing.T) {
+	n := nodeWithPod()
+	_, err := n.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: containerID, Timeout: -1})
+	wantInvalid(t, err, "timeout")
+	_, err = n.ExecSync(t.Context(), &runtimeapi.ExecSyncRequest{ContainerId: containerID, Cmd: []string{"true"}, Timeout: -1})
+	wantInvalid(t, err, "timeout")
+}
+
+func wantInvalid(t *testing.T, err error, field string) {
+	t.Helper()
+	if status.Code(toStatus(err)) != codes.InvalidArgument || !strings.Contains(err.Error(), field) {
+		t.Errorf("got %v, want InvalidArgument naming %s", err, field)
+	}
+}
