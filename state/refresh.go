@@ -14,7 +14,7 @@ import (
 // maxRefreshes bounds the inspects that the mirror has under way at once.
 const maxRefreshes = 8
 
-// An inspect that fails after an event is tried again: there may never be
+// An inspect that fails is tried again: there may never be
 // another event of that container. After the last try, about a minute later,
 // the slow relist has to do.
 const (
@@ -23,7 +23,7 @@ const (
 	maxRetry     = 5 * time.Second
 )
 
-// refreshes runs the inspects that events asked for: each id by one goroutine
+// refreshes runs the inspects that nobody waits for: each id by one goroutine
 // at a time, and once more when it was marked meanwhile. All of them end with
 // the context of run.
 type refreshes struct {
@@ -76,7 +76,7 @@ func (r *refreshes) work(ctx context.Context, id string) {
 	for try := 1; ; try++ {
 		err := r.inSlot(ctx, id)
 		if err != nil && try == 1 && ctx.Err() == nil {
-			logrus.WithError(err).WithField("id", id).Warn("cannot inspect a container after its event, trying again")
+			logrus.WithError(err).WithField("id", id).Warn("cannot inspect a container, trying again; remove it if docker inspect fails, too")
 		}
 		if err != nil && try < refreshTries && sleep(ctx, retry) == nil {
 			retry = min(2*retry, maxRetry)

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/moby/moby/api/types/container"
-	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/docker/translate"
@@ -40,7 +39,7 @@ func (m *Mirror) relist(ctx context.Context, trusted func(container.Summary) boo
 // relistOne passes over a container that inspect cannot find though the list
 // showed it, and over one that cannot be inspected though the engine answers: a
 // single broken container must not keep the node from being known. What was
-// known of it stays.
+// known of it stays, and it is tried again on its own.
 func (m *Mirror) relistOne(ctx context.Context, id string) error {
 	err := ignoreNotFound(m.refresh(ctx, id))
 	if err == nil {
@@ -49,7 +48,7 @@ func (m *Mirror) relistOne(ctx context.Context, id string) error {
 	if pingErr := m.opts.Engine.Ping(ctx); pingErr != nil {
 		return pingErr
 	}
-	logrus.WithError(err).WithField("id", id).Warn("cannot inspect a container, look at it with docker inspect and remove it if it is broken")
+	m.refreshes.mark(id)
 	return nil
 }
 
@@ -77,17 +76,21 @@ func (m *Mirror) startRound() (seq uint64) {
 // nothing trusts no entry of a list.
 func nothing(container.Summary) bool { return false }
 
-// agrees reports whether the mirror already holds what the list says.
+// agrees reports whether the mirror already holds what the list says. A
+// container that has not run yet is always looked at: it may have run and ended
+// with nobody told.
 func (m *Mirror) agrees(summary container.Summary) bool {
 	running := summary.State == container.StateRunning || summary.State == container.StatePaused || summary.State == container.StateRestarting
 	snapshot := m.Snapshot()
 	if pod, ok := snapshot.pods[summary.ID]; ok {
 		return pod.Status.Running == running
 	}
-	if c, ok := snapshot.containers[summary.ID]; ok {
-		return c.Status.Running == running
+	c, ok := snapshot.containers[summary.ID]
+	if !ok || c.Status.Unknown {
+		return false
 	}
-	return false
+	ended := !c.Status.FinishedAt.IsZero()
+	return c.Status.Running == running && (running || ended)
 }
 
 // vanishUnlisted drops what the engine no longer has, except what was written

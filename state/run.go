@@ -38,16 +38,16 @@ func (m *Mirror) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// lost records why the engine is not being followed; the log gets one line per
-// new reason.
+// lost records why the mirror may be stale; the log gets one line per new
+// reason.
 func (m *Mirror) lost(err error) {
 	if !errdefs.IsUnavailable(err) && !errdefs.IsFailedPrecondition(err) {
-		err = fmt.Errorf("the connection to the engine broke: %w", errdefs.ErrUnavailable.WithMessage(err.Error()))
+		err = fmt.Errorf("the engine cannot be followed: %w", errdefs.ErrUnavailable.WithMessage(err.Error()))
 	}
 	before := m.Err()
 	m.setErr(err)
 	if before == nil || before.Error() != err.Error() {
-		logrus.WithError(err).Warn("Docker Engine is away, lists answer from memory until it is back")
+		logrus.WithError(err).Warn("Docker Engine does not answer, lists answer from memory until it does")
 	}
 }
 
@@ -120,7 +120,7 @@ func (m *Mirror) relistLoop(ctx context.Context) {
 		if err := m.relist(ctx, trusted); err != nil {
 			wait, backoff = backoff, min(2*backoff, maxBackoff)
 			if ctx.Err() == nil {
-				logrus.WithError(err).Warn("cannot list the engine's containers, trying again")
+				m.lost(fmt.Errorf("listing the engine's containers: %w", err))
 			}
 		} else {
 			backoff, trusted = minBackoff, m.agrees
