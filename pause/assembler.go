@@ -45,7 +45,7 @@ func (a *assembler) quad(value uint64, text string) {
 func (a *assembler) listing() string {
 	var b strings.Builder
 	for _, l := range a.lines {
-		fmt.Fprintf(&b, "%06x  %-23x  %s\n", l.addr, l.bytes, l.text)
+		fmt.Fprintf(&b, "%06x  %-32x  %s\n", l.addr, l.bytes, l.text)
 	}
 	return b.String()
 }

@@ -1,0 +1,140 @@
+package pause_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/pause"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+)
+
+// maxStop is how long a stop may take, from the call to its answer. The program
+// ends at once, the rest is the engine's; one that has to be killed takes the
+// whole grace period.
+const maxStop = 900 * time.Millisecond
+
+func TestImageOnTheRig(t *testing.T) {
+	testImage(t, rigenv.Require(t).DockerHost)
+}
+
+func TestSystemImage(t *testing.T) {
+	testImage(t, rigenv.RequireSystem(t).DockerHost)
+}
+
+// testImage loads the image, runs it as a sandbox is run and stops it. It leaves
+// the image loaded: other tests may be using it.
+func testImage(t *testing.T, host string) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cli, err := client.New(client.WithHost(host))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cli.Close() })
+	info, err := cli.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	arch, ok := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[info.Info.Architecture]
+	if !ok {
+		t.Fatalf("no sandbox image for the engine's architecture %s", info.Info.Architecture)
+	}
+	for range 2 { // the second load finds everything there
+		load(ctx, t, cli, arch)
+	}
+	requireID(ctx, t, cli, arch)
+	id := run(ctx, t, cli)
+	begin := time.Now()
+	grace := 20
+	if _, err := cli.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &grace}); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(begin)
+	t.Logf("the stop took %v on %s", took, info.Info.ServerVersion)
+	if took > maxStop {
+		t.Errorf("the stop took %v, want at most %v", took, maxStop)
+	}
+	stopped, err := cli.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := stopped.Container.State.ExitCode; code != 0 {
+		t.Errorf("the exit code is %d, want 0", code)
+	}
+}
+
+func load(ctx context.Context, t *testing.T, cli *client.Client, arch string) {
+	t.Helper()
+	archive, err := pause.Archive(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := cli.ImageLoad(ctx, bytes.NewReader(archive), client.ImageLoadWithQuiet(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Close()
+	if text, err := io.ReadAll(answer); err != nil || !bytes.Contains(text, []byte(pause.Reference)) {
+		t.Errorf("the engine answered %q (%v), want that it loaded %s", text, err, pause.Reference)
+	}
+}
+
+// requireID checks that the image has the id that the package foretells, which
+// is the config's or the manifest's digest by the engine's image store.
+func requireID(ctx context.Context, t *testing.T, cli *client.Client, arch string) {
+	t.Helper()
+	config, err := pause.ConfigDigest(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := pause.ManifestDigest(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := cli.ImageInspect(ctx, pause.Reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if image.ID != config && image.ID != manifest {
+		t.Errorf("the image's id is %s, want %s or %s", image.ID, config, manifest)
+	}
+	if len(image.Config.Labels) != 0 || len(image.Config.Volumes) != 0 || image.Config.Healthcheck != nil {
+		t.Errorf("the image's config is %+v", image.Config)
+	}
+}
+
+// run starts a container of the image and returns its id.
+func run(ctx context.Context, t *testing.T, cli *client.Client) string {
+	t.Helper()
+	created, err := cli.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Config:     &container.Config{Image: pause.Reference, NetworkDisabled: true},
+		HostConfig: &container.HostConfig{NetworkMode: "none"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		options := client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}
+		if _, err := cli.ContainerRemove(ctx, created.ID, options); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := cli.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	started, err := cli.ContainerInspect(ctx, created.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !started.Container.State.Running {
+		t.Fatalf("the container does not run: %+v", started.Container.State)
+	}
+	return created.ID
+}
