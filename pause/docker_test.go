@@ -18,20 +18,13 @@ import (
 // whole grace period.
 const maxStop = 900 * time.Millisecond
 
-func TestImageOnTheRig(t *testing.T) {
-	testImage(t, rigenv.Require(t).DockerHost)
-}
-
-func TestSystemImage(t *testing.T) {
-	testImage(t, rigenv.RequireSystem(t).DockerHost)
-}
-
-// testImage loads the image, runs it as a sandbox is run and stops it. It leaves
-// the image loaded: other tests may be using it.
-func testImage(t *testing.T, host string) {
+// The image is loaded, runs as a sandbox does, and stops. It is left loaded:
+// tests of other packages on the same engine may be using it.
+func TestImageRunsOnAnEngine(t *testing.T) {
+	env := rigenv.Require(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	cli, err := client.New(client.WithHost(host))
+	cli, err := client.New(client.WithHost(env.DockerHost))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +33,7 @@ func testImage(t *testing.T, host string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Logf("Docker Engine %s", info.Info.ServerVersion)
 	arch, ok := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[info.Info.Architecture]
 	if !ok {
 		t.Fatalf("no sandbox image for the engine's architecture %s", info.Info.Architecture)
@@ -49,23 +43,7 @@ func testImage(t *testing.T, host string) {
 	}
 	requireID(ctx, t, cli, arch)
 	id := run(ctx, t, cli)
-	begin := time.Now()
-	grace := 20
-	if _, err := cli.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &grace}); err != nil {
-		t.Fatal(err)
-	}
-	took := time.Since(begin)
-	t.Logf("the stop took %v on %s", took, info.Info.ServerVersion)
-	if took > maxStop {
-		t.Errorf("the stop took %v, want at most %v", took, maxStop)
-	}
-	stopped, err := cli.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if code := stopped.Container.State.ExitCode; code != 0 {
-		t.Errorf("the exit code is %d, want 0", code)
-	}
+	stop(ctx, t, cli, id)
 }
 
 func load(ctx context.Context, t *testing.T, cli *client.Client, arch string) {
@@ -137,4 +115,26 @@ func run(ctx context.Context, t *testing.T, cli *client.Client) string {
 		t.Fatalf("the container does not run: %+v", started.Container.State)
 	}
 	return created.ID
+}
+
+// stop stops the container and checks how long that takes and how it ends.
+func stop(ctx context.Context, t *testing.T, cli *client.Client, id string) {
+	t.Helper()
+	grace := 20 // seconds
+	begin := time.Now()
+	if _, err := cli.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &grace}); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(begin)
+	t.Logf("the stop took %v", took)
+	if took > maxStop {
+		t.Errorf("the stop took %v, want at most %v", took, maxStop)
+	}
+	stopped, err := cli.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := stopped.Container.State.ExitCode; code != 0 {
+		t.Errorf("the exit code is %d, want 0", code)
+	}
 }
