@@ -18,17 +18,17 @@ func (s *Server) describe(req any) logrus.Fields {
 			fields["container"] = metadata.GetName()
 		}
 	}
-	if r, ok := req.(interface{ GetPodSandboxId() string }); ok {
+	if r, ok := req.(interface{ GetPodSandboxId() string }); ok && r.GetPodSandboxId() != "" {
 		fields["sandboxID"] = r.GetPodSandboxId()
 		if pod, err := s.opts.Mirror.Snapshot().Pod(r.GetPodSandboxId()); err == nil {
 			addPod(fields, pod.Meta.Config.GetMetadata())
 		}
 	}
-	if r, ok := req.(interface{ GetContainerId() string }); ok {
+	if r, ok := req.(interface{ GetContainerId() string }); ok && r.GetContainerId() != "" {
 		fields["containerID"] = r.GetContainerId()
 		s.addContainer(fields, r.GetContainerId())
 	}
-	if r, ok := req.(interface{ GetImage() *runtimeapi.ImageSpec }); ok {
+	if r, ok := req.(interface{ GetImage() *runtimeapi.ImageSpec }); ok && r.GetImage() != nil {
 		fields["image"] = r.GetImage().GetImage()
 	}
 	return fields

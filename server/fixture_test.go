@@ -3,12 +3,15 @@ package server
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/sirupsen/logrus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
@@ -20,6 +23,11 @@ import (
 	"github.com/criadapter/criadapter/image"
 	"github.com/criadapter/criadapter/state"
 )
+
+func TestMain(m *testing.M) {
+	logrus.SetOutput(io.Discard) // a line per request; TestLog… reads them
+	os.Exit(m.Run())
+}
 
 // node is a node whose rooms live in memory: what its sandboxes and containers
 // do is seen in its mirror, as with the real ones.
@@ -278,5 +286,5 @@ func (c containers) ExecSync(ctx context.Context, id string, request container.E
 	return &container.ExecResult{Stdout: []byte(request.Command[0]), ExitCode: 3}, nil
 }
 
-// away is what every room says while the engine is away.
+// errAway is what every room says while the engine is away.
 var errAway = fmt.Errorf("the engine is away: %w", errdefs.ErrUnavailable)

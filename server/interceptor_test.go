@@ -20,21 +20,15 @@ import (
 func logged(t *testing.T) *logtest.Hook {
 	t.Helper()
 	logger := logrus.StandardLogger()
-	level, hooks, output := logger.GetLevel(), logger.ReplaceHooks(logrus.LevelHooks{}), logger.Out
+	level, hooks := logger.GetLevel(), logger.ReplaceHooks(logrus.LevelHooks{})
 	hook := logtest.NewGlobal()
 	logger.SetLevel(logrus.TraceLevel)
-	logger.SetOutput(discard{})
 	t.Cleanup(func() {
 		logger.SetLevel(level)
 		logger.ReplaceHooks(hooks)
-		logger.SetOutput(output)
 	})
 	return hook
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 func TestPanicBecomesInternal(t *testing.T) {
 	hook := logged(t)

@@ -105,6 +105,8 @@ type Server struct {
 	runtimeapi.UnsafeImageServiceServer
 
 	opts Options
+	// firstSync is the constant of this name, shorter in tests.
+	firstSync time.Duration
 	// synced is true once the mirror has been complete.
 	synced atomic.Bool
 	// requests numbers the requests for the log.
@@ -121,7 +123,7 @@ func New(opts Options) *Server {
 	if opts.RequestTimeout == 0 {
 		opts.RequestTimeout = DefaultRequestTimeout
 	}
-	return &Server{opts: opts}
+	return &Server{opts: opts, firstSync: firstSync}
 }
 
 // Register makes a gRPC server answer both CRI services with s. The gRPC

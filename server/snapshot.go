@@ -28,7 +28,7 @@ func (s *Server) snapshot(ctx context.Context) (*state.Snapshot, error) {
 	if s.synced.Load() {
 		return s.opts.Mirror.Snapshot(), nil
 	}
-	wait, cancel := context.WithTimeout(ctx, firstSync)
+	wait, cancel := context.WithTimeout(ctx, s.firstSync)
 	defer cancel()
 	if err := s.opts.Mirror.WaitSynced(wait); err != nil {
 		return nil, s.notSynced(ctx)

@@ -1,0 +1,271 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// putPods fills a node with pods "aa…" to "ad…" and two containers each,
+// "ca…-0" and so on; every second pod is stopped.
+func putPods(n *node) {
+	for i, letter := range []string{"a", "b", "c", "d"} {
+		id := "a" + letter + strings.Repeat("0", 62)
+		n.mirror.PutPod(state.Pod{
+			ID: id,
+			Meta: state.PodMeta{
+				Config: &runtimeapi.PodSandboxConfig{
+					Metadata:    &runtimeapi.PodSandboxMetadata{Name: letter, Namespace: "default", Uid: letter},
+					Labels:      map[string]string{"name": letter, "even": fmt.Sprint(i%2 == 0)},
+					Annotations: map[string]string{"note": letter},
+				},
+				CreatedAt: time.Unix(int64(i+1), 5),
+			},
+			Status: state.PodStatus{Running: i%2 == 0, NetworkReady: true},
+		})
+		for j := range 2 {
+			n.mirror.PutContainer(state.Container{
+				ID:        fmt.Sprintf("c%s%d%s", letter, j, strings.Repeat("0", 61)),
+				SandboxID: id,
+				Meta: state.ContainerMeta{
+					Config: &runtimeapi.ContainerConfig{
+						Metadata: &runtimeapi.ContainerMetadata{Name: fmt.Sprint(j)},
+						Image:    &runtimeapi.ImageSpec{Image: "sha256:1"},
+						Labels:   map[string]string{"index": fmt.Sprint(j)},
+					},
+					ImageID:   "sha256:1",
+					CreatedAt: time.Unix(int64(i+1), int64(j)),
+				},
+				Status: state.ContainerStatus{Running: i%2 == 0},
+			})
+		}
+	}
+}
+
+func TestListPodSandboxFilters(t *testing.T) {
+	n := newNode()
+	putPods(n)
+	ready := &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}
+	for _, test := range []struct {
+		name   string
+		filter *runtimeapi.PodSandboxFilter
+		want   []string // pod names, newest first
+	}{
+		{"none", nil, []string{"d", "c", "b", "a"}},
+		{"empty", &runtimeapi.PodSandboxFilter{}, []string{"d", "c", "b", "a"}},
+		{"id", &runtimeapi.PodSandboxFilter{Id: "ab" + strings.Repeat("0", 62)}, []string{"b"}},
+		{"prefix", &runtimeapi.PodSandboxFilter{Id: "ac0"}, []string{"c"}},
+		{"prefix of all", &runtimeapi.PodSandboxFilter{Id: "a"}, []string{"d", "c", "b", "a"}},
+		{"unknown id", &runtimeapi.PodSandboxFilter{Id: "f"}, nil},
+		{"state", &runtimeapi.PodSandboxFilter{State: ready}, []string{"c", "a"}},
+		{"label", &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"even": "false"}}, []string{"d", "b"}},
+		{"labels", &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"even": "true", "name": "a"}}, []string{"a"}},
+		{"missing label", &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"odd": ""}}, nil},
+		{"all parts", &runtimeapi.PodSandboxFilter{Id: "aa", State: ready, LabelSelector: map[string]string{"name": "a"}}, []string{"a"}},
+		{"parts that exclude each other", &runtimeapi.PodSandboxFilter{Id: "ab", State: ready}, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			response, err := n.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{Filter: test.filter})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, item := range response.GetItems() {
+				got = append(got, item.GetMetadata().GetName())
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestListContainersFilters(t *testing.T) {
+	n := newNode()
+	putPods(n)
+	running := &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}
+	for _, test := range []struct {
+		name   string
+		filter *runtimeapi.ContainerFilter
+		want   []string // beginnings of ids, newest first
+	}{
+		{"none", nil, []string{"cd1", "cd0", "cc1", "cc0", "cb1", "cb0", "ca1", "ca0"}},
+		{"prefix", &runtimeapi.ContainerFilter{Id: "cb"}, []string{"cb1", "cb0"}},
+		{"pod", &runtimeapi.ContainerFilter{PodSandboxId: "ac" + strings.Repeat("0", 62)}, []string{"cc1", "cc0"}},
+		{"prefix of a pod", &runtimeapi.ContainerFilter{PodSandboxId: "ac"}, []string{"cc1", "cc0"}},
+		{"state", &runtimeapi.ContainerFilter{State: running}, []string{"cc1", "cc0", "ca1", "ca0"}},
+		{"label", &runtimeapi.ContainerFilter{LabelSelector: map[string]string{"index": "1"}}, []string{"cd1", "cc1", "cb1", "ca1"}},
+		{"all parts", &runtimeapi.ContainerFilter{Id: "c", PodSandboxId: "aa", State: running, LabelSelector: map[string]string{"index": "0"}}, []string{"ca0"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			response, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: test.filter})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, item := range response.GetContainers() {
+				got = append(got, item.GetId()[:3])
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestStreamsSendWhatListsReturn holds each streamed list to its twin.
+func TestStreamsSendWhatListsReturn(t *testing.T) {
+	n := newNode()
+	putPods(n)
+	n.images.present["busybox"] = true
+	conn := n.dial(t)
+	runtime, images := runtimeapi.NewRuntimeServiceClient(conn), runtimeapi.NewImageServiceClient(conn)
+
+	pods, err := runtime.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
+	wantOK(t, err)
+	podStream, err := runtime.StreamPodSandboxes(t.Context(), &runtimeapi.StreamPodSandboxesRequest{})
+	wantOK(t, err)
+	sameItems(t, pods.GetItems(), receive(t, func() ([]*runtimeapi.PodSandbox, error) {
+		piece, err := podStream.Recv()
+		return piece.GetPodSandboxes(), err
+	}))
+
+	containers, err := runtime.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
+	wantOK(t, err)
+	containerStream, err := runtime.StreamContainers(t.Context(), &runtimeapi.StreamContainersRequest{})
+	wantOK(t, err)
+	sameItems(t, containers.GetContainers(), receive(t, func() ([]*runtimeapi.Container, error) {
+		piece, err := containerStream.Recv()
+		return piece.GetContainers(), err
+	}))
+
+	list, err := images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
+	wantOK(t, err)
+	imageStream, err := images.StreamImages(t.Context(), &runtimeapi.StreamImagesRequest{})
+	wantOK(t, err)
+	sameItems(t, list.GetImages(), receive(t, func() ([]*runtimeapi.Image, error) {
+		piece, err := imageStream.Recv()
+		return piece.GetImages(), err
+	}))
+}
+
+func wantOK(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func receive[T any](t *testing.T, next func() ([]T, error)) []T {
+	t.Helper()
+	var all []T
+	for {
+		piece, err := next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		wantOK(t, err)
+		if len(piece) == 0 {
+			t.Error("an empty piece")
+		}
+		all = append(all, piece...)
+	}
+}
+
+func sameItems[T proto.Message](t *testing.T, want, got []T) {
+	t.Helper()
+	if len(want) == 0 {
+		t.Error("nothing to compare")
+	}
+	if !slices.EqualFunc(want, got, func(a, b T) bool { return proto.Equal(a, b) }) {
+		t.Errorf("the stream sent %v, the list has %v", got, want)
+	}
+}
+
+func TestPieces(t *testing.T) {
+	item := func(size int) *runtimeapi.Image { return &runtimeapi.Image{Id: strings.Repeat("x", size)} }
+	for _, test := range []struct {
+		name  string
+		sizes []int
+		want  []int // items per piece
+	}{
+		{"none", nil, nil},
+		{"one", []int{10}, []int{1}},
+		{"small ones", []int{10, 10, 10}, []int{3}},
+		{"one above the limit", []int{2 * pieceSize}, []int{1}},
+		{"large between small", []int{10, 2 * pieceSize, 10}, []int{1, 1, 1}},
+		{"many", []int{pieceSize / 2, pieceSize / 3, pieceSize / 3, pieceSize / 2}, []int{2, 2}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var items []*runtimeapi.Image
+			for _, size := range test.sizes {
+				items = append(items, item(size))
+			}
+			var pieces []int
+			var sent []*runtimeapi.Image
+			err := inPieces(items, func(piece []*runtimeapi.Image) error {
+				pieces, sent = append(pieces, len(piece)), append(sent, piece...)
+				return nil
+			})
+			if err != nil || !slices.Equal(pieces, test.want) || !slices.Equal(sent, items) {
+				t.Errorf("sent %v, %v, want %v", pieces, err, test.want)
+			}
+		})
+	}
+	broken := errors.New("the client is gone")
+	err := inPieces([]*runtimeapi.Image{item(pieceSize), item(pieceSize), item(pieceSize)}, func([]*runtimeapi.Image) error { return broken })
+	if !errors.Is(err, broken) {
+		t.Errorf("got %v, want the error of the stream", err)
+	}
+}
+
+// TestNothingIsAnsweredBeforeTheFirstSync: an empty list would make a kubelet
+// start everything again.
+func TestNothingIsAnsweredBeforeTheFirstSync(t *testing.T) {
+	n := nodeWithPod()
+	n.mirror.unsynced = true
+	conn := n.dial(t)
+	n.firstSync = time.Millisecond
+	for _, r := range allRPCs(t) {
+		switch r.name {
+		case "ListPodSandbox", "StopPodSandbox", "RemoveContainer", "StreamContainers":
+		default:
+			continue
+		}
+		for _, engineErr := range []error{nil, errAway} {
+			n.mirror.err = engineErr
+			if err := r.call(t.Context(), conn, wholeRequest(r)); status.Code(err) != codes.Unavailable {
+				t.Errorf("%s: %v, want Unavailable", r.name, err)
+			}
+		}
+	}
+	n.mirror.unsynced, n.mirror.err = false, nil
+	response, err := n.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
+	if err != nil || len(response.GetItems()) != 1 {
+		t.Errorf("after the sync: %v, %v", response, err)
+	}
+}
+
+// TestListsGoOnWhileTheEngineIsAway: once synced, lists answer from memory.
+func TestListsGoOnWhileTheEngineIsAway(t *testing.T) {
+	n := nodeWithPod()
+	if _, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	n.mirror.unsynced, n.mirror.err, n.engine.err = true, errAway, errAway
+	response, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
+	if err != nil || len(response.GetContainers()) != 1 {
+		t.Errorf("got %v, %v", response, err)
+	}
+}

@@ -1,0 +1,205 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+func TestVersion(t *testing.T) {
+	n := newNode()
+	got, err := n.Version(t.Context(), &runtimeapi.VersionRequest{})
+	wantOK(t, err)
+	if got.GetVersion() != "0.1.0" || got.GetRuntimeName() != "docker" || got.GetRuntimeVersion() != "20.10.24" || got.GetRuntimeApiVersion() != "1.41.0" {
+		t.Errorf("got %v", got)
+	}
+	n.engine.err = errAway
+	if again, err := n.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil || again.GetRuntimeVersion() != "20.10.24" {
+		t.Errorf("while the engine is away: %v, %v", again, err)
+	}
+	// Clients ask for the version when they connect, also before the engine is
+	// up for the first time.
+	never := newNode()
+	never.engine.err = errAway
+	if got, err := never.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil || got.GetRuntimeVersion() == "" {
+		t.Errorf("before the engine was up: %v, %v", got, err)
+	}
+}
+
+func TestRuntimeConfig(t *testing.T) {
+	for driver, want := range map[string]runtimeapi.CgroupDriver{
+		"systemd":  runtimeapi.CgroupDriver_SYSTEMD,
+		"cgroupfs": runtimeapi.CgroupDriver_CGROUPFS,
+	} {
+		n := newNode()
+		n.engine.features.CgroupDriver = driver
+		got, err := n.RuntimeConfig(t.Context(), &runtimeapi.RuntimeConfigRequest{})
+		if err != nil || got.GetLinux() == nil || got.GetLinux().GetCgroupDriver() != want {
+			t.Errorf("%s: %v, %v", driver, got, err)
+		}
+	}
+	n := newNode()
+	n.engine.features.CgroupDriver = "none"
+	if _, err := n.RuntimeConfig(t.Context(), &runtimeapi.RuntimeConfigRequest{}); status.Code(toStatus(err)) != codes.FailedPrecondition {
+		t.Errorf("without cgroups: %v, want FailedPrecondition", err)
+	}
+	n.engine.err = errAway
+	if _, err := n.RuntimeConfig(t.Context(), &runtimeapi.RuntimeConfigRequest{}); status.Code(toStatus(err)) != codes.Unavailable {
+		t.Errorf("without an engine: %v, want Unavailable", err)
+	}
+}
+
+func TestUpdateRuntimeConfig(t *testing.T) {
+	for cidr, valid := range map[string]bool{
+		"": true, "10.1.0.0/16": true, "10.1.0.0/16,fd00::/64": true, "10.1.0.0": false, "10.1.0.0/16,": false, "nonsense": false,
+	} {
+		n := newNode()
+		_, err := n.UpdateRuntimeConfig(t.Context(), &runtimeapi.UpdateRuntimeConfigRequest{
+			RuntimeConfig: &runtimeapi.RuntimeConfig{NetworkConfig: &runtimeapi.NetworkConfig{PodCidr: cidr}},
+		})
+		if !valid {
+			wantInvalid(t, err, "runtime_config.network_config.pod_cidr")
+			continue
+		}
+		wantOK(t, err)
+		response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
+		wantOK(t, err)
+		if got := response.GetInfo()["podCIDR"]; got != cidr {
+			t.Errorf("the status shows %q, want %q", got, cidr)
+		}
+	}
+}
+
+// conditions returns the conditions of a status by type.
+func conditions(t *testing.T, n *node) map[string]*runtimeapi.RuntimeCondition {
+	t.Helper()
+	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{})
+	wantOK(t, err)
+	byType := map[string]*runtimeapi.RuntimeCondition{}
+	for _, condition := range response.GetStatus().GetConditions() {
+		byType[condition.GetType()] = condition
+	}
+	return byType
+}
+
+func TestConditions(t *testing.T) {
+	refused := fmt.Errorf("the engine is rootless: %w", errdefs.ErrFailedPrecondition)
+	noConfig := fmt.Errorf("no network configuration in /etc/cni/net.d: %w", errdefs.ErrUnavailable)
+	for _, test := range []struct {
+		name               string
+		runtime, network   error
+		runtimeReason, net string
+	}{
+		{name: "all is well"},
+		{name: "engine away", runtime: errAway, runtimeReason: "EngineUnavailable"},
+		{name: "engine refused", runtime: refused, runtimeReason: "EngineNotSupported"},
+		{name: "no network", network: noConfig, net: "NetworkPluginNotReady"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := newNode()
+			n.mirror.err, n.network.err = test.runtime, test.network
+			got := conditions(t, n)
+			checkCondition(t, got[runtimeapi.RuntimeReady], test.runtime, test.runtimeReason)
+			checkCondition(t, got[runtimeapi.NetworkReady], test.network, test.net)
+		})
+	}
+}
+
+func checkCondition(t *testing.T, got *runtimeapi.RuntimeCondition, err error, reason string) {
+	t.Helper()
+	if got == nil || got.GetStatus() != (err == nil) || got.GetReason() != reason {
+		t.Errorf("got %v, want reason %q", got, reason)
+	}
+	if err != nil && got.GetMessage() != err.Error() {
+		t.Errorf("the message is %q, want the reason in full", got.GetMessage())
+	}
+}
+
+func TestBridgeModeNeedsNoNetworkPlugin(t *testing.T) {
+	n := newNode()
+	n.opts.Network = nil
+	if got := conditions(t, n)[runtimeapi.NetworkReady]; !got.GetStatus() {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestRuntimeHandlers(t *testing.T) {
+	n := newNode()
+	check := func(want ...string) {
+		t.Helper()
+		response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{})
+		wantOK(t, err)
+		var names []string
+		for _, handler := range response.GetRuntimeHandlers() {
+			names = append(names, handler.GetName())
+			if handler.GetFeatures() == nil || handler.GetFeatures().GetUserNamespaces() {
+				t.Errorf("the features of %q are %v", handler.GetName(), handler.GetFeatures())
+			}
+		}
+		if fmt.Sprint(names) != fmt.Sprint(want) {
+			t.Errorf("the handlers are %q, want %q", names, want)
+		}
+		if response.GetFeatures() == nil || response.GetFeatures().GetSupplementalGroupsPolicy() {
+			t.Errorf("the features are %v", response.GetFeatures())
+		}
+	}
+	// Already the first call counts: the kubelet publishes the node's features
+	// from it.
+	check("", "io.containerd.runc.v2", "runc")
+	n.engine.err = errAway
+	check("", "io.containerd.runc.v2", "runc")
+	n = newNode()
+	n.engine.err = errAway
+	check("")
+}
+
+func TestVerboseStatus(t *testing.T) {
+	n := newNode()
+	n.opts.Config = struct{ DockerEndpoint string }{"unix:///run/docker.sock"}
+	n.opts.Warnings = func() []string { return []string{"a checkpoint is in quarantine"} }
+	n.engine.features.NegativeOOMScore = false
+	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
+	wantOK(t, err)
+	info := verbose(t, response.GetInfo())
+	if got := at(t, info, "config", "DockerEndpoint"); got != "unix:///run/docker.sock" {
+		t.Errorf("the config shows %v", got)
+	}
+	if got := at(t, info, "engine", "ServerVersion"); got != "20.10.24" {
+		t.Errorf("the engine shows %v", got)
+	}
+	if got := at(t, info, "cniconfig", "name"); got != "test-net" {
+		t.Errorf("the network shows %v", got)
+	}
+	if got := info["lastCNILoadStatus"]; got != "OK" {
+		t.Errorf("the network's state shows %v", got)
+	}
+	warnings := fmt.Sprint(at(t, info, "warnings", "messages"))
+	for _, part := range []string{"oom_score_adj", "quarantine"} {
+		if !strings.Contains(warnings, part) {
+			t.Errorf("no warning of %s in %s", part, warnings)
+		}
+	}
+	if response, err = n.Status(t.Context(), &runtimeapi.StatusRequest{}); err != nil || len(response.GetInfo()) != 0 {
+		t.Errorf("without verbose: %v, %v", response.GetInfo(), err)
+	}
+}
+
+func TestVerboseStatusWithoutAnEngine(t *testing.T) {
+	n := newNode()
+	n.engine.features, n.engine.err = docker.Features{}, errAway
+	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
+	wantOK(t, err)
+	if _, ok := response.GetInfo()["engine"]; ok {
+		t.Error("figures of an engine that was never there")
+	}
+	if _, ok := response.GetInfo()["warnings"]; ok {
+		t.Error("a warning of an engine that was never there")
+	}
+}

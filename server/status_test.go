@@ -1,0 +1,345 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+func TestContainerStatus(t *testing.T) {
+	n := newNode()
+	mounts := []*runtimeapi.Mount{{ContainerPath: "/data", HostPath: "/srv", Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}}
+	limits := &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20}}
+	n.mirror.PutContainer(state.Container{
+		ID:        "c1",
+		SandboxID: "p1",
+		Meta: state.ContainerMeta{
+			Config: &runtimeapi.ContainerConfig{
+				Metadata:    &runtimeapi.ContainerMetadata{Name: "main", Attempt: 2},
+				Image:       &runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "busybox:1.29"},
+				Labels:      map[string]string{"a": "b"},
+				Annotations: map[string]string{"c": "d"},
+				Mounts:      mounts,
+				Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+					SupplementalGroups: []int64{50000},
+				}},
+			},
+			ImageID:    "sha256:1",
+			CreatedAt:  time.Unix(1, 1),
+			LogPath:    "/var/log/pods/x/main/2.log",
+			User:       "1000:2000",
+			StopSignal: "SIGQUIT",
+		},
+		Status: state.ContainerStatus{
+			StartedAt: time.Unix(2, 2), FinishedAt: time.Unix(3, 3), ExitCode: 137, OOMKilled: true, Resources: limits,
+		},
+	})
+	response, err := n.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: "c1"})
+	wantOK(t, err)
+	want := &runtimeapi.ContainerStatus{
+		Id:          "c1",
+		Metadata:    &runtimeapi.ContainerMetadata{Name: "main", Attempt: 2},
+		State:       runtimeapi.ContainerState_CONTAINER_EXITED,
+		CreatedAt:   1e9 + 1,
+		StartedAt:   2e9 + 2,
+		FinishedAt:  3e9 + 3,
+		ExitCode:    137,
+		Image:       &runtimeapi.ImageSpec{Image: "busybox:1.29", UserSpecifiedImage: "busybox:1.29"},
+		ImageRef:    "sha256:1",
+		ImageId:     "sha256:1",
+		Reason:      "OOMKilled",
+		Labels:      map[string]string{"a": "b"},
+		Annotations: map[string]string{"c": "d"},
+		Mounts:      mounts,
+		LogPath:     "/var/log/pods/x/main/2.log",
+		Resources:   limits,
+		User: &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{
+			Uid: 1000, Gid: 2000, SupplementalGroups: []int64{2000, 50000},
+		}},
+		StopSignal: runtimeapi.Signal_SIGNAL_SIGQUIT,
+	}
+	if !proto.Equal(response.GetStatus(), want) {
+		t.Errorf("got  %v\nwant %v", response.GetStatus(), want)
+	}
+	if len(response.GetInfo()) != 0 {
+		t.Error("info without verbose")
+	}
+}
+
+func TestReason(t *testing.T) {
+	created, started, finished := time.Unix(1, 0), time.Unix(2, 0), time.Unix(3, 0)
+	for _, test := range []struct {
+		name   string
+		status state.ContainerStatus
+		want   string
+	}{
+		{"created", state.ContainerStatus{}, ""},
+		{"running", state.ContainerStatus{Running: true, StartedAt: started}, ""},
+		{"unknown", state.ContainerStatus{Unknown: true}, ""},
+		{"completed", state.ContainerStatus{StartedAt: started, FinishedAt: finished}, "Completed"},
+		{"failed", state.ContainerStatus{StartedAt: started, FinishedAt: finished, ExitCode: 1}, "Error"},
+		{"OOM-killed", state.ContainerStatus{StartedAt: started, FinishedAt: finished, ExitCode: 137, OOMKilled: true}, "OOMKilled"},
+		{"succeeded although a child was OOM-killed", state.ContainerStatus{StartedAt: started, FinishedAt: finished, OOMKilled: true}, "Completed"},
+		{"start refused", state.ContainerStatus{StartedAt: started, FinishedAt: finished, ExitCode: 127, Error: "no such file"}, "ContainerCannotRun"},
+		{"start refused without words", state.ContainerStatus{StartedAt: created, FinishedAt: created, ExitCode: 128}, "ContainerCannotRun"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := &state.Container{Meta: state.ContainerMeta{CreatedAt: created}, Status: test.status}
+			if got := reason(c); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestStopSignal(t *testing.T) {
+	for name, want := range map[string]runtimeapi.Signal{
+		"SIGTERM":    runtimeapi.Signal_SIGNAL_SIGTERM,
+		"TERM":       runtimeapi.Signal_SIGNAL_SIGTERM,
+		"sigusr1":    runtimeapi.Signal_SIGNAL_SIGUSR1,
+		"15":         runtimeapi.Signal_SIGNAL_SIGTERM,
+		"9":          runtimeapi.Signal_SIGNAL_SIGKILL,
+		"SIGRTMIN+3": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3,
+		"RTMAX-14":   runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS14,
+		"":           runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT,
+		"999":        runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT,
+		"-1":         runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT,
+		"nonsense":   runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT,
+	} {
+		if got := stopSignal(name); got != want {
+			t.Errorf("%q: got %s, want %s", name, got, want)
+		}
+	}
+}
+
+func FuzzStopSignal(f *testing.F) {
+	for _, seed := range []string{"SIGTERM", "TERM", "15", "SIGRTMIN+3", "", "-1", "SIG", "999999999999999999999"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		if _, known := runtimeapi.Signal_name[int32(stopSignal(name))]; !known {
+			t.Errorf("%q gives a signal that CRI does not have", name)
+		}
+	})
+}
+
+func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
+	for user, known := range map[string]bool{
+		"1000:1000": true, "0:0": true, "1000": false, "www-data": false, "www-data:33": false, "33:www-data": false, "": false,
+	} {
+		c := &state.Container{Meta: state.ContainerMeta{User: user}}
+		if got := containerUser(c); (got != nil) != known {
+			t.Errorf("%q: got %v", user, got)
+		}
+	}
+}
+
+func TestImageNameWithoutTheUsers(t *testing.T) {
+	c := &state.Container{Meta: state.ContainerMeta{Config: &runtimeapi.ContainerConfig{Image: &runtimeapi.ImageSpec{Image: "busybox"}}}}
+	if got := imageOf(c).GetImage(); got != "busybox" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestPodSandboxStatus(t *testing.T) {
+	n := nodeWithPod()
+	n.mirror.UpdatePod(podID, func(st *state.PodStatus) { st.IPs = []string{"10.0.0.2", "fd00::2", "fd01::2"} })
+	before := time.Now()
+	response, err := n.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID})
+	wantOK(t, err)
+	want := &runtimeapi.PodSandboxStatus{
+		Id:        podID,
+		Metadata:  &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "u1"},
+		State:     runtimeapi.PodSandboxState_SANDBOX_READY,
+		CreatedAt: 1e9 + 1,
+		Network: &runtimeapi.PodSandboxNetworkStatus{
+			Ip:            "10.0.0.2",
+			AdditionalIps: []*runtimeapi.PodIP{{Ip: "fd00::2"}, {Ip: "fd01::2"}},
+		},
+		Linux:  &runtimeapi.LinuxPodSandboxStatus{Namespaces: &runtimeapi.Namespace{Options: &runtimeapi.NamespaceOption{}}},
+		Labels: map[string]string{"app": "web"},
+	}
+	if !proto.Equal(response.GetStatus(), want) {
+		t.Errorf("got  %v\nwant %v", response.GetStatus(), want)
+	}
+	if at := response.GetTimestamp(); at < before.UnixNano() || at > time.Now().UnixNano() {
+		t.Errorf("the timestamp is %d", at)
+	}
+	if list := response.GetContainersStatuses(); len(list) != 1 || list[0].GetId() != containerID {
+		t.Errorf("the containers are %v", list)
+	}
+}
+
+func TestHostNetworkPodHasNoAddress(t *testing.T) {
+	pod := &state.Pod{Meta: state.PodMeta{HostNetwork: true}, Status: state.PodStatus{IPs: []string{"10.0.0.2"}}}
+	got := sandboxStatus(pod)
+	if got.GetNetwork().GetIp() != "" {
+		t.Errorf("the address is %q", got.GetNetwork().GetIp())
+	}
+	if mode := got.GetLinux().GetNamespaces().GetOptions().GetNetwork(); mode != runtimeapi.NamespaceMode_NODE {
+		t.Errorf("the network mode is %s", mode)
+	}
+}
+
+// TestStatusDoesNotChangeTheSnapshot: converted messages share memory with the
+// mirror's entries, which are immutable.
+func TestStatusDoesNotChangeTheSnapshot(t *testing.T) {
+	asked := &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}
+	pod := &state.Pod{Meta: state.PodMeta{Config: &runtimeapi.PodSandboxConfig{Linux: &runtimeapi.LinuxPodSandboxConfig{
+		SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: asked},
+	}}}}
+	got := namespaceOptions(pod)
+	if got.GetNetwork() != runtimeapi.NamespaceMode_POD || got.GetPid() != runtimeapi.NamespaceMode_CONTAINER {
+		t.Errorf("got %v", got)
+	}
+	if asked.GetNetwork() != runtimeapi.NamespaceMode_NODE {
+		t.Error("the pod's configuration was changed")
+	}
+}
+
+// verbose decodes the info of a verbose answer as crictl does.
+func verbose(t *testing.T, info map[string]string) map[string]any {
+	t.Helper()
+	decoded := map[string]any{}
+	for key, text := range info {
+		if !strings.HasPrefix(text, "{") {
+			decoded[key] = text
+			continue
+		}
+		var value map[string]any
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatalf("%s: %v", key, err)
+		}
+		decoded[key] = value
+	}
+	return decoded
+}
+
+// at follows keys into a decoded info, as a script's jq path does.
+func at(t *testing.T, value any, keys ...string) any {
+	t.Helper()
+	for _, key := range keys {
+		object, ok := value.(map[string]any)
+		if !ok {
+			t.Fatalf("nothing at %s of %v", key, keys)
+		}
+		value = object[key]
+	}
+	return value
+}
+
+// namespacePath is the script's
+// .info.runtimeSpec.linux.namespaces[] | select(.type == kind) | .path
+func namespacePath(t *testing.T, info map[string]any, kind string) (path string, found bool) {
+	t.Helper()
+	list, ok := at(t, info, "info", "runtimeSpec", "linux", "namespaces").([]any)
+	if !ok {
+		t.Fatal("there are no namespaces")
+	}
+	for _, element := range list {
+		if at(t, element, "type") == kind {
+			path, _ := at(t, element, "path").(string)
+			return path, true
+		}
+	}
+	return "", false
+}
+
+func TestVerbosePodSandboxStatus(t *testing.T) {
+	n := nodeWithPod()
+	n.mirror.UpdatePod(podID, func(st *state.PodStatus) { st.NetnsPath = "/run/netns/cri-1" })
+	response, err := n.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID, Verbose: true})
+	wantOK(t, err)
+	info := verbose(t, response.GetInfo())
+	for _, test := range []struct {
+		keys []string
+		want any
+	}{
+		{[]string{"info", "pid"}, 4321.0},
+		{[]string{"info", "processStatus"}, "running"},
+		{[]string{"info", "netNamespaceClosed"}, false},
+		{[]string{"info", "runtimeType"}, "runc"},
+		{[]string{"info", "config", "metadata", "name"}, "web"},
+	} {
+		if got := at(t, info, test.keys...); got != test.want {
+			t.Errorf("%v is %v, want %v", test.keys, got, test.want)
+		}
+	}
+	if path, _ := namespacePath(t, info, "network"); path != "/run/netns/cri-1" {
+		t.Errorf("the network namespace is %q", path)
+	}
+	if got := fmt.Sprint(at(t, info, "info", "cniResult", "Interfaces", "eth0", "IPConfigs")); got != "[map[IP:10.0.0.2]]" {
+		t.Errorf("the addresses are %s", got)
+	}
+}
+
+func TestVerboseContainerStatus(t *testing.T) {
+	n := nodeWithPod()
+	n.mirror.UpdatePod(podID, func(st *state.PodStatus) { st.NetnsPath = "/run/netns/cri-1" })
+	response, err := n.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: true})
+	wantOK(t, err)
+	info := verbose(t, response.GetInfo())
+	for _, test := range []struct {
+		keys []string
+		want any
+	}{
+		{[]string{"info", "pid"}, 1234.0},
+		{[]string{"info", "sandboxID"}, podID},
+		{[]string{"info", "runtimeType"}, "runc"},
+		{[]string{"info", "config", "metadata", "name"}, "main"},
+		{[]string{"info", "config", "image", "user_specified_image"}, "busybox:1.29"},
+	} {
+		if got := at(t, info, test.keys...); got != test.want {
+			t.Errorf("%v is %v, want %v", test.keys, got, test.want)
+		}
+	}
+	if path, _ := namespacePath(t, info, "network"); path != "/run/netns/cri-1" {
+		t.Errorf("the network namespace is %q", path)
+	}
+	if path, _ := namespacePath(t, info, "ipc"); path != "/proc/4321/ns/ipc" {
+		t.Errorf("the IPC namespace is %q", path)
+	}
+}
+
+func TestNamespacesOfContainers(t *testing.T) {
+	n := nodeWithPod()
+	snapshot := n.mirror.Snapshot()
+	pod, err := snapshot.Pod(podID)
+	wantOK(t, err)
+	for _, test := range []struct {
+		name    string
+		pid     runtimeapi.NamespaceMode
+		present bool
+		path    string
+	}{
+		{"pod", runtimeapi.NamespaceMode_POD, true, "/proc/4321/ns/pid"},
+		{"container", runtimeapi.NamespaceMode_CONTAINER, true, ""},
+		{"node", runtimeapi.NamespaceMode_NODE, false, ""},
+		{"target", runtimeapi.NamespaceMode_TARGET, true, "/proc/1234/ns/pid"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			config := &runtimeapi.ContainerConfig{Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: test.pid, TargetId: containerID},
+			}}}
+			for _, ns := range containerNamespaces(snapshot, pod, config) {
+				if ns.Type != "pid" {
+					continue
+				}
+				if !test.present || ns.Path != test.path {
+					t.Errorf("got %+v, want present %t at %q", ns, test.present, test.path)
+				}
+				return
+			}
+			if test.present {
+				t.Error("there is no PID namespace")
+			}
+		})
+	}
+}
