@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,6 +151,20 @@ func waitLines(t *testing.T, path string, n int) []string {
 }
 
 // positions is a checkpoint in memory.
-type positions struct{ last checkpoint.LogPosition }
+type positions struct {
+	mu   sync.Mutex
+	last checkpoint.LogPosition
+}
 
-func (p *positions) save(at checkpoint.LogPosition) error { p.last = at; return nil }
+func (p *positions) save(at checkpoint.LogPosition) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = at
+	return nil
+}
+
+func (p *positions) get() checkpoint.LogPosition {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}

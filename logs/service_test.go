@@ -140,8 +140,8 @@ func TestReopen(t *testing.T) {
 	equalLines(t, got, first)
 	_, got = readCRI(t, logPath)
 	equalLines(t, got, second)
-	if info, _ := os.Stat(logPath); saved.last.OutputSize != info.Size() {
-		t.Errorf("the saved output size is %d, want that of the new file, %d", saved.last.OutputSize, info.Size())
+	if info, _ := os.Stat(logPath); saved.get().OutputSize != info.Size() {
+		t.Errorf("the saved output size is %d, want that of the new file, %d", saved.get().OutputSize, info.Size())
 	}
 	if err := s.Reopen(t.Context(), "c"); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("Reopen of a container that is not followed: %v", err)
@@ -192,7 +192,7 @@ func TestRestartLosesAndRepeatsNothing(t *testing.T) {
 		}
 		s = restart(t, s)
 		want = append(want, engine.lines(i*20+11, i*20+20)...) // while it is away
-		at := saved.last
+		at := saved.get()
 		source.Resume = &at
 		start(t, s, source)
 	}
@@ -214,7 +214,7 @@ func TestKillLosesAndRepeatsNothing(t *testing.T) {
 	for i := range 30 {
 		want = append(want, engine.lines(i*20+1, i*20+10)...)
 		waitLines(t, logPath, len(want))
-		at := saved.last // what a killed program leaves: the goroutine never saves again
+		at := saved.get() // what a killed program leaves: the goroutine never saves again
 		s = restart(t, s)
 		// A kill in the middle of a write leaves the beginning of a line.
 		appendTo(t, logPath, "2024-01-01T00:00:00Z stdout F li")
@@ -250,7 +250,7 @@ func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 	start(t, s, source)
 	before := engine.lines(1, 3)
 	waitLines(t, logPath, 3)
-	old := saved.last
+	old := saved.get()
 	s = restart(t, s)
 	engine.lines(4, 60)
 	source.Resume = &old
@@ -277,7 +277,7 @@ func TestResumeDoesNotTrustAReusedInode(t *testing.T) {
 	want := engine.lines(1, 3)
 	waitLines(t, logPath, 3)
 	s = restart(t, s)
-	at := saved.last
+	at := saved.get()
 	if err := os.Truncate(enginePath, 0); err != nil { // same inode, other content
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestRestartsBehindADamagedEnd(t *testing.T) {
 		drain(t, s, "c")
 		_, got := readCRI(t, logPath)
 		equalLines(t, got, want)
-		at := saved.last
+		at := saved.get()
 		source.Resume = &at
 	}
 }
@@ -325,7 +325,7 @@ func TestKillAfterReopen(t *testing.T) {
 	if err := s.Reopen(t.Context(), "c"); err != nil {
 		t.Fatal(err)
 	}
-	at := saved.last
+	at := saved.get()
 	want := engine.lines(6, 9)
 	waitLines(t, logPath, 4)
 	s = restart(t, s)
@@ -354,7 +354,8 @@ func TestFreshStartAppends(t *testing.T) {
 	_, got := readCRI(t, logPath)
 	equalLines(t, got, want)
 	// And a later kill does not cut away what was there first.
-	source.Resume = &saved.last
+	at := saved.get()
+	source.Resume = &at
 	start(t, s, source)
 	drain(t, s, "c")
 	_, got = readCRI(t, logPath)
