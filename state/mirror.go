@@ -49,8 +49,8 @@ type Mirror struct {
 	pods       map[string]*Pod
 	containers map[string]*Container
 	written    map[string]uint64 // sequence number of an id's last write, kept for removed ids too
-	removed    map[string]uint64 // tombstones: the relist round they were made in
-	round      uint64            // number of the current relist
+	removed    map[string]uint64 // tombstones: the sequence number before the removal
+	asked      map[uint64]int    // how many answers are under way that were asked for at a sequence number
 	reserved   map[string]*reservation
 }
 
@@ -67,6 +67,7 @@ func New(opts Options) *Mirror {
 		containers: map[string]*Container{},
 		written:    map[string]uint64{},
 		removed:    map[string]uint64{},
+		asked:      map[uint64]int{},
 		reserved:   map[string]*reservation{},
 	}
 	m.snapshot.Store(newSnapshot(nil, nil))
@@ -101,34 +102,38 @@ func (m *Mirror) WaitSynced(ctx context.Context) error {
 
 // PutPod publishes a pod, replacing what was known of its id.
 func (m *Mirror) PutPod(p Pod) {
-	m.write(p.ID, func() { m.pods[p.ID] = &p })
+	m.write(p.ID, func() bool { m.pods[p.ID] = &p; return true })
 }
 
 // PutContainer publishes a container, replacing what was known of its id.
 func (m *Mirror) PutContainer(c Container) {
-	m.write(c.ID, func() { m.containers[c.ID] = &c })
+	m.write(c.ID, func() bool { m.containers[c.ID] = &c; return true })
 }
 
 // UpdatePod changes a pod's status. It does nothing for an unknown id.
 func (m *Mirror) UpdatePod(id string, change func(*PodStatus)) {
-	m.write(id, func() {
-		if old, ok := m.pods[id]; ok {
+	m.write(id, func() bool {
+		old, ok := m.pods[id]
+		if ok {
 			pod := *old
 			change(&pod.Status)
 			m.pods[id] = &pod
 		}
+		return ok
 	})
 }
 
 // UpdateContainer changes a container's status. It does nothing for an unknown
 // id.
 func (m *Mirror) UpdateContainer(id string, change func(*ContainerStatus)) {
-	m.write(id, func() {
-		if old, ok := m.containers[id]; ok {
+	m.write(id, func() bool {
+		old, ok := m.containers[id]
+		if ok {
 			container := *old
 			change(&container.Status)
 			m.containers[id] = &container
 		}
+		return ok
 	})
 }
 
@@ -139,33 +144,67 @@ func (m *Mirror) RemovePod(id string) { m.forget(id) }
 func (m *Mirror) RemoveContainer(id string) { m.forget(id) }
 
 func (m *Mirror) forget(id string) {
-	m.write(id, func() {
+	m.write(id, func() bool {
 		delete(m.pods, id)
 		delete(m.containers, id)
-		m.removed[id] = m.round
+		m.removed[id] = m.seq
+		return true
 	})
 }
 
-// write makes one change and publishes it. A write to a removed id is lost:
-// the engine never uses an id twice.
-func (m *Mirror) write(id string, change func()) {
+// write makes one change and publishes it, unless change reports that there is
+// none. A write to a removed id is lost: the engine never uses an id twice.
+func (m *Mirror) write(id string, change func() bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, gone := m.removed[id]; gone {
 		return
 	}
+	if change() {
+		m.publish(id)
+	}
+}
+
+// publish shows the change that was made to an entry. The caller holds mu.
+func (m *Mirror) publish(id string) {
 	m.seq++
 	m.written[id] = m.seq
-	change()
 	m.snapshot.Store(newSnapshot(m.pods, m.containers))
 }
 
-// sequence is taken before the engine is asked, so that its answer can be
-// compared with the writes made meanwhile.
-func (m *Mirror) sequence() uint64 {
+// ask is called before the engine is asked and returns the sequence number of
+// that moment, so that the answer can be compared with the writes made
+// meanwhile. answered ends it.
+func (m *Mirror) ask() (seq uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.asked[m.seq]++
 	return m.seq
+}
+
+func (m *Mirror) answered(seq uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.asked[seq]--; m.asked[seq] == 0 {
+		delete(m.asked, seq)
+	}
+}
+
+// dropTombstones forgets the removed ids that no answer under way can bring
+// back.
+func (m *Mirror) dropTombstones() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	oldest := m.seq
+	for seq := range m.asked {
+		oldest = min(oldest, seq)
+	}
+	for id, removed := range m.removed {
+		if removed < oldest {
+			delete(m.removed, id)
+			delete(m.written, id)
+		}
+	}
 }
 
 func (m *Mirror) setErr(err error) {

@@ -23,6 +23,10 @@ const (
 	maxRetry     = 5 * time.Second
 )
 
+// maxOvertakenPause bounds the pause before the next look at an entry that is
+// being written all the time.
+const maxOvertakenPause = 100 * time.Millisecond
+
 // refreshes runs the inspects that nobody waits for: each id by one goroutine
 // at a time, and once more when it was marked meanwhile. All of them end with
 // the context of run.
@@ -133,20 +137,31 @@ func (m *Mirror) RefreshPod(ctx context.Context, id string) (*Pod, error) {
 // refresh inspects one engine container until an answer could be merged: one
 // that was overtaken by a write says nothing about what the caller did.
 func (m *Mirror) refresh(ctx context.Context, id string) error {
-	for {
-		seq := m.sequence()
-		inspect, err := m.opts.Engine.InspectContainer(ctx, id)
-		switch {
-		case errdefs.IsNotFound(err):
-			m.vanished(id)
-			return fmt.Errorf("container %q: %w", id, errdefs.ErrNotFound)
-		case err != nil:
+	for pause := time.Millisecond; ; pause = min(2*pause, maxOvertakenPause) {
+		merged, err := m.look(ctx, id)
+		if merged || err != nil {
 			return err
 		}
-		if merged, err := m.merge(ctx, inspect, seq); merged || err != nil {
-			return err
+		if err := sleep(ctx, pause); err != nil {
+			return fmt.Errorf("container %q changes all the time: %w", id, err)
 		}
 	}
+}
+
+// look inspects an engine container once. It reports false when the answer was
+// overtaken by a write.
+func (m *Mirror) look(ctx context.Context, id string) (merged bool, err error) {
+	seq := m.ask()
+	defer m.answered(seq)
+	inspect, err := m.opts.Engine.InspectContainer(ctx, id)
+	switch {
+	case errdefs.IsNotFound(err):
+		m.vanished(id)
+		return false, fmt.Errorf("container %q: %w", id, errdefs.ErrNotFound)
+	case err != nil:
+		return false, err
+	}
+	return m.merge(ctx, inspect, seq)
 }
 
 // merge takes an inspect that was asked for when the mirror was at seq. It
@@ -194,10 +209,8 @@ func (m *Mirror) mergeEntry(id, name string, seq uint64, change func()) bool {
 	if m.written[id] > seq {
 		return false
 	}
-	m.seq++
-	m.written[id] = m.seq
 	change()
-	m.snapshot.Store(newSnapshot(m.pods, m.containers))
+	m.publish(id)
 	return true
 }
 

@@ -13,7 +13,9 @@ import (
 // difference. Which containers exist comes from the list, what they do from an
 // inspect of each that is not trusted to be known already.
 func (m *Mirror) relist(ctx context.Context, trusted func(container.Summary) bool) error {
-	seq := m.startRound()
+	m.dropTombstones()
+	seq := m.ask()
+	defer m.answered(seq)
 	list, err := m.listOurs(ctx)
 	if err != nil {
 		return err
@@ -56,21 +58,6 @@ func (m *Mirror) relistOne(ctx context.Context, id string) error {
 // sandboxes and containers.
 func (m *Mirror) listOurs(ctx context.Context) ([]container.Summary, error) {
 	return m.opts.Engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
-}
-
-// startRound begins a relist and drops the tombstones that no engine answer
-// under way can still touch.
-func (m *Mirror) startRound() (seq uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.round++
-	for id, round := range m.removed {
-		if round+1 < m.round {
-			delete(m.removed, id)
-			delete(m.written, id)
-		}
-	}
-	return m.seq
 }
 
 // nothing trusts no entry of a list.
