@@ -47,9 +47,9 @@ func (m *Mirror) release(name string) {
 	}
 }
 
-// hidden reports whether an engine container is being made by somebody, and
-// notes for the release that it was seen. changed means that it was seen to do
-// something that its maker does not do. The caller holds mu.
+// hidden reports whether an unpublished engine container is being made by
+// somebody, and notes for the release that it was seen. changed means that it
+// was seen to do something that its maker does not do. The caller holds mu.
 func (m *Mirror) hidden(name, id string, s sighting) bool {
 	r, ok := m.reserved[name]
 	if ok {

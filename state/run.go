@@ -9,6 +9,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
 )
 
 // Back-off between two attempts to reach the engine.
@@ -83,31 +84,38 @@ func (m *Mirror) follow(ctx context.Context) error {
 	return err
 }
 
-// handle is called by the event reader and never blocks: it only marks what
-// has to be looked at.
+// handle is called by the event reader and never waits for the engine: it only
+// marks what has to be looked at.
 func (m *Mirror) handle(event docker.Event) {
-	switch event.Kind {
-	case docker.ExecDied:
+	switch {
+	case event.Kind == docker.ExecDied:
 		m.execs.notify(event.ExecID, event.ExitCode)
-	case docker.ContainerRemoved:
+	case event.Kind == docker.ImageChanged, m.foreign(event), m.deferred(event):
+	case event.Kind == docker.ContainerRemoved:
 		m.vanished(event.ID)
 	default:
-		if !m.deferred(event) {
-			m.refreshes.mark(event.ID)
-		}
+		m.refreshes.mark(event.ID)
 	}
+}
+
+// foreign reports whether an event is about a container that is no pod's, so
+// that what else runs on the node costs no inspects.
+func (m *Mirror) foreign(event docker.Event) bool {
+	if _, labelled := event.Labels[translate.LabelKind]; labelled {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.knows(event.ID)
 }
 
 // deferred keeps the events of a container that is being made for its release,
 // so that nothing is inspected that its maker inspects anyway.
 func (m *Mirror) deferred(event docker.Event) bool {
-	if event.Kind == docker.ImageChanged {
-		return true // nothing to inspect
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ownDoing := event.Kind == docker.ContainerCreated || event.Kind == docker.ContainerStarted
-	return m.hidden(event.Labels["name"], event.ID, sighting{changed: !ownDoing})
+	return !m.knows(event.ID) && m.hidden(event.Labels["name"], event.ID, sighting{changed: !ownDoing})
 }
 
 // relistLoop relists now, again soon while that fails, and then at the slow

@@ -11,23 +11,31 @@ import (
 // vanished takes note that the engine has no such container (any more). A
 // container is forgotten. A pod stays, NOTREADY, for as long as it has a
 // checkpoint: it may still hold an address, and only a pod that is listed will
-// be stopped and removed by the kubelet.
+// be stopped and removed by the kubelet. So does one that was never shown,
+// because its roll-back took the container away and then failed.
 func (m *Mirror) vanished(id string) {
 	m.mu.Lock()
 	_, isPod := m.pods[id]
 	known := m.knows(id)
 	m.mu.Unlock()
+	if known && !isPod {
+		m.forget(id)
+		return
+	}
+	record := m.record(id)
 	switch {
-	case !known: // leave no tombstone for the many containers that are not ours
-	case isPod && m.record(id) != nil:
+	case record == nil && known:
+		m.forget(id)
+	case record == nil: // leave no tombstone for the many containers that are not ours
+	case !known:
+		m.PutPod(orphan(*record))
+	default:
 		m.UpdatePod(id, func(s *PodStatus) {
 			s.Running, s.PID = false, 0
 			if s.FinishedAt.Before(s.StartedAt) || s.FinishedAt.IsZero() {
 				s.FinishedAt = time.Now()
 			}
 		})
-	default:
-		m.forget(id)
 	}
 }
 
