@@ -15,7 +15,16 @@ func mergePod(old, seen *Pod) *Pod {
 	if !old.Status.Running && seen.Status.Running && old.Status.StartedAt.Equal(seen.Status.StartedAt) {
 		merged.Status = old.Status
 	}
+	if restarted(old.Status, seen.Status) && old.Status.NetnsPath != "" {
+		merged.Status.NetworkReady = false
+	}
 	return &merged
+}
+
+// restarted reports whether somebody started a sandbox a second time. It has a
+// new network namespace then, while the pod's addresses are in the pinned one.
+func restarted(old, seen PodStatus) bool {
+	return seen.Running && !old.StartedAt.IsZero() && !old.StartedAt.Equal(seen.StartedAt) && old.PID != seen.PID
 }
 
 // newExit reports whether a container has ended since it was last seen: it may
