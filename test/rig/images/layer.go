@@ -3,7 +3,6 @@ package images
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"path"
@@ -59,7 +58,7 @@ func newLayer(entries ...entry) (v1.Layer, error) {
 	}
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(packed.Bytes())), nil
-	}, tarball.WithCompressedCaching, tarball.WithCompressionLevel(gzip.BestSpeed))
+	}, tarball.WithCompressedCaching)
 }
 
 // arrange returns entries and their missing parents in the order in which they can be unpacked: by name, and hard links
