@@ -1,6 +1,7 @@
 package pause
 
 import (
+	_ "crypto/sha256" // what digest.FromBytes computes with
 	"encoding/json"
 	"fmt"
 	"time"
