@@ -2,13 +2,13 @@ package translate
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"testing"
 	"testing/quick"
 	"unicode/utf8"
 
 	"github.com/moby/moby/api/types/container"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -93,7 +93,7 @@ func checkPodRoundTrip(t *testing.T, labels, annotations map[string]string) {
 		t.Fatal(err)
 	}
 	checkMaps(t, got.GetLabels(), labels, got.GetAnnotations(), annotations)
-	if !reflect.DeepEqual(got.GetMetadata(), in.Config.GetMetadata()) {
+	if !proto.Equal(got.GetMetadata(), in.Config.GetMetadata()) {
 		t.Errorf("metadata %v, want %v", got.GetMetadata(), in.Config.GetMetadata())
 	}
 }
