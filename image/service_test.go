@@ -1,0 +1,461 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	mobycontainer "github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	crierrors "k8s.io/cri-api/pkg/errors"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/pause"
+)
+
+// flavors are the engines that differ in what an image's id is.
+var flavors = map[string]dockertest.Flavor{"20.10": dockertest.Docker20, "29": dockertest.Docker29}
+
+// eachFlavor runs a test on an engine in memory of each flavor.
+func eachFlavor(t *testing.T, opts dockertest.Options, test func(t *testing.T, engine *dockertest.Engine, s *Service)) {
+	t.Helper()
+	for name, flavor := range flavors {
+		t.Run(name, func(t *testing.T) {
+			opts.Flavor = flavor
+			engine := dockertest.New(opts)
+			t.Cleanup(engine.Close)
+			test(t, engine, newService(t, Options{Engine: engine}))
+		})
+	}
+}
+
+func newService(t *testing.T, opts Options) *Service {
+	t.Helper()
+	s, err := New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+func spec(ref string) *runtimeapi.ImageSpec { return &runtimeapi.ImageSpec{Image: ref} }
+
+// statusOf returns the image of a reference, nil when there is none.
+func statusOf(t *testing.T, s *Service, ref string) *runtimeapi.Image {
+	t.Helper()
+	response, err := s.Status(t.Context(), spec(ref), StatusOptions{})
+	if err != nil {
+		t.Fatalf("status of %q: %v", ref, err)
+	}
+	return response.GetImage()
+}
+
+func TestPulledImageHasOneID(t *testing.T) {
+	registry := []dockertest.Image{{Names: []string{"127.0.0.1:5000/app:1"}, User: "1003:1004", Size: 42}}
+	eachFlavor(t, dockertest.Options{Registry: registry}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
+		ref, err := s.Pull(t.Context(), spec("127.0.0.1:5000/app:1"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		img := statusOf(t, s, "127.0.0.1:5000/app:1")
+		if img.GetId() != ref || ref == "" {
+			t.Errorf("the pull says %q, the status %q", ref, img.GetId())
+		}
+		if id, err := s.Resolve(t.Context(), "127.0.0.1:5000/app:1"); err != nil || id != ref {
+			t.Errorf("resolved to %q, %v", id, err)
+		}
+		list, err := s.List(t.Context(), nil)
+		if err != nil || len(list) != 1 || list[0].GetId() != ref {
+			t.Fatalf("the list is %v, %v", list, err)
+		}
+		for _, got := range []*runtimeapi.Image{img, list[0]} {
+			if got.GetUid().GetValue() != 1003 || got.GetUsername() != "" || got.GetSize() != 42 || got.GetPinned() {
+				t.Errorf("got %v", got)
+			}
+			if !slices.Equal(got.GetRepoTags(), []string{"127.0.0.1:5000/app:1"}) {
+				t.Errorf("the tags are %q", got.GetRepoTags())
+			}
+		}
+		for _, other := range append([]string{ref, strings.TrimPrefix(ref, "sha256:")[:12]}, img.GetRepoDigests()...) {
+			if got := statusOf(t, s, other); got.GetId() != ref {
+				t.Errorf("%q is %v", other, got)
+			}
+		}
+	})
+}
+
+func TestStatusOfAnUnknownImageIsNoError(t *testing.T) {
+	eachFlavor(t, dockertest.Options{}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
+		if img := statusOf(t, s, "nothing:here"); img != nil {
+			t.Errorf("got %v", img)
+		}
+		if _, err := s.Resolve(t.Context(), "nothing:here"); !errdefs.IsNotFound(err) {
+			t.Errorf("resolved with %v, want ErrNotFound", err)
+		}
+		if _, err := s.Pull(t.Context(), spec("nothing:here"), nil); !errdefs.IsNotFound(err) {
+			t.Errorf("pulled with %v, want ErrNotFound", err)
+		}
+	})
+}
+
+func TestVerboseStatusHasTheConfiguration(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"app"}, Env: []string{"A=b"}, Entrypoint: []string{"/app"}}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
+		response, err := s.Status(t.Context(), spec("app"), StatusOptions{Verbose: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{`"imageSpec"`, `"Entrypoint":["/app"]`, `"Env":["A=b"]`} {
+			if !strings.Contains(response.GetInfo()["info"], part) {
+				t.Errorf("no %s in %s", part, response.GetInfo()["info"])
+			}
+		}
+	})
+}
+
+func TestListInspectsEachImageOnce(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"a"}, User: "www-data:1004"}, {Names: []string{"b"}}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		for range 3 {
+			list, err := s.List(t.Context(), &runtimeapi.ImageFilter{Image: spec("a")})
+			if err != nil || len(list) != 1 || list[0].GetUsername() != "www-data" {
+				t.Fatalf("got %v, %v", list, err)
+			}
+		}
+		if n := engine.Calls("InspectImage"); n != 2 {
+			t.Errorf("%d inspects of 2 images, want 2", n)
+		}
+	})
+}
+
+func TestListLeavesOutWhatIsBeingRemoved(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"a"}}, {Names: []string{"b"}}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		engine.Inject("InspectImage", dockertest.Fault{Times: 1, Err: errdefs.ErrNotFound})
+		if list, err := s.List(t.Context(), nil); err != nil || len(list) != 1 {
+			t.Errorf("got %v, %v, want the other image", list, err)
+		}
+	})
+}
+
+func TestEngineAway(t *testing.T) {
+	eachFlavor(t, dockertest.Options{}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		engine.Away()
+		_, listErr := s.List(t.Context(), nil)
+		_, statusErr := s.Status(t.Context(), spec("a"), StatusOptions{})
+		_, pullErr := s.Pull(t.Context(), spec("a"), nil)
+		_, fsErr := s.FsInfo(t.Context())
+		_, ensureErr := s.EnsureSandboxImage(t.Context())
+		for call, err := range map[string]error{
+			"List": listErr, "Status": statusErr, "Pull": pullErr, "Remove": s.Remove(t.Context(), spec("a")),
+			"FsInfo": fsErr, "EnsureSandboxImage": ensureErr,
+		} {
+			if !errdefs.IsUnavailable(err) || errors.Is(err, crierrors.ErrRegistryUnavailable) {
+				t.Errorf("%s: %v, want ErrUnavailable", call, err)
+			}
+		}
+	})
+}
+
+func TestPullWithCredentials(t *testing.T) {
+	registry := []dockertest.Image{{Names: []string{"private"}, Auth: &docker.Auth{Username: "u", Password: "p"}}}
+	eachFlavor(t, dockertest.Options{Registry: registry}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
+		if _, err := s.Pull(t.Context(), spec("private"), nil); !errdefs.IsUnauthorized(err) {
+			t.Errorf("without credentials: %v", err)
+		}
+		if _, err := s.Pull(t.Context(), spec("private"), &runtimeapi.AuthConfig{Auth: encoded("u:p\x00")}); err != nil {
+			t.Errorf("with an auth string: %v", err)
+		}
+		if _, err := s.Pull(t.Context(), spec("private"), &runtimeapi.AuthConfig{Auth: "?"}); !errdefs.IsInvalidArgument(err) {
+			t.Errorf("with nonsense: %v", err)
+		}
+	})
+}
+
+func TestPullErrorsForTheKubelet(t *testing.T) {
+	trouble := fmt.Errorf("%w: Get https://r.example/v2/: connection refused", docker.ErrRegistryUnavailable)
+	eachFlavor(t, dockertest.Options{}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		engine.Inject("PullImage", dockertest.Fault{Err: trouble})
+		_, err := s.Pull(t.Context(), spec("r.example/a"), nil)
+		if !errors.Is(err, crierrors.ErrRegistryUnavailable) || !strings.HasPrefix(err.Error(), "RegistryUnavailable: ") {
+			t.Errorf("got %v, want the sentinel at the beginning", err)
+		}
+		if !strings.Contains(err.Error(), "connection refused") {
+			t.Errorf("got %v, which does not say what is wrong", err)
+		}
+	})
+}
+
+func TestPullWithoutProgressIsCancelled(t *testing.T) {
+	engine := dockertest.New(dockertest.Options{})
+	defer engine.Close()
+	engine.Inject("PullImage", dockertest.Fault{Block: true})
+	s := newService(t, Options{Engine: engine, PullProgressDeadline: 20 * time.Millisecond})
+	_, err := s.Pull(t.Context(), spec("a"), nil)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no progress for 20ms") {
+		t.Errorf("got %v, want a DeadlineExceeded that says why", err)
+	}
+}
+
+func TestPullEndsWithItsCaller(t *testing.T) {
+	eachFlavor(t, dockertest.Options{}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		engine.Inject("PullImage", dockertest.Fault{Block: true})
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		if _, err := s.Pull(ctx, spec("a"), nil); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want DeadlineExceeded", err)
+		}
+	})
+}
+
+func TestPullOfAnUnknownRuntimeHandler(t *testing.T) {
+	registry := []dockertest.Image{{Names: []string{"a"}}}
+	eachFlavor(t, dockertest.Options{Registry: registry}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
+		if _, err := s.Pull(t.Context(), &runtimeapi.ImageSpec{Image: "a", RuntimeHandler: "kata"}, nil); !errdefs.IsInvalidArgument(err) {
+			t.Errorf("got %v, want ErrInvalidArgument", err)
+		}
+		if _, err := s.Pull(t.Context(), &runtimeapi.ImageSpec{Image: "a", RuntimeHandler: "runc"}, nil); err != nil {
+			t.Errorf("a known one: %v", err)
+		}
+	})
+}
+
+func TestRemoveTakesAllNames(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"a:1", "a:2", "127.0.0.1:5000/other/name:3"}}}
+	for what, ref := range map[string]func(*runtimeapi.Image) string{
+		"name": func(*runtimeapi.Image) string { return "a:2" },
+		"id":   func(img *runtimeapi.Image) string { return img.GetId() },
+		"digest": func(img *runtimeapi.Image) string {
+			return img.GetRepoDigests()[0]
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
+				img := statusOf(t, s, "a:1")
+				if err := s.Remove(t.Context(), spec(ref(img))); err != nil {
+					t.Fatal(err)
+				}
+				if list, err := s.List(t.Context(), nil); err != nil || len(list) != 0 {
+					t.Errorf("left: %v, %v", list, err)
+				}
+				if err := s.Remove(t.Context(), spec(img.GetId())); err != nil {
+					t.Errorf("a second time: %v", err)
+				}
+				if _, err := s.Resolve(t.Context(), img.GetId()); !errdefs.IsNotFound(err) {
+					t.Errorf("resolved afterwards with %v, want ErrNotFound", err)
+				}
+			})
+		})
+	}
+}
+
+func TestConcurrentRemovalsSucceed(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"a:1", "a:2"}}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
+		var group sync.WaitGroup
+		for i := range 8 {
+			group.Go(func() {
+				if err := s.Remove(t.Context(), spec(fmt.Sprintf("a:%d", 1+i%2))); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		group.Wait()
+		if img := statusOf(t, s, "a:1"); img != nil {
+			t.Errorf("left: %v", img)
+		}
+	})
+}
+
+func TestUsedImageKeepsItsNames(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"a:1", "a:2"}}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		_, err := engine.CreateContainer(t.Context(), docker.ContainerSpec{
+			Name: "user", Config: &mobycontainer.Config{Image: "a:1"}, Host: &mobycontainer.HostConfig{},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Remove(t.Context(), spec("a:2")); !errdefs.IsFailedPrecondition(err) {
+			t.Errorf("got %v, want ErrFailedPrecondition", err)
+		}
+		if img := statusOf(t, s, "a:1"); len(img.GetRepoTags()) != 2 {
+			t.Errorf("left: %v", img)
+		}
+	})
+}
+
+// TestRemovalThatFailsHalfWayGivesTheNamesBack: a container may come into being
+// between the look at the containers and the removal of the last name.
+func TestRemovalThatFailsHalfWayGivesTheNamesBack(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"a:1", "a:2"}}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		engine.Inject("RemoveImage", dockertest.Fault{Object: "a:2", Err: errdefs.ErrConflict})
+		if err := s.Remove(t.Context(), spec("a:1")); !errdefs.IsFailedPrecondition(err) {
+			t.Errorf("got %v, want ErrFailedPrecondition", err)
+		}
+		if img := statusOf(t, s, "a:1"); len(img.GetRepoTags()) != 2 {
+			t.Errorf("left: %v", img)
+		}
+	})
+}
+
+func TestBuiltInSandboxImage(t *testing.T) {
+	eachFlavor(t, dockertest.Options{}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		for range 3 {
+			ref, err := s.EnsureSandboxImage(t.Context())
+			if err != nil || ref != pause.Reference {
+				t.Fatalf("got %q, %v", ref, err)
+			}
+		}
+		if n := engine.Calls("LoadImage"); n != 1 {
+			t.Errorf("loaded %d times, want once", n)
+		}
+		img := statusOf(t, s, pause.Reference)
+		if !img.GetPinned() {
+			t.Error("the sandbox image is not pinned")
+		}
+		for _, ref := range []string{pause.Reference, img.GetId()} {
+			if err := s.Remove(t.Context(), spec(ref)); !errdefs.IsFailedPrecondition(err) {
+				t.Errorf("removal of %q: %v, want ErrFailedPrecondition", ref, err)
+			}
+		}
+		if err := engine.RemoveImage(t.Context(), pause.Reference); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.ReloadSandboxImage(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if again := statusOf(t, s, pause.Reference); again.GetId() != img.GetId() {
+			t.Errorf("reloaded as %q, was %q", again.GetId(), img.GetId())
+		}
+	})
+}
+
+func TestSandboxImageUnderAnotherName(t *testing.T) {
+	eachFlavor(t, dockertest.Options{}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		if _, err := s.EnsureSandboxImage(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := engine.TagImage(t.Context(), pause.Reference, "mine:1"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Remove(t.Context(), spec("mine:1")); !errdefs.IsFailedPrecondition(err) {
+			t.Errorf("got %v, want ErrFailedPrecondition", err)
+		}
+	})
+}
+
+// TestImageThatTookTheSandboxImagesName: whoever has the name, pods get the
+// built-in image.
+func TestImageThatTookTheSandboxImagesName(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{pause.Reference}, Size: 5 << 20}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
+		before := statusOf(t, s, pause.Reference)
+		if _, err := s.EnsureSandboxImage(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if after := statusOf(t, s, pause.Reference); after.GetId() == before.GetId() {
+			t.Error("pods would run somebody else's image")
+		}
+	})
+}
+
+func TestConfiguredSandboxImage(t *testing.T) {
+	registry := []dockertest.Image{{Names: []string{"registry.example/pause:3.9"}}}
+	for name, flavor := range flavors {
+		t.Run(name, func(t *testing.T) {
+			engine := dockertest.New(dockertest.Options{Flavor: flavor, Registry: registry})
+			defer engine.Close()
+			s := newService(t, Options{Engine: engine, SandboxImage: "registry.example/pause:3.9"})
+			for range 2 {
+				if ref, err := s.EnsureSandboxImage(t.Context()); err != nil || ref != "registry.example/pause:3.9" {
+					t.Fatalf("got %q, %v", ref, err)
+				}
+			}
+			if pulls, loads := engine.Calls("PullImage"), engine.Calls("LoadImage"); pulls != 1 || loads != 0 {
+				t.Errorf("%d pulls and %d loads, want one pull", pulls, loads)
+			}
+			if img := statusOf(t, s, "registry.example/pause:3.9"); !img.GetPinned() {
+				t.Error("the sandbox image is not pinned")
+			}
+		})
+	}
+}
+
+func TestConfiguredSandboxImageThatIsNowhere(t *testing.T) {
+	engine := dockertest.New(dockertest.Options{})
+	defer engine.Close()
+	s := newService(t, Options{Engine: engine, SandboxImage: "registry.example/pause:3.9"})
+	if _, err := s.EnsureSandboxImage(t.Context()); !errdefs.IsNotFound(err) || !strings.Contains(err.Error(), "--pod-infra-container-image") {
+		t.Errorf("got %v, want ErrNotFound that names the flag", err)
+	}
+	if _, err := New(Options{Engine: engine, SandboxImage: "Not A Name"}); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("got %v, want ErrInvalidArgument", err)
+	}
+	if _, err := New(Options{Engine: engine, PullProgressDeadline: -1}); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("got %v, want ErrInvalidArgument", err)
+	}
+}
+
+func TestFsInfo(t *testing.T) {
+	root := t.TempDir()
+	write(t, 1<<20, root, "overlay2", "layer", "diff", "a")
+	features := dockertest.DefaultFeatures(dockertest.Docker20)
+	features.Root = root
+	engine := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{{Names: []string{"a"}, Size: 7}}})
+	defer engine.Close()
+	s := newService(t, Options{Engine: engine})
+	info, err := s.FsInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	images, containers := info.GetImageFilesystems(), info.GetContainerFilesystems()
+	if len(images) != 1 || len(containers) != 1 {
+		t.Fatalf("got %v", info)
+	}
+	checkBytes(t, "images", images[0].GetUsedBytes().GetValue(), 1<<20)
+	if images[0].GetInodesUsed().GetValue() != 4 || images[0].GetTimestamp() <= 0 || containers[0].GetUsedBytes() == nil {
+		t.Errorf("got %v", info)
+	}
+	for _, fs := range []*runtimeapi.FilesystemUsage{images[0], containers[0]} {
+		if fs.GetFsId().GetMountpoint() != root {
+			t.Errorf("the mountpoint is %q, want %q", fs.GetFsId().GetMountpoint(), root)
+		}
+	}
+}
+
+func TestFsInfoOfADriverWithoutFolders(t *testing.T) {
+	features := dockertest.DefaultFeatures(dockertest.Docker20)
+	features.Root, features.StorageDriver = t.TempDir(), "zfs"
+	engine := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{
+		{Names: []string{"a"}, Size: 7}, {Names: []string{"b"}, Size: 8},
+	}})
+	defer engine.Close()
+	info, err := newService(t, Options{Engine: engine}).FsInfo(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs := info.GetImageFilesystems()[0]
+	if fs.GetUsedBytes().GetValue() != 15 || fs.GetInodesUsed() != nil {
+		t.Errorf("got %v, want the sum of the sizes without inodes", fs)
+	}
+}
+
+func TestFsInfoOfAnInvisibleEngine(t *testing.T) {
+	features := dockertest.DefaultFeatures(dockertest.Docker20)
+	features.Root = "/nonexistent/docker"
+	engine := dockertest.New(dockertest.Options{Features: features})
+	defer engine.Close()
+	if _, err := newService(t, Options{Engine: engine}).FsInfo(t.Context()); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("got %v, want ErrFailedPrecondition", err)
+	}
+}
