@@ -44,14 +44,28 @@ func (s *Service) join(ctx context.Context, p *pending) error {
 	p.undo.push("unpin the pod's network namespace", func(context.Context) error { return handle.Unpin() })
 	pod := cniPod(p.record, p.config)
 	result, err := s.opts.Network.Add(ctx, pod)
-	if err != nil {
-		return err // the cni room has already tried to take it back
+	network := ""
+	if err == nil {
+		network = result.Config
 	}
-	p.undo.push("take the pod off the network", func(ctx context.Context) error {
-		return s.opts.Network.Del(ctx, pod, result.Config)
-	})
+	if err == nil || halfAdded(err) {
+		p.undo.push("take the pod off the network", func(ctx context.Context) error {
+			return s.opts.Network.Del(ctx, pod, network)
+		})
+	}
+	if err != nil {
+		return err
+	}
 	p.record.Network = &checkpoint.Network{Config: result.Config, IPs: result.IPs, Result: result.Raw}
 	return nil
+}
+
+// halfAdded reports whether the pod may still hold something after a failed Add:
+// then its error has two causes, that of ADD and that of its roll-back (see
+// cni.Network.Add).
+func halfAdded(err error) bool {
+	causes, ok := err.(interface{ Unwrap() []error })
+	return ok && len(causes.Unwrap()) > 1
 }
 
 // disconnect undoes connect for a recorded pod. It is idempotent.
