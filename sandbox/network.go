@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
@@ -27,7 +28,11 @@ func (s *Service) connect(ctx context.Context, p *pending) error {
 	case usesHostNetwork(p.config):
 		return nil
 	case s.opts.Network == nil:
-		p.record.Network = &checkpoint.Network{Config: engineBridge, IPs: docker.Addresses(p.inspect)}
+		ips := docker.Addresses(p.inspect)
+		if len(ips) == 0 {
+			return fmt.Errorf("the engine gave the pod no address: give it its bridge (dockerd --bridge) or use --network-plugin=cni: %w", errdefs.ErrFailedPrecondition)
+		}
+		p.record.Network = &checkpoint.Network{Config: engineBridge, IPs: ips}
 	default:
 		if err := s.join(ctx, p); err != nil {
 			return err
