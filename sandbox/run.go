@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -65,36 +66,61 @@ type pending struct {
 	record checkpoint.Record
 	config *runtimeapi.PodSandboxConfig
 	undo   undoStack
+	// left says that the roll-back failed and that something of the pod is
+	// still there.
+	left bool
 	// inspect is the sandbox container after its start.
 	inspect *container.InspectResponse
 }
 
-func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (id string, err error) {
+// setUp makes the pod. While it does, the pod's name is reserved and nobody
+// sees the pod; what a failed roll-back left is shown before setUp returns.
+func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	release, err := s.opts.Mirror.Reserve(name)
 	if err != nil {
 		return "", err
 	}
-	defer release()
+	p, err := s.makePod(ctx, name, config, handler)
+	release()
+	if err == nil {
+		return p.record.SandboxID, nil
+	}
+	if p != nil && p.left {
+		s.show(ctx, p.record.SandboxID)
+	}
+	return "", err
+}
+
+// makePod does the set-up and, when it fails, the roll-back. The pod that it
+// returns with an error is nil when nothing was touched.
+func (s *Service) makePod(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (*pending, error) {
 	if err := s.refuseExisting(name); err != nil {
-		return "", err
+		return nil, err
 	}
 	p, err := s.prepare(ctx, name, config, handler)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			err = p.undo.unwind(ctx, err)
-		}
-	}()
 	for _, step := range []func(context.Context, *pending) error{
 		s.create, s.start, s.connect, s.finish,
 	} {
 		if err := step(ctx, p); err != nil {
-			return "", err
+			undoErr := p.undo.unwind(ctx)
+			p.left = undoErr != nil
+			return p, errors.Join(err, undoErr)
 		}
 	}
-	return p.record.SandboxID, nil
+	return p, nil
+}
+
+// show makes a pod visible whose roll-back failed. While the engine is away the
+// mirror finds the pod by itself once the engine is back.
+func (s *Service) show(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+	defer cancel()
+	if _, err := s.opts.Mirror.RefreshPod(ctx, id); ignoreNotFound(err) != nil {
+		logrus.WithError(err).WithField("sandbox", id).Warn("cannot look at a pod whose roll-back failed")
+	}
 }
 
 // refuseExisting looks for the name among the pods that are there, whatever
@@ -102,7 +128,7 @@ func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.Pod
 func (s *Service) refuseExisting(name string) error {
 	for _, pod := range s.opts.Mirror.Snapshot().Pods() {
 		if pod.Meta.Name == name {
-			return fmt.Errorf("pod sandbox %s exists with id %s, remove it first or count the attempt up: %w", name, pod.ID, errdefs.ErrAlreadyExists)
+			return exists(name, pod.ID)
 		}
 	}
 	return nil
@@ -184,7 +210,8 @@ func (s *Service) createContainer(ctx context.Context, p *pending) (string, erro
 
 // clearName removes the container that holds a name that the mirror does not
 // know: a sandbox from a create whose answer was lost. Nobody has its id, so
-// nobody can miss it.
+// nobody can miss it. One that has a checkpoint came further than that: it may
+// hold an address, which only StopPodSandbox gives back.
 func (s *Service) clearName(ctx context.Context, name string) error {
 	inspect, err := s.opts.Engine.InspectContainer(ctx, name)
 	if err != nil {
@@ -193,7 +220,15 @@ func (s *Service) clearName(ctx context.Context, name string) error {
 	if inspect.Config == nil || translate.Identify(name, inspect.Config.Labels) != translate.KindSandbox {
 		return fmt.Errorf("the container name %s is taken by a container that is not a pod sandbox, rename or remove it: %w", name, errdefs.ErrAlreadyExists)
 	}
+	if _, err := s.opts.Store.Load(inspect.ID); !errdefs.IsNotFound(err) {
+		return errors.Join(exists(name, inspect.ID), err)
+	}
 	return ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
+}
+
+// exists is the error for a pod whose name is taken by another pod.
+func exists(name, id string) error {
+	return fmt.Errorf("pod sandbox %s exists with id %s, remove it first or count the attempt up: %w", name, id, errdefs.ErrAlreadyExists)
 }
 
 // start writes the intent while the engine starts the sandbox: the intent has

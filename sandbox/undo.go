@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -20,15 +19,15 @@ func (u *undoStack) push(what string, undo func(context.Context) error) {
 
 // unwind takes the steps back, the newest first, on a context that does not
 // depend on the one that may just have ended. It ends at the first undo that
-// fails: what lies below (the container and its checkpoint) is what makes the
-// rest visible for a retry.
-func (u undoStack) unwind(ctx context.Context, cause error) error {
+// fails, with its error: what lies below (the container and its checkpoint) is
+// what makes the rest visible for a retry.
+func (u undoStack) unwind(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
 	defer cancel()
 	for i := len(u) - 1; i >= 0; i-- {
 		if err := u[i].undo(ctx); err != nil {
-			return errors.Join(cause, fmt.Errorf("roll-back: cannot %s, the pod stays as NOTREADY until it is removed: %w", u[i].what, err))
+			return fmt.Errorf("roll-back: cannot %s, the pod stays as NOTREADY until it is removed: %w", u[i].what, err)
 		}
 	}
-	return cause
+	return nil
 }
