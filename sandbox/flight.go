@@ -12,6 +12,9 @@ import (
 // flights are the set-ups under way and those whose result nobody has got yet,
 // by the sandbox's name.
 type flights struct {
+	// gone reports whether a finished pod is there no more.
+	gone func(id string) bool
+
 	mu     sync.Mutex
 	byName map[string]*flight
 }
@@ -32,7 +35,7 @@ type flight struct {
 func (f *flights) join(name string, config *runtimeapi.PodSandboxConfig, handler string) (fl *flight, isNew bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if fl, ok := f.byName[name]; ok {
+	if fl, ok := f.byName[name]; ok && !f.stale(fl) {
 		if fl.handler != handler || !proto.Equal(fl.config, config) {
 			return nil, false, fmt.Errorf("pod sandbox %s is being created with another configuration: %w", name, errdefs.ErrAlreadyExists)
 		}
@@ -44,6 +47,17 @@ func (f *flights) join(name string, config *runtimeapi.PodSandboxConfig, handler
 	}
 	f.byName[name] = fl
 	return fl, true, nil
+}
+
+// stale reports whether a flight's pod was taken away behind our back before
+// anybody got to know it.
+func (f *flights) stale(fl *flight) bool {
+	select {
+	case <-fl.done:
+		return f.gone(fl.id)
+	default:
+		return false
+	}
 }
 
 // end forgets a flight: its result was delivered, or it failed.

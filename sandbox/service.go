@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
+
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker"
@@ -78,7 +80,12 @@ func New(opts Options) *Service {
 		opts.SetUpTimeout = 4 * time.Minute
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // set-ups outlive their callers, not the service
-	return &Service{opts: opts, ctx: ctx, cancel: cancel}
+	s := &Service{opts: opts, ctx: ctx, cancel: cancel}
+	s.flights.gone = func(id string) bool {
+		_, err := opts.Mirror.Snapshot().Pod(id)
+		return errdefs.IsNotFound(err)
+	}
+	return s
 }
 
 // Close cancels the set-ups under way, waits until they are rolled back, and
