@@ -11,7 +11,7 @@
 //	    |        roll-back      |  |  process ended,   |
 //	    +-----------------------+  |  StopPodSandbox   |
 //	    |                          +-------------------+
-//	    |                          | CNI DEL, stopped
+//	    |                          | intent, CNI DEL, stopped
 //	    |      RemovePodSandbox    v
 //	    +---------------------- NOTREADY
 //

@@ -73,9 +73,9 @@ func halfAdded(err error) bool {
 	return ok && len(causes.Unwrap()) > 1
 }
 
-// disconnect undoes connect for a recorded pod. It is idempotent.
+// disconnect undoes Network.Add for a recorded pod. It is idempotent.
 func (s *Service) disconnect(ctx context.Context, record checkpoint.Record, config *runtimeapi.PodSandboxConfig) error {
-	if record.NetnsPath == "" || s.opts.Network == nil {
+	if s.opts.Network == nil {
 		return nil
 	}
 	network := ""

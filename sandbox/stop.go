@@ -80,13 +80,29 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 
 // release gives the pod's addresses back and then lets its namespace go.
 func (s *Service) release(ctx context.Context, record checkpoint.Record, config *runtimeapi.PodSandboxConfig) error {
-	if err := s.disconnect(ctx, record, config); err != nil {
-		return err
-	}
 	if record.NetnsPath == "" {
 		return nil
 	}
+	if err := s.doubt(record); err != nil {
+		return err
+	}
+	if err := s.disconnect(ctx, record, config); err != nil {
+		return err
+	}
 	return netns.Open(record.NetnsPath).Unpin()
+}
+
+// doubt takes the checkpoint's word back that the pod is ready, before its
+// network goes: after a crash in the middle of CNI DEL the next start must not
+// show a running sandbox without a network as READY.
+func (s *Service) doubt(record checkpoint.Record) error {
+	if record.Phase != checkpoint.PhaseReady {
+		return nil
+	}
+	return s.opts.Store.Update(record.SandboxID, func(r *checkpoint.Record) error {
+		r.Phase = checkpoint.PhaseIntent
+		return nil
+	})
 }
 
 func (s *Service) stopSandbox(ctx context.Context, id string) error {
