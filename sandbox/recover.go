@@ -37,18 +37,43 @@ func (s *Service) Recover(ctx context.Context) error {
 
 func (s *Service) recoverPod(ctx context.Context, pod *state.Pod, record checkpoint.Record) error {
 	if record.Phase == checkpoint.PhaseIntent {
-		logrus.WithField("sandbox", pod.Meta.Name).Warn("the set-up of a pod was cut short, stopping it")
+		logrus.WithField("sandbox", pod.Meta.Name).Warn("the set-up or the end of a pod was cut short, stopping it")
 		return s.Stop(ctx, pod.ID)
 	}
 	if !pod.Status.Running || record.Phase != checkpoint.PhaseReady {
 		return nil
 	}
-	if record.NetnsPath != "" && !netns.Open(record.NetnsPath).Alive() {
-		_, err := netns.Pin(pod.Status.PID, filepath.Base(record.NetnsPath), netns.PinOptions{Folder: filepath.Dir(record.NetnsPath)})
+	return errors.Join(s.recoverNetns(pod, record.NetnsPath), s.recoverFiles(pod))
+}
+
+// recoverNetns pins the namespace of a running sandbox again where the pin is
+// gone. A pin of another namespace means that somebody started the sandbox a
+// second time meanwhile: the pod's addresses are not in its namespace any more.
+func (s *Service) recoverNetns(pod *state.Pod, path string) error {
+	if path == "" {
+		return nil
+	}
+	handle := netns.Open(path)
+	if !handle.Alive() {
+		_, err := netns.Pin(pod.Status.PID, filepath.Base(path), netns.PinOptions{Folder: filepath.Dir(path)})
 		if err != nil {
 			return fmt.Errorf("pinning the pod's network namespace again: %w", err)
 		}
+		return nil
 	}
+	same, err := handle.SameAs(pod.Status.PID)
+	if err != nil {
+		return fmt.Errorf("comparing the pod's network namespace with its pin: %w", err)
+	}
+	if !same {
+		logrus.WithField("sandbox", pod.Meta.Name).Warn("a sandbox was started again and has lost its network, its pod is not ready")
+		s.opts.Mirror.UpdatePod(pod.ID, func(st *state.PodStatus) { st.NetworkReady = false })
+	}
+	return nil
+}
+
+// recoverFiles writes the pod's files for its next containers.
+func (s *Service) recoverFiles(pod *state.Pod) error {
 	if s.opts.Files.complete(pod.ID) {
 		return nil
 	}
