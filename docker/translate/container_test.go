@@ -1,0 +1,311 @@
+package translate
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestContainerNamespaces(t *testing.T) {
+	const node, own, target = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_CONTAINER, runtimeapi.NamespaceMode_TARGET
+	const join = "container:" + sandboxID
+	type modes struct {
+		network container.NetworkMode
+		uts     container.UTSMode
+		pid     container.PidMode
+		ipc     container.IpcMode
+	}
+	for _, tc := range []struct {
+		name     string
+		pod, own *runtimeapi.NamespaceOption
+		want     modes
+	}{
+		{"nothing said", nil, nil, modes{join, "", join, join}},
+		{"the kubelet's usual", &runtimeapi.NamespaceOption{Pid: own}, &runtimeapi.NamespaceOption{Pid: own}, modes{join, "", "", join}},
+		{"a debugging container's target", nil, &runtimeapi.NamespaceOption{Pid: target, TargetId: "abc"}, modes{join, "", "container:abc", join}},
+		{"the node's network", &runtimeapi.NamespaceOption{Network: node}, nil, modes{join, "host", join, join}},
+		{"the node's network in a pod that has its own", nil, &runtimeapi.NamespaceOption{Network: node}, modes{join, "", join, join}},
+		{"the node's PIDs", &runtimeapi.NamespaceOption{Pid: node}, &runtimeapi.NamespaceOption{Pid: node}, modes{join, "", "host", join}},
+		{"the pod's PIDs, which are the node's", &runtimeapi.NamespaceOption{Pid: node}, nil, modes{join, "", "host", join}},
+		{"own PIDs in a pod with the node's", &runtimeapi.NamespaceOption{Pid: node}, &runtimeapi.NamespaceOption{Pid: own}, modes{join, "", "", join}},
+		{"the node's IPC", &runtimeapi.NamespaceOption{Ipc: node}, &runtimeapi.NamespaceOption{Ipc: node}, modes{join, "", join, "host"}},
+		{"the pod's IPC, which is the node's", &runtimeapi.NamespaceOption{Ipc: node}, nil, modes{join, "", join, "host"}},
+		{"own IPC", nil, &runtimeapi.NamespaceOption{Ipc: own}, modes{join, "", join, "private"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := containerInput()
+			in.Sandbox.Config.Linux.SecurityContext.NamespaceOptions = tc.pod
+			in.Config.Linux.SecurityContext.NamespaceOptions = tc.own
+			spec := mustContainer(t, in)
+			got := modes{spec.Host.NetworkMode, spec.Host.UTSMode, spec.Host.PidMode, spec.Host.IpcMode}
+			if got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+			if spec.Config.Hostname != "" || spec.Config.NetworkDisabled {
+				t.Error("Docker refuses a host name with a shared network, and needs the network enabled to share it")
+			}
+		})
+	}
+}
+
+// A pod rebuilt from its labels does not tell that it uses the node's network;
+// the mirror does.
+func TestHostNetworkOfARebuiltPod(t *testing.T) {
+	in := containerInput()
+	in.Sandbox.Config = &runtimeapi.PodSandboxConfig{Metadata: podMetadata()}
+	in.Sandbox.HostNetwork = true
+	if got := mustContainer(t, in).Host.UTSMode; got != "host" {
+		t.Errorf("the UTS namespace is %q", got)
+	}
+}
+
+func TestContainerWithoutLinuxPart(t *testing.T) {
+	in := containerInput()
+	in.Config.Linux = nil
+	spec := mustContainer(t, in)
+	if spec.Host.MaskedPaths != nil || spec.Host.ReadonlyPaths != nil {
+		t.Error("without a security context Docker's own masked paths apply")
+	}
+	if !slices.Equal(spec.Host.SecurityOpt, []string{"no-new-privileges=false", "seccomp=unconfined"}) {
+		t.Errorf("got %q", spec.Host.SecurityOpt)
+	}
+}
+
+func TestProcess(t *testing.T) {
+	in := containerInput()
+	c := in.Config
+	c.Command, c.Args = []string{"/bin/sh", "-c"}, []string{"echo 'ü'\n", ""}
+	c.Envs = []*runtimeapi.KeyValue{{Key: "A", Value: []byte("1=2\n")}, {Key: "dotted.name-x"}}
+	c.WorkingDir, c.StopSignal = "/srv//app/", runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3
+	c.Stdin, c.StdinOnce, c.Tty = true, true, true
+	got := mustContainer(t, in).Config
+	if !slices.Equal(got.Entrypoint, c.Command) || !slices.Equal(got.Cmd, c.Args) {
+		t.Errorf("entrypoint %q, arguments %q", got.Entrypoint, got.Cmd)
+	}
+	if !slices.Equal(got.Env, []string{"A=1=2\n", "dotted.name-x="}) {
+		t.Errorf("environment %q", got.Env)
+	}
+	if got.WorkingDir != "/srv/app" || got.StopSignal != "SIGRTMIN+3" {
+		t.Errorf("folder %q, signal %q", got.WorkingDir, got.StopSignal)
+	}
+	if !got.OpenStdin || !got.StdinOnce || !got.Tty || got.AttachStdin || got.AttachStdout || got.AttachStderr {
+		t.Errorf("streams %+v", got)
+	}
+}
+
+// What the client leaves out must be nil, for only then Docker takes it from
+// the image.
+func TestProcessOfTheImage(t *testing.T) {
+	in := containerInput()
+	in.Config.Args = []string{"only", "arguments"}
+	got := mustContainer(t, in).Config
+	if got.Entrypoint != nil || got.WorkingDir != "" || got.User != "" || got.Env != nil || got.StopSignal != "" {
+		t.Errorf("got %+v", got)
+	}
+	in.Config.Args, in.Config.Command = nil, []string{"program"}
+	if got := mustContainer(t, in).Config; got.Cmd != nil {
+		t.Errorf("arguments %q", got.Cmd)
+	}
+}
+
+func TestUser(t *testing.T) {
+	for _, tc := range []struct {
+		sc   *runtimeapi.LinuxContainerSecurityContext
+		want string
+	}{
+		{&runtimeapi.LinuxContainerSecurityContext{}, ""},
+		{&runtimeapi.LinuxContainerSecurityContext{RunAsUser: int64Value(0)}, "0"},
+		{&runtimeapi.LinuxContainerSecurityContext{RunAsUser: int64Value(1000), RunAsGroup: int64Value(0)}, "1000:0"},
+		{&runtimeapi.LinuxContainerSecurityContext{RunAsUsername: "www-data"}, "www-data"},
+		{&runtimeapi.LinuxContainerSecurityContext{RunAsUsername: "www-data", RunAsGroup: int64Value(1<<31 - 1)}, "www-data:2147483647"},
+	} {
+		in := containerInput()
+		in.Config.Linux.SecurityContext = tc.sc
+		if got := mustContainer(t, in).Config.User; got != tc.want {
+			t.Errorf("%v gives %q, want %q", tc.sc, got, tc.want)
+		}
+	}
+}
+
+func TestLogPath(t *testing.T) {
+	for _, tc := range []struct{ directory, path, want string }{
+		{"/var/log/pods/p/", "app/0.log", "/var/log/pods/p/app/0.log"},
+		{"/var/log/pods/p", "a/../b//0.log", "/var/log/pods/p/b/0.log"},
+		{"/var/log/pods/p", "..log", "/var/log/pods/p/..log"},
+		{"/var/log/pods/p", "", ""},
+		{"", "app/0.log", ""},
+	} {
+		in := containerInput()
+		in.Sandbox.Config.LogDirectory, in.Config.LogPath = tc.directory, tc.path
+		if got := LogPath(mustContainer(t, in).Config.Labels); got != tc.want {
+			t.Errorf("%q in %q is %q, want %q", tc.path, tc.directory, got, tc.want)
+		}
+	}
+}
+
+func bindMount(source, target string, options mount.BindOptions) mount.Mount {
+	return mount.Mount{Type: mount.TypeBind, Source: source, Target: target, BindOptions: &options}
+}
+
+func readOnly(m mount.Mount) mount.Mount {
+	m.ReadOnly = true
+	return m
+}
+
+func TestMounts(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		features docker.Features
+		given    *runtimeapi.Mount
+		want     mount.Mount
+	}{
+		{"plain", oldEngine(), &runtimeapi.Mount{HostPath: "/a//b/", ContainerPath: "/x/"}, bindMount("/a/b", "/x", mount.BindOptions{})},
+		{"relative target", oldEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "x/y"}, bindMount("/a", "/x/y", mount.BindOptions{})},
+		{"a path with a colon", oldEngine(), &runtimeapi.Mount{HostPath: "/a:b", ContainerPath: "/x:y"}, bindMount("/a:b", "/x:y", mount.BindOptions{})},
+		{"from the host", oldEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER},
+			bindMount("/a", "/x", mount.BindOptions{Propagation: mount.PropagationRSlave})},
+		{"both ways", oldEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL},
+			bindMount("/a", "/x", mount.BindOptions{Propagation: mount.PropagationRShared})},
+		{"read-only on an engine that makes only the top so", oldEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Readonly: true},
+			readOnly(bindMount("/a", "/x", mount.BindOptions{}))},
+		{"read-only on an engine that goes deeper", newEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Readonly: true},
+			readOnly(bindMount("/a", "/x", mount.BindOptions{ReadOnlyNonRecursive: true}))},
+		{"recursively read-only", newEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", Readonly: true, RecursiveReadOnly: true},
+			readOnly(bindMount("/a", "/x", mount.BindOptions{ReadOnlyForceRecursive: true, Propagation: mount.PropagationRPrivate}))},
+		{"relabelling without SELinux", oldEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true}, bindMount("/a", "/x", mount.BindOptions{})},
+		{"relabelling for a pod without a context", newEngine(), &runtimeapi.Mount{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true}, bindMount("/a", "/x", mount.BindOptions{})},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := containerInput()
+			in.Features, in.Config.Mounts = tc.features, []*runtimeapi.Mount{tc.given}
+			host := mustContainer(t, in).Host
+			if len(host.Mounts) != 1 || len(host.Binds) > 0 {
+				t.Fatalf("mounts %v, binds %v", host.Mounts, host.Binds)
+			}
+			got, options := host.Mounts[0], *host.Mounts[0].BindOptions
+			got.BindOptions = tc.want.BindOptions
+			if got != tc.want || options != *tc.want.BindOptions {
+				t.Errorf("got %+v with %+v, want %+v with %+v", got, options, tc.want, *tc.want.BindOptions)
+			}
+		})
+	}
+}
+
+func TestRelabelledMounts(t *testing.T) {
+	in := containerInput()
+	in.Features = newEngine()
+	in.Config.Linux.SecurityContext.SelinuxOptions = &runtimeapi.SELinuxOption{Level: "s0:c1,c2"}
+	in.Config.Mounts = []*runtimeapi.Mount{
+		{HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true},
+		{HostPath: "/b", ContainerPath: "/y", SelinuxRelabel: true, Readonly: true, Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER},
+		{HostPath: "/c", ContainerPath: "/z"},
+	}
+	host := mustContainer(t, in).Host
+	if want := []string{"/a:/x:rw,Z", "/b:/y:ro,Z,rslave"}; !slices.Equal(host.Binds, want) {
+		t.Errorf("binds %q, want %q", host.Binds, want)
+	}
+	if len(host.Mounts) != 1 || host.Mounts[0].Source != "/c" {
+		t.Errorf("mounts %v", host.Mounts)
+	}
+}
+
+func TestHostFiles(t *testing.T) {
+	files := HostFiles{ResolvConf: "/p/resolv.conf", Hosts: "/p/hosts", Hostname: "/p/hostname"}
+	own := []*runtimeapi.Mount{{HostPath: "/kubelet/etc-hosts", ContainerPath: "/etc/hosts/"}}
+	for _, tc := range []struct {
+		name     string
+		files    HostFiles
+		mounts   []*runtimeapi.Mount
+		readOnly bool
+		want     []string
+	}{
+		{"none", HostFiles{}, nil, false, nil},
+		{"all", files, nil, false, []string{"/p/resolv.conf /etc/resolv.conf rw", "/p/hosts /etc/hosts rw", "/p/hostname /etc/hostname rw"}},
+		{"one of the container's own", files, own, false, []string{"/kubelet/etc-hosts /etc/hosts rw", "/p/resolv.conf /etc/resolv.conf rw", "/p/hostname /etc/hostname rw"}},
+		{"some", HostFiles{Hosts: "/p/hosts"}, nil, false, []string{"/p/hosts /etc/hosts rw"}},
+		{"read-only root", HostFiles{Hosts: "/p/hosts"}, nil, true, []string{"/p/hosts /etc/hosts ro"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := containerInput()
+			in.Files, in.Config.Mounts = tc.files, tc.mounts
+			in.Config.Linux.SecurityContext.ReadonlyRootfs = tc.readOnly
+			var got []string
+			for _, m := range mustContainer(t, in).Host.Mounts {
+				mode := "rw"
+				if m.ReadOnly {
+					mode = "ro"
+				}
+				got = append(got, m.Source+" "+m.Target+" "+mode)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+	in := containerInput()
+	in.Features, in.Files = newEngine(), files
+	if got := mustContainer(t, in).Host.Binds; len(got) != 3 || got[0] != "/p/resolv.conf:/etc/resolv.conf:rw,z" {
+		t.Errorf("with SELinux the files are mounted as %q", got)
+	}
+}
+
+func TestHostSources(t *testing.T) {
+	config := &runtimeapi.ContainerConfig{Mounts: []*runtimeapi.Mount{
+		{HostPath: "/a", ContainerPath: "/a"}, {Image: &runtimeapi.ImageSpec{Image: "x"}, ContainerPath: "/b"}, nil, {HostPath: "/c", ContainerPath: "/c"},
+	}}
+	want := []HostSource{{"config.mounts[0].host_path", "/a"}, {"config.mounts[3].host_path", "/c"}}
+	if got := HostSources(config); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if got := HostSources(nil); got != nil {
+		t.Errorf("nothing mounts %v", got)
+	}
+}
+
+func TestDevices(t *testing.T) {
+	in := containerInput()
+	in.Features = newEngine()
+	devicesOf(&runtimeapi.Device{HostPath: "/dev/fuse", ContainerPath: "/dev/fuse", Permissions: "rwm"},
+		&runtimeapi.Device{HostPath: "/dev/snd/", ContainerPath: "/dev/sound", Permissions: "r"})(&in, in.Config)
+	cdi("vendor.com/gpu=0", "vendor.com/gpu=all")(&in, in.Config)
+	host := mustContainer(t, in).Host
+	want := []container.DeviceMapping{{PathOnHost: "/dev/fuse", PathInContainer: "/dev/fuse", CgroupPermissions: "rwm"}, {PathOnHost: "/dev/snd", PathInContainer: "/dev/sound", CgroupPermissions: "r"}}
+	if !slices.Equal(host.Devices, want) {
+		t.Errorf("devices %v", host.Devices)
+	}
+	if r := host.DeviceRequests; len(r) != 1 || r[0].Driver != "cdi" || !slices.Equal(r[0].DeviceIDs, []string{"vendor.com/gpu=0", "vendor.com/gpu=all"}) {
+		t.Errorf("CDI devices %+v", r)
+	}
+}
+
+func TestCapabilities(t *testing.T) {
+	in := containerInput()
+	in.Config.Linux.SecurityContext.Capabilities = &runtimeapi.Capability{AddCapabilities: []string{"NET_ADMIN", "CAP_SYS_TIME"}, DropCapabilities: []string{"ALL"}}
+	host := mustContainer(t, in).Host
+	if !slices.Equal(host.CapAdd, []string{"NET_ADMIN", "CAP_SYS_TIME"}) || !slices.Equal(host.CapDrop, []string{"ALL"}) {
+		t.Errorf("add %q, drop %q", host.CapAdd, host.CapDrop)
+	}
+}
+
+// On the wire an empty list cannot be told from none, and it must not become
+// nil, for which Docker masks its own paths (procMount: Unmasked).
+func TestEmptyPathListsMeanNone(t *testing.T) {
+	host := mustContainer(t, containerInput()).Host
+	if host.MaskedPaths == nil || host.ReadonlyPaths == nil {
+		t.Fatal("the lists are nil")
+	}
+	if len(host.MaskedPaths)+len(host.ReadonlyPaths) > 0 {
+		t.Errorf("masked %q, read-only %q", host.MaskedPaths, host.ReadonlyPaths)
+	}
+	in := containerInput()
+	in.Config.Linux.SecurityContext.MaskedPaths = []string{"/proc/kcore"}
+	in.Config.Linux.SecurityContext.ReadonlyPaths = []string{"/proc/sys"}
+	host = mustContainer(t, in).Host
+	if !slices.Equal(host.MaskedPaths, []string{"/proc/kcore"}) || !slices.Equal(host.ReadonlyPaths, []string{"/proc/sys"}) {
+		t.Errorf("masked %q, read-only %q", host.MaskedPaths, host.ReadonlyPaths)
+	}
+}

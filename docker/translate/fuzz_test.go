@@ -1,0 +1,150 @@
+package translate
+
+import (
+	"encoding/json"
+	"maps"
+	"testing"
+
+	"github.com/criadapter/criadapter/docker"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func seed(f *testing.F, message proto.Message) []byte {
+	f.Helper()
+	encoded, err := proto.Marshal(message)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return encoded
+}
+
+func pickEngine(newer bool) docker.Features {
+	if newer {
+		return newEngine()
+	}
+	return oldEngine()
+}
+
+// checkSpec checks what holds for every spec that was not refused.
+func checkSpec(t *testing.T, spec docker.ContainerSpec, kind Kind) {
+	t.Helper()
+	if got := Identify(spec.Name, spec.Config.Labels); got != kind {
+		t.Errorf("%s is identified as %v", spec.Name, got)
+	}
+	encoded, err := json.Marshal(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back docker.ContainerSpec
+	if err := json.Unmarshal(encoded, &back); err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(back.Config.Labels, spec.Config.Labels) {
+		t.Errorf("the labels change on the way to the engine: %q", spec.Config.Labels)
+	}
+}
+
+// FuzzSandbox takes any bytes that are a pod to protobuf.
+func FuzzSandbox(f *testing.F) {
+	f.Add(seed(f, kubeletPod()), "", false, false)
+	f.Add(seed(f, sandboxInput().Config), "docker", true, true)
+	for _, tc := range sandboxRefusals {
+		in := sandboxInput()
+		tc.mod(&in, in.Config)
+		f.Add(seed(f, in.Config), in.RuntimeHandler, false, true)
+	}
+	f.Fuzz(func(t *testing.T, encoded []byte, handler string, publish, newer bool) {
+		config := &runtimeapi.PodSandboxConfig{}
+		if proto.Unmarshal(encoded, config) != nil {
+			t.Skip("no pod")
+		}
+		before := proto.CloneOf(config)
+		spec, err := Sandbox(SandboxInput{Config: config, RuntimeHandler: handler, Image: "pause", Features: pickEngine(newer), PublishPorts: publish})
+		if !proto.Equal(before, config) {
+			t.Error("the client's request was changed")
+		}
+		if err != nil {
+			if c := class(err); c != "invalid" && c != "unsupported" {
+				t.Errorf("refused by an error that is %s: %v", c, err)
+			}
+			return
+		}
+		checkSpec(t, spec, KindSandbox)
+		back, err := PodConfig(spec.Config.Labels, spec.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &runtimeapi.PodSandboxConfig{Metadata: config.GetMetadata(), Labels: config.GetLabels(), Annotations: config.GetAnnotations()}
+		if !sameIdentity(back, want) {
+			t.Errorf("read back as %v, want %v", back, want)
+		}
+	})
+}
+
+func sameIdentity(a, b *runtimeapi.PodSandboxConfig) bool {
+	am, bm := a.GetMetadata(), b.GetMetadata()
+	return am.GetName() == bm.GetName() && am.GetNamespace() == bm.GetNamespace() && am.GetUid() == bm.GetUid() && am.GetAttempt() == bm.GetAttempt() &&
+		maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations())
+}
+
+// FuzzContainer takes any bytes that are a container to protobuf.
+func FuzzContainer(f *testing.F) {
+	f.Add(seed(f, kubeletContainer()), false)
+	f.Add(seed(f, containerInput().Config), true)
+	for _, tc := range containerRefusals {
+		in := containerInput()
+		tc.mod(&in, in.Config)
+		if encoded, err := proto.Marshal(in.Config); err == nil { // some are no text, which protobuf refuses too
+			f.Add(encoded, true)
+		}
+	}
+	f.Fuzz(func(t *testing.T, encoded []byte, newer bool) {
+		config := &runtimeapi.ContainerConfig{}
+		if proto.Unmarshal(encoded, config) != nil {
+			t.Skip("no container")
+		}
+		before := proto.CloneOf(config)
+		pod := kubeletPod()
+		pod.Linux.CgroupParent = ""
+		spec, err := Container(ContainerInput{
+			Config: config, Sandbox: SandboxRef{ID: sandboxID, Config: pod}, ImageID: "app", Features: pickEngine(newer),
+			Files:       HostFiles{Hosts: "/p/hosts"},
+			ReadProfile: func(path string) ([]byte, error) { return []byte(path), nil },
+		})
+		if !proto.Equal(before, config) {
+			t.Error("the client's request was changed")
+		}
+		if err != nil {
+			if c := class(err); c != "invalid" && c != "unsupported" {
+				t.Errorf("refused by an error that is %s: %v", c, err)
+			}
+			return
+		}
+		checkSpec(t, spec, KindContainer)
+		back, id, err := ContainerConfig(spec.Config.Labels, spec.Name)
+		if err != nil || id != sandboxID {
+			t.Fatal(id, err)
+		}
+		if back.GetMetadata().GetName() != config.GetMetadata().GetName() || back.GetMetadata().GetAttempt() != config.GetMetadata().GetAttempt() {
+			t.Errorf("metadata %v, want %v", back.GetMetadata(), config.GetMetadata())
+		}
+		checkMaps(t, back.GetLabels(), config.GetLabels(), back.GetAnnotations(), config.GetAnnotations())
+	})
+}
+
+// FuzzSeccompProfile takes any bytes as a profile.
+func FuzzSeccompProfile(f *testing.F) {
+	f.Add([]byte(profileText))
+	f.Add([]byte(`{}`))
+	f.Add([]byte(`{"defaultAction":"SCMP_ACT_ALLOW"}`))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		compact, err := compactProfile(content)
+		if err != nil {
+			return
+		}
+		if again, err := compactProfile([]byte(compact)); err != nil || again != compact {
+			t.Errorf("%q becomes %q, which becomes %q, %v", content, compact, again, err)
+		}
+	})
+}

@@ -1,0 +1,270 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestSandboxNamespaces(t *testing.T) {
+	const node, pod, own = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER
+	type modes struct {
+		network  container.NetworkMode
+		disabled bool
+		hostname string
+		uts      container.UTSMode
+		pid      container.PidMode
+		ipc      container.IpcMode
+	}
+	for _, tc := range []struct {
+		name    string
+		options *runtimeapi.NamespaceOption
+		publish bool
+		want    modes
+	}{
+		{"nothing said", nil, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
+		{"all the pod's", &runtimeapi.NamespaceOption{Network: pod, Pid: pod, Ipc: pod}, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
+		{"the kubelet's usual", &runtimeapi.NamespaceOption{Pid: own}, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
+		{"IPC per container", &runtimeapi.NamespaceOption{Ipc: own}, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
+		{"Docker's bridge", nil, true, modes{network: "bridge", hostname: "web-0", ipc: "shareable"}},
+		{"the node's network", &runtimeapi.NamespaceOption{Network: node}, false, modes{network: "host", uts: "host", ipc: "shareable"}},
+		{"the node's network beside Docker's bridge", &runtimeapi.NamespaceOption{Network: node}, true, modes{network: "host", uts: "host", ipc: "shareable"}},
+		{"the node's PIDs", &runtimeapi.NamespaceOption{Pid: node}, false, modes{network: "none", disabled: true, hostname: "web-0", pid: "host", ipc: "shareable"}},
+		{"the node's IPC", &runtimeapi.NamespaceOption{Ipc: node}, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "host"}},
+		{"the node's user namespace", &runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{Mode: node}}, false, modes{network: "none", disabled: true, hostname: "web-0", ipc: "shareable"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := sandboxInput()
+			in.PublishPorts = tc.publish
+			in.Config.Linux.SecurityContext.NamespaceOptions = tc.options
+			spec := mustSandbox(t, in)
+			got := modes{spec.Host.NetworkMode, spec.Config.NetworkDisabled, spec.Config.Hostname, spec.Host.UTSMode, spec.Host.PidMode, spec.Host.IpcMode}
+			if got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+			if spec.Host.UsernsMode != "host" {
+				t.Errorf("the user namespace is %q", spec.Host.UsernsMode)
+			}
+		})
+	}
+}
+
+func TestSandboxWithoutLinuxPart(t *testing.T) {
+	in := sandboxInput()
+	in.Config.Linux = nil
+	spec := mustSandbox(t, in)
+	if spec.Host.NetworkMode != "none" || spec.Host.IpcMode != "shareable" || spec.Host.CgroupParent != "/docker" {
+		t.Errorf("got %+v", spec.Host)
+	}
+}
+
+func TestHostname(t *testing.T) {
+	for _, tc := range []struct{ given, pod, want string }{
+		{"web", "pod", "web"},
+		{"Web.example.org", "pod", "Web.example.org"},
+		{"with_underscore", "pod", "with_underscore"},
+		{strings.Repeat("a", 60) + ".bcd", "pod", strings.Repeat("a", 60) + ".bcd"}, // 64 bytes
+		{"", "web-0", "web-0"},
+		{"", "My_Pod.x", "My-Pod.x"},
+		{"", "a..b", "a--b"},
+		{"", "é", ""},
+		{"", "-.a.-", "a"},
+		{"", strings.Repeat("a", 62) + ".b", strings.Repeat("a", 62)},
+		{"", strings.Repeat("a", 100), strings.Repeat("a", 63)},
+	} {
+		in := sandboxInput()
+		in.Config.Hostname, in.Config.Metadata.Name = tc.given, tc.pod
+		if got := mustSandbox(t, in).Config.Hostname; got != tc.want || got != Hostname(in.Config) {
+			t.Errorf("host name %q of the pod %q gives %q, want %q", tc.given, tc.pod, got, tc.want)
+		}
+	}
+	in := sandboxInput()
+	in.Config.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
+	if got := Hostname(in.Config); got != "" {
+		t.Errorf("on the host's network it is %q", got)
+	}
+}
+
+func TestCgroupParent(t *testing.T) {
+	const slice = "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod6f1c.slice"
+	for _, tc := range []struct{ driver, given, want string }{
+		{"cgroupfs", "/kubepods/burstable/pod6f1c", "/kubepods/burstable/pod6f1c"},
+		{"cgroupfs", "relative", "relative"},
+		{"cgroupfs", "", "/docker"},
+		{"systemd", slice, "kubepods-burstable-pod6f1c.slice"},
+		{"systemd", "system.slice", "system.slice"},
+		{"systemd", "", "system.slice"},
+		{"none", "", ""},
+	} {
+		f := oldEngine()
+		f.CgroupDriver = tc.driver
+		in := sandboxInput()
+		in.Features, in.Config.Linux.CgroupParent = f, tc.given
+		if got := mustSandbox(t, in).Host.CgroupParent; got != tc.want {
+			t.Errorf("%s makes %q of %q for a sandbox, want %q", tc.driver, got, tc.given, tc.want)
+		}
+		c := containerInput()
+		c.Features, c.Sandbox.Config = f, in.Config
+		if got := mustContainer(t, c).Host.CgroupParent; got != tc.want {
+			t.Errorf("%s makes %q of %q for a container, want %q", tc.driver, got, tc.given, tc.want)
+		}
+	}
+}
+
+func TestCgroupNamespace(t *testing.T) {
+	for _, tc := range []struct {
+		version    int
+		privileged bool
+		want       container.CgroupnsMode
+	}{
+		{1, false, "host"}, {1, true, "host"}, {2, false, "private"}, {2, true, "host"},
+	} {
+		in := sandboxInput()
+		in.Features.CgroupVersion = tc.version
+		in.Config.Linux.SecurityContext.Privileged = tc.privileged
+		if got := mustSandbox(t, in).Host.CgroupnsMode; got != tc.want {
+			t.Errorf("a sandbox with %+v has %s", tc, got)
+		}
+		c := containerInput()
+		c.Features.CgroupVersion, c.Sandbox.Config = tc.version, in.Config
+		c.Config.Linux.SecurityContext.Privileged = tc.privileged
+		if got := mustContainer(t, c).Host.CgroupnsMode; got != tc.want {
+			t.Errorf("a container with %+v has %s", tc, got)
+		}
+	}
+}
+
+func TestSysctls(t *testing.T) {
+	in := sandboxInput()
+	in.Config.Linux.Sysctls = map[string]string{
+		"net.core.somaxconn":               "1024",
+		"net.ipv4.conf.eth0/100.rp_filter": "0",
+		"net.ipv4.tcp_rmem":                "4096\t87380\t6291456",
+		"kernel.shm_rmid_forced":           "1",
+		"kernel.msgmax":                    "65536",
+		"kernel.sem":                       "250 32000 32 128",
+		"fs.mqueue.msg_max":                "100",
+	}
+	if got := mustSandbox(t, in).Host.Sysctls; !maps.Equal(got, in.Config.Linux.Sysctls) {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestPorts(t *testing.T) {
+	in := sandboxInput()
+	in.Config.PortMappings = []*runtimeapi.PortMapping{
+		{ContainerPort: 80, HostPort: 8080},
+		{ContainerPort: 80, HostPort: 8081, HostIp: "127.0.0.1"},
+		{ContainerPort: 53, HostPort: 53, Protocol: runtimeapi.Protocol_UDP, HostIp: "::1"},
+		{ContainerPort: 132, HostPort: 132, Protocol: runtimeapi.Protocol_SCTP},
+		{ContainerPort: 9000},
+		{},
+	}
+	if spec := mustSandbox(t, in); len(spec.Host.PortBindings) > 0 || len(spec.Config.ExposedPorts) > 0 {
+		t.Errorf("CNI publishes the ports, yet Docker has %v", spec.Host.PortBindings)
+	}
+	in.PublishPorts = true
+	spec := mustSandbox(t, in)
+	var got []string
+	for port, bindings := range spec.Host.PortBindings {
+		if _, ok := spec.Config.ExposedPorts[port]; !ok {
+			t.Errorf("%s is not exposed", port)
+		}
+		for _, b := range bindings {
+			got = append(got, port.String()+" "+b.HostIP.String()+" "+b.HostPort)
+		}
+	}
+	slices.Sort(got)
+	want := []string{"132/sctp invalid IP 132", "53/udp ::1 53", "80/tcp 127.0.0.1 8081", "80/tcp invalid IP 8080"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	in.Config.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
+	if spec := mustSandbox(t, in); len(spec.Host.PortBindings) > 0 {
+		t.Errorf("on the host's network Docker publishes %v", spec.Host.PortBindings)
+	}
+}
+
+func TestRuntime(t *testing.T) {
+	f := newEngine()
+	f.DefaultRuntime = "kata"
+	named := f
+	named.Runtimes = []string{"docker", "kata", "runc"}
+	for _, tc := range []struct {
+		handler  string
+		features docker.Features
+		want     string
+	}{
+		{"", f, "kata"}, {"runc", f, "runc"}, {"kata", f, "kata"},
+		{"docker", f, "kata"}, {"docker", named, "docker"},
+	} {
+		in := sandboxInput()
+		in.Features, in.RuntimeHandler = tc.features, tc.handler
+		if got := mustSandbox(t, in).Host.Runtime; got != tc.want {
+			t.Errorf("the sandbox's runtime for %q is %s, want %s", tc.handler, got, tc.want)
+		}
+		c := containerInput()
+		c.Features, c.Sandbox.RuntimeHandler = tc.features, tc.handler
+		if got := mustContainer(t, c).Host.Runtime; got != tc.want {
+			t.Errorf("the container's runtime for %q is %s, want %s", tc.handler, got, tc.want)
+		}
+	}
+}
+
+func TestSandboxOOMScore(t *testing.T) {
+	in := sandboxInput()
+	if got := mustSandbox(t, in).Host.OomScoreAdj; got != -998 {
+		t.Errorf("oom_score_adj is %d", got)
+	}
+	in.Features.NegativeOOMScore = false
+	if got := mustSandbox(t, in).Host.OomScoreAdj; got != 0 {
+		t.Errorf("oom_score_adj is %d on an engine that cannot set a negative one", got)
+	}
+}
+
+func TestSandboxUser(t *testing.T) {
+	in := sandboxInput()
+	sc := in.Config.Linux.SecurityContext
+	sc.RunAsUser, sc.RunAsGroup, sc.SupplementalGroups = int64Value(0), int64Value(7), []int64{1, 2}
+	spec := mustSandbox(t, in)
+	if spec.Config.User != "0:7" || !slices.Equal(spec.Host.GroupAdd, []string{"1", "2"}) {
+		t.Errorf("user %q, groups %q", spec.Config.User, spec.Host.GroupAdd)
+	}
+}
+
+func TestSandboxSecurity(t *testing.T) {
+	read := func(path string) ([]byte, error) { return []byte(`{"defaultAction": "SCMP_ACT_ALLOW"}`), nil }
+	for _, tc := range []struct {
+		name string
+		sc   *runtimeapi.LinuxSandboxSecurityContext
+		want []string
+	}{
+		{"nothing said", &runtimeapi.LinuxSandboxSecurityContext{}, []string{"no-new-privileges=true"}},
+		{"the runtime's default", &runtimeapi.LinuxSandboxSecurityContext{Seccomp: &runtimeapi.SecurityProfile{}, Apparmor: &runtimeapi.SecurityProfile{}}, []string{"no-new-privileges=true"}},
+		{"unconfined", &runtimeapi.LinuxSandboxSecurityContext{
+			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, Apparmor: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
+		}, []string{"no-new-privileges=true", "seccomp=unconfined", "apparmor=unconfined"}},
+		{"profiles of the node", &runtimeapi.LinuxSandboxSecurityContext{
+			Seccomp: localhost("/p.json"), Apparmor: localhost("p"), SelinuxOptions: &runtimeapi.SELinuxOption{Level: "s0:c1,c2"},
+		}, []string{"no-new-privileges=true", `seccomp={"defaultAction":"SCMP_ACT_ALLOW"}`, "apparmor=p", "label=level:s0:c1,c2"}},
+		{"privileged containers announced", &runtimeapi.LinuxSandboxSecurityContext{Privileged: true}, []string{"no-new-privileges=true"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := sandboxInput()
+			in.Features, in.ReadProfile = newEngine(), read
+			in.Config.Linux.SecurityContext = tc.sc
+			spec := mustSandbox(t, in)
+			if !slices.Equal(spec.Host.SecurityOpt, tc.want) {
+				t.Errorf("got %q, want %q", spec.Host.SecurityOpt, tc.want)
+			}
+			if spec.Host.Privileged {
+				t.Error("the sandbox is privileged")
+			}
+		})
+	}
+}

@@ -1,0 +1,112 @@
+package translate
+
+import (
+	"slices"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+const profileText = `{
+	"defaultAction": "SCMP_ACT_ERRNO",
+	"syscalls": [ {"names": ["read", "write"], "action": "SCMP_ACT_ALLOW"} ]
+}`
+
+const profileCompact = `{"defaultAction":"SCMP_ACT_ERRNO","syscalls":[{"names":["read","write"],"action":"SCMP_ACT_ALLOW"}]}`
+
+func securityProfile(kind runtimeapi.SecurityProfile_ProfileType) *runtimeapi.SecurityProfile {
+	return &runtimeapi.SecurityProfile{ProfileType: kind}
+}
+
+func TestSecurityOptions(t *testing.T) {
+	const (
+		off        = "no-new-privileges=false"
+		unconfined = "seccomp=unconfined"
+	)
+	for _, tc := range []struct {
+		name string
+		sc   *runtimeapi.LinuxContainerSecurityContext
+		want []string
+	}{
+		{"nothing said", &runtimeapi.LinuxContainerSecurityContext{}, []string{off, unconfined}},
+		{"no new privileges", &runtimeapi.LinuxContainerSecurityContext{NoNewPrivs: true}, []string{"no-new-privileges=true", unconfined}},
+		{"seccomp default", &runtimeapi.LinuxContainerSecurityContext{Seccomp: securityProfile(runtimeapi.SecurityProfile_RuntimeDefault)}, []string{off}},
+		{"seccomp unconfined", &runtimeapi.LinuxContainerSecurityContext{Seccomp: securityProfile(runtimeapi.SecurityProfile_Unconfined)}, []string{off, unconfined}},
+		{"seccomp of the node", &runtimeapi.LinuxContainerSecurityContext{Seccomp: localhost("/p.json")}, []string{off, "seccomp=" + profileCompact}},
+		{"seccomp of the node, older spelling", &runtimeapi.LinuxContainerSecurityContext{Seccomp: localhost("localhost//p.json")}, []string{off, "seccomp=" + profileCompact}},
+		{"older seccomp field, default", &runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "runtime/default"}, []string{off}},
+		{"older seccomp field, dockershim's default", &runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "docker/default"}, []string{off}},
+		{"older seccomp field, unconfined", &runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "unconfined"}, []string{off, unconfined}},
+		{"older seccomp field, of the node", &runtimeapi.LinuxContainerSecurityContext{SeccompProfilePath: "localhost//p.json"}, []string{off, "seccomp=" + profileCompact}},
+		{"both seccomp fields", &runtimeapi.LinuxContainerSecurityContext{Seccomp: securityProfile(runtimeapi.SecurityProfile_RuntimeDefault), SeccompProfilePath: "unconfined"}, []string{off}},
+		{"AppArmor default", &runtimeapi.LinuxContainerSecurityContext{Apparmor: securityProfile(runtimeapi.SecurityProfile_RuntimeDefault)}, []string{off, unconfined}},
+		{"AppArmor unconfined", &runtimeapi.LinuxContainerSecurityContext{Apparmor: securityProfile(runtimeapi.SecurityProfile_Unconfined)}, []string{off, unconfined, "apparmor=unconfined"}},
+		{"AppArmor of the node", &runtimeapi.LinuxContainerSecurityContext{Apparmor: localhost("k8s-nginx")}, []string{off, unconfined, "apparmor=k8s-nginx"}},
+		{"older AppArmor field", &runtimeapi.LinuxContainerSecurityContext{ApparmorProfile: "localhost/k8s-nginx"}, []string{off, unconfined, "apparmor=k8s-nginx"}},
+		{"both AppArmor fields", &runtimeapi.LinuxContainerSecurityContext{Apparmor: localhost("new"), ApparmorProfile: "localhost/old"}, []string{off, unconfined, "apparmor=new"}},
+		{"SELinux", &runtimeapi.LinuxContainerSecurityContext{SelinuxOptions: &runtimeapi.SELinuxOption{User: "u", Role: "r", Type: "t", Level: "s0:c1,c2"}},
+			[]string{off, unconfined, "label=user:u", "label=role:r", "label=type:t", "label=level:s0:c1,c2"}},
+		{"privileged lifts all", &runtimeapi.LinuxContainerSecurityContext{
+			Privileged: true, Seccomp: localhost("/p.json"), Apparmor: localhost("p"), SelinuxOptions: &runtimeapi.SELinuxOption{Type: "t"},
+		}, []string{off, unconfined, "apparmor=unconfined"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := containerInput()
+			in.Features = newEngine()
+			in.ReadProfile = func(path string) ([]byte, error) {
+				if path != "/p.json" {
+					t.Errorf("read %s", path)
+				}
+				return []byte(profileText), nil
+			}
+			in.Sandbox.Config.Linux.SecurityContext.Privileged = true
+			in.Config.Linux.SecurityContext = tc.sc
+			host := mustContainer(t, in).Host
+			if !slices.Equal(host.SecurityOpt, tc.want) {
+				t.Errorf("got %q, want %q", host.SecurityOpt, tc.want)
+			}
+			if host.Privileged != tc.sc.Privileged {
+				t.Errorf("privileged is %v", host.Privileged)
+			}
+		})
+	}
+}
+
+func TestUnconfinedAppArmorWithoutAppArmor(t *testing.T) {
+	for _, kind := range []runtimeapi.SecurityProfile_ProfileType{runtimeapi.SecurityProfile_RuntimeDefault, runtimeapi.SecurityProfile_Unconfined} {
+		in := containerInput()
+		in.Config.Linux.SecurityContext.Apparmor = securityProfile(kind)
+		if got := mustContainer(t, in).Host.SecurityOpt; !slices.Equal(got, []string{"no-new-privileges=false", "seccomp=unconfined"}) {
+			t.Errorf("%s gives %q", kind, got)
+		}
+	}
+}
+
+// A profile that names no system call is a profile all the same: its default
+// action holds for every call.
+func TestSeccompProfileWithoutSyscalls(t *testing.T) {
+	for _, content := range []string{`{"defaultAction":"SCMP_ACT_ERRNO"}`, `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[]}`} {
+		in := containerInput()
+		seccompContent(content, nil)(&in, in.Config)
+		got := mustContainer(t, in).Host.SecurityOpt
+		if !slices.Contains(got, "seccomp="+content) {
+			t.Errorf("%s gives %q", content, got)
+		}
+	}
+}
+
+func TestPrivilegedNeedsAPrivilegedPod(t *testing.T) {
+	in := containerInput()
+	in.Config.Linux.SecurityContext.Privileged = true
+	in.Sandbox.Config.Linux.SecurityContext.Privileged = true
+	in.Config.Linux.SecurityContext.MaskedPaths = []string{"/proc/kcore"}
+	host := mustContainer(t, in).Host
+	if !host.Privileged || host.MaskedPaths == nil || len(host.MaskedPaths) > 0 {
+		t.Errorf("privileged %v, masked %q", host.Privileged, host.MaskedPaths)
+	}
+	// A pod rebuilt from its labels does not tell, and is trusted.
+	in.Sandbox.Config = &runtimeapi.PodSandboxConfig{Metadata: podMetadata()}
+	if host := mustContainer(t, in).Host; !host.Privileged {
+		t.Error("not privileged in a rebuilt pod")
+	}
+}
