@@ -60,8 +60,8 @@ func (f *Files) write(sandboxID string, config *runtimeapi.PodSandboxConfig) err
 		files.ResolvConf: resolv,
 		files.Hostname:   []byte(hostname + "\n"),
 	} {
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			return fmt.Errorf("writing a file of the pod: %w", err)
+		if err := writeReadable(path, content); err != nil {
+			return err
 		}
 	}
 	return f.writeHosts(sandboxID, config, nil)
@@ -73,8 +73,18 @@ func (f *Files) writeHosts(sandboxID string, config *runtimeapi.PodSandboxConfig
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(f.Of(sandboxID).Hosts, content, 0o644); err != nil {
-		return fmt.Errorf("writing the pod's hosts file: %w", err)
+	return writeReadable(f.Of(sandboxID).Hosts, content)
+}
+
+// writeReadable writes a file that every user in a container can read, whatever
+// this program's umask is.
+func writeReadable(path string, content []byte) error {
+	err := os.WriteFile(path, content, 0o644)
+	if err == nil {
+		err = os.Chmod(path, 0o644)
+	}
+	if err != nil {
+		return fmt.Errorf("writing a file of the pod: %w", err)
 	}
 	return nil
 }
@@ -135,6 +145,9 @@ func hosts(config *runtimeapi.PodSandboxConfig, ips []string) ([]byte, error) {
 	b.WriteString("ff00::0\tip6-mcastprefix\n")
 	b.WriteString("ff02::1\tip6-allnodes\n")
 	b.WriteString("ff02::2\tip6-allrouters\n")
+	if name == "" { // metadata.name has no character that a host name can have
+		return b.Bytes(), nil
+	}
 	for _, ip := range ips {
 		fmt.Fprintf(&b, "%s\t%s\n", ip, name)
 	}
