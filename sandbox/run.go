@@ -123,11 +123,12 @@ func (s *Service) show(ctx context.Context, id string) {
 	}
 }
 
-// refuseExisting looks for the name among the pods that are there, whatever
-// their state: the kubelet counts its attempts up.
+// refuseExisting looks for the name and its metadata among the pods that are
+// there, whatever their state: the kubelet counts its attempts up. Another shim
+// may have given a pod of the same metadata a name with a suffix.
 func (s *Service) refuseExisting(name string) error {
 	for _, pod := range s.opts.Mirror.Snapshot().Pods() {
-		if pod.Meta.Name == name {
+		if pod.Meta.Name == name || translate.SandboxName(pod.Meta.Config.GetMetadata()) == name {
 			return exists(name, pod.ID)
 		}
 	}
