@@ -4,8 +4,10 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/translate"
 )
 
 // vanished takes note that the engine has no such container (any more). A
@@ -58,9 +60,12 @@ func (m *Mirror) showOrphans(listed map[string]struct{}) {
 	}
 }
 
+// orphan is a pod of which only the checkpoint is left.
 func orphan(record checkpoint.Record) Pod {
 	pod := Pod{ID: record.SandboxID, Meta: PodMeta{CreatedAt: record.CreatedAt}}
 	pod.Status.FinishedAt = record.CreatedAt
 	fromRecord(&pod, record)
+	pod.Meta.Name = translate.SandboxName(pod.Meta.Config.GetMetadata())
+	pod.Meta.HostNetwork = pod.Meta.Config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
 	return pod
 }
