@@ -1,0 +1,398 @@
+package image_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+	mobycontainer "github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	crierrors "k8s.io/cri-api/pkg/errors"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/pause"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// rig is the private engine with images that this test alone made and pushed,
+// so that their removal concerns nobody else.
+type rig struct {
+	*image.Service
+	env    rigenv.Env
+	engine *docker.Client
+}
+
+func newRig(t *testing.T, opts image.Options) *rig {
+	t.Helper()
+	env := rigenv.Require(t)
+	engine, err := docker.Dial(docker.Options{Host: env.DockerHost, RequestTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	opts.Engine = engine
+	service, err := image.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(service.Close)
+	return &rig{Service: service, env: env, engine: engine}
+}
+
+// fresh makes an image that exists nowhere else.
+func fresh(t *testing.T, layerSize int64, config v1.Config) v1.Image {
+	t.Helper()
+	img, err := random.Image(layerSize, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = file.DeepCopy()
+	file.Architecture, file.OS, file.Config = "amd64", "linux", config
+	if img, err = mutate.ConfigFile(img, file); err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// push uploads an image to the rig's registry under "repository:tag" names of
+// this test's own, and has what the test pulled of it removed afterwards.
+func (r *rig) push(t *testing.T, img v1.Image, tags ...string) {
+	t.Helper()
+	layers, err := img.Layers()
+	check(t, err)
+	for _, tag := range tags {
+		repository, version, _ := strings.Cut(tag, ":")
+		for _, layer := range layers {
+			digest, err := layer.Digest()
+			check(t, err)
+			blob, err := layer.Compressed()
+			check(t, err)
+			r.send(t, http.MethodPost, repository+"/blobs/uploads/?digest="+digest.String(), "", blob)
+		}
+		digest, err := img.ConfigName()
+		check(t, err)
+		config, err := img.RawConfigFile()
+		check(t, err)
+		r.send(t, http.MethodPost, repository+"/blobs/uploads/?digest="+digest.String(), "", bytes.NewReader(config))
+		manifest, err := img.RawManifest()
+		check(t, err)
+		mediaType, err := img.MediaType()
+		check(t, err)
+		r.send(t, http.MethodPut, repository+"/manifests/"+version, string(mediaType), bytes.NewReader(manifest))
+	}
+	id, err := img.ConfigName()
+	check(t, err)
+	t.Cleanup(func() {
+		if err := r.Remove(context.Background(), spec(id.String())); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+	})
+}
+
+func (r *rig) send(t *testing.T, method, path, contentType string, body io.Reader) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+r.env.Registry+"/v2/"+path, body)
+	check(t, err)
+	request.Header.Set("Content-Type", contentType)
+	response, err := http.DefaultClient.Do(request)
+	check(t, err)
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusCreated {
+		t.Fatalf("%s %s: %s", method, path, response.Status)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func spec(ref string) *runtimeapi.ImageSpec { return &runtimeapi.ImageSpec{Image: ref} }
+
+// name is a repository of this test run's own.
+func name(t *testing.T) string {
+	return fmt.Sprintf("image-%d/%s", os.Getpid(), strings.ToLower(t.Name()))
+}
+
+func (r *rig) status(t *testing.T, ref string) *runtimeapi.Image {
+	t.Helper()
+	response, err := r.Status(t.Context(), spec(ref), image.StatusOptions{})
+	check(t, err)
+	return response.GetImage()
+}
+
+func TestRigImageHasOneID(t *testing.T) {
+	r := newRig(t, image.Options{})
+	ref := name(t) + ":1"
+	r.push(t, fresh(t, 1000, v1.Config{User: "www-data:1004", Cmd: []string{"/x"}}), ref)
+	full := r.env.Image(ref)
+	id, err := r.Pull(t.Context(), spec(full), nil)
+	check(t, err)
+	img := r.status(t, full)
+	if img.GetId() != id || img.GetUsername() != "www-data" || img.GetUid() != nil || img.GetSize() == 0 {
+		t.Errorf("the pull says %s, the status %v", id, img)
+	}
+	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{Image: spec(full)})
+	check(t, err)
+	if len(list) != 1 || list[0].GetId() != id || list[0].GetUsername() != "www-data" {
+		t.Errorf("the list is %v", list)
+	}
+	container, err := r.engine.CreateContainer(t.Context(), docker.ContainerSpec{
+		Config: &mobycontainer.Config{Image: id},
+		Host:   &mobycontainer.HostConfig{NetworkMode: "none"},
+	})
+	check(t, err)
+	defer func() { check(t, r.engine.RemoveContainer(context.Background(), container)) }()
+	inspect, err := r.engine.InspectContainer(t.Context(), container)
+	check(t, err)
+	if inspect.Image != id {
+		t.Errorf("the container says %s, the pull %s", inspect.Image, id)
+	}
+	if err := r.Remove(t.Context(), spec(full)); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("removal of a used image: %v, want ErrFailedPrecondition", err)
+	}
+	if r.status(t, full) == nil {
+		t.Error("the used image lost its name")
+	}
+}
+
+func TestRigPullByDigest(t *testing.T) {
+	r := newRig(t, image.Options{})
+	repository := name(t)
+	img := fresh(t, 1000, v1.Config{})
+	r.push(t, img, repository+":1")
+	digest, err := img.Digest()
+	check(t, err)
+	byDigest := r.env.Image(repository) + "@" + digest.String()
+	for _, ref := range []string{byDigest, r.env.Image(repository) + ":1@" + digest.String()} {
+		id, err := r.Pull(t.Context(), spec(ref), nil)
+		check(t, err)
+		got := r.status(t, ref)
+		if got.GetId() != id || len(got.GetRepoTags()) != 0 || !slices.Equal(got.GetRepoDigests(), []string{byDigest}) {
+			t.Errorf("%s: got %v", ref, got)
+		}
+		check(t, r.Remove(t.Context(), spec(ref)))
+		if left := r.status(t, id); left != nil {
+			t.Errorf("left: %v", left)
+		}
+	}
+}
+
+func TestRigPullWithCredentials(t *testing.T) {
+	r := newRig(t, image.Options{})
+	ref := name(t) + ":1"
+	r.push(t, fresh(t, 1000, v1.Config{}), ref)
+	full := r.env.AuthRegistry + "/" + ref
+	for what, auth := range map[string]*runtimeapi.AuthConfig{
+		"none":           nil,
+		"wrong password": {Username: rigenv.RegistryUser, Password: "wrong"},
+	} {
+		if _, err := r.Pull(t.Context(), spec(full), auth); err == nil {
+			t.Errorf("%s: pulled", what)
+		}
+	}
+	for what, auth := range map[string]*runtimeapi.AuthConfig{
+		"user and password": {Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword},
+		"with the address":  {Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword, ServerAddress: r.env.AuthRegistry},
+		// base64 of rig:rig-password
+		"auth string": {Auth: "cmlnOnJpZy1wYXNzd29yZA=="},
+	} {
+		if _, err := r.Pull(t.Context(), spec(full), auth); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+		check(t, r.Remove(t.Context(), spec(full)))
+	}
+}
+
+func TestRigPullOfWhatIsNotThere(t *testing.T) {
+	r := newRig(t, image.Options{})
+	if _, err := r.Pull(t.Context(), spec(r.env.Image(name(t)+":1")), nil); !errdefs.IsNotFound(err) {
+		t.Errorf("got %v, want ErrNotFound", err)
+	}
+}
+
+func TestRigRegistryInTrouble(t *testing.T) {
+	r := newRig(t, image.Options{})
+	ref := name(t) + ":1"
+	r.push(t, fresh(t, 1000, v1.Config{}), ref)
+	for what, full := range map[string]string{
+		"answers 503":    r.env.Image(rigenv.PrefixUnavailable + "/" + ref),
+		"is not there":   "127.0.0.1:1/" + ref,
+		"has no address": "registry.invalid/" + ref,
+	} {
+		_, err := r.Pull(t.Context(), spec(full), nil)
+		if !errors.Is(err, crierrors.ErrRegistryUnavailable) || !strings.HasPrefix(err.Error(), crierrors.ErrRegistryUnavailable.Error()) {
+			t.Errorf("registry %s: %v, want RegistryUnavailable first", what, err)
+		}
+	}
+	// The images behind these are no fault of the way to the registry.
+	for _, prefix := range []string{rigenv.PrefixCorrupt, rigenv.PrefixNoBlobs} {
+		full := r.env.Image(prefix + "/" + ref)
+		if _, err := r.Pull(t.Context(), spec(full), nil); err == nil || errors.Is(err, crierrors.ErrRegistryUnavailable) {
+			t.Errorf("%s: %v", prefix, err)
+		}
+		if r.status(t, full) != nil {
+			t.Errorf("%s: the image is there", prefix)
+		}
+	}
+}
+
+func TestRigPullProgressDeadline(t *testing.T) {
+	r := newRig(t, image.Options{PullProgressDeadline: 5 * rigenv.SlowPause})
+	ref := name(t) + ":1"
+	// 48 KiB take 12 pauses.
+	r.push(t, fresh(t, 48<<10, v1.Config{}), ref)
+	begun := time.Now()
+	_, err := r.Pull(t.Context(), spec(r.env.Image(rigenv.PrefixStalled+"/"+ref)), nil)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no progress") {
+		t.Errorf("stalled: %v, want DeadlineExceeded for want of progress", err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("noticed after %s", took)
+	}
+	begun = time.Now()
+	if _, err := r.Pull(t.Context(), spec(r.env.Image(rigenv.PrefixSlow+"/"+ref)), nil); err != nil {
+		t.Errorf("slow, but alive: %v", err)
+	}
+	if took := time.Since(begun); took < 5*rigenv.SlowPause {
+		t.Errorf("the slow pull took only %s, which shows nothing", took)
+	}
+}
+
+func TestRigPullEndsWithItsCaller(t *testing.T) {
+	r := newRig(t, image.Options{})
+	ref := name(t) + ":1"
+	r.push(t, fresh(t, 48<<10, v1.Config{}), ref)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	_, err := r.Pull(ctx, spec(r.env.Image(rigenv.PrefixStalled+"/"+ref)), nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want DeadlineExceeded", err)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("took %s", took)
+	}
+}
+
+func TestRigRemoveTakesAllNames(t *testing.T) {
+	r := newRig(t, image.Options{})
+	tags := []string{name(t) + ":1", name(t) + ":2", name(t) + "-other:1"}
+	r.push(t, fresh(t, 1000, v1.Config{}), tags...)
+	var id string
+	for range 3 {
+		for _, tag := range tags {
+			var err error
+			id, err = r.Pull(t.Context(), spec(r.env.Image(tag)), nil)
+			check(t, err)
+		}
+		if got := r.status(t, id); len(got.GetRepoTags()) != len(tags) {
+			t.Fatalf("got %v", got)
+		}
+		var group sync.WaitGroup
+		for _, ref := range []string{r.env.Image(tags[0]), r.env.Image(tags[1]), r.env.Image(tags[2]), id} {
+			group.Go(func() {
+				if err := r.Remove(t.Context(), spec(ref)); err != nil {
+					t.Errorf("removal of %s: %v", ref, err)
+				}
+			})
+		}
+		group.Wait()
+		for _, ref := range append([]string{id}, tags...) {
+			if left := r.status(t, r.env.Image(ref)); left != nil && ref != id {
+				t.Errorf("left under %s: %v", ref, left)
+			}
+		}
+		if left := r.status(t, id); left != nil {
+			t.Errorf("left: %v", left)
+		}
+	}
+}
+
+func TestRigConcurrentPulls(t *testing.T) {
+	r := newRig(t, image.Options{})
+	ref := name(t) + ":1"
+	r.push(t, fresh(t, 48<<10, v1.Config{}), ref)
+	full := r.env.Image(rigenv.PrefixSlow + "/" + ref)
+	gone, leave := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		if _, err := r.Pull(gone, spec(full), nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("the caller that left got %v", err)
+		}
+	})
+	for range 3 {
+		group.Go(func() {
+			if _, err := r.Pull(t.Context(), spec(full), nil); err != nil {
+				t.Errorf("a caller that stayed got %v", err)
+			}
+		})
+	}
+	time.Sleep(rigenv.SlowPause)
+	leave()
+	group.Wait()
+}
+
+func TestRigBuiltInSandboxImage(t *testing.T) {
+	r := newRig(t, image.Options{})
+	ref, err := r.EnsureSandboxImage(t.Context())
+	check(t, err)
+	features, err := r.engine.Features(t.Context())
+	check(t, err)
+	want, err := pause.ConfigDigest(features.Arch)
+	if features.ContainerdImageStore {
+		want, err = pause.ManifestDigest(features.Arch)
+	}
+	check(t, err)
+	img := r.status(t, ref)
+	if img.GetId() != want || !img.GetPinned() {
+		t.Errorf("got %v, want id %s, pinned", img, want)
+	}
+	if err := r.Remove(t.Context(), spec(want)); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("removal: %v, want ErrFailedPrecondition", err)
+	}
+	if again, err := r.ReloadSandboxImage(t.Context()); err != nil || again != ref || r.status(t, ref).GetId() != want {
+		t.Errorf("reloaded as %s, %v", again, err)
+	}
+}
+
+func TestRigFsInfo(t *testing.T) {
+	r := newRig(t, image.Options{})
+	ref := name(t) + ":1"
+	const layer = 4 << 20
+	r.push(t, fresh(t, layer, v1.Config{}), ref)
+	_, err := r.Pull(t.Context(), spec(r.env.Image(ref)), nil)
+	check(t, err)
+	info, err := r.FsInfo(t.Context())
+	check(t, err)
+	images := info.GetImageFilesystems()
+	if len(images) != 1 || len(info.GetContainerFilesystems()) != 1 {
+		t.Fatalf("got %v", info)
+	}
+	if got := images[0].GetUsedBytes().GetValue(); got < layer {
+		t.Errorf("all images use %d bytes, this one alone %d", got, layer)
+	}
+	if !strings.HasPrefix(images[0].GetFsId().GetMountpoint(), r.env.DockerRoot) {
+		t.Errorf("the mountpoint is %s, the engine's root %s", images[0].GetFsId().GetMountpoint(), r.env.DockerRoot)
+	}
+}
