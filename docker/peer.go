@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,7 +50,7 @@ func readPeer(ctx context.Context, host string) (int, error) {
 func canLowerOOMScore(proc string, pid int) bool {
 	dir := proc + "/" + strconv.Itoa(pid)
 	if uidMap, err := os.ReadFile(dir + "/uid_map"); err == nil {
-		if fields := strings.Fields(string(uidMap)); len(fields) == 3 && fields[2] != "4294967295" {
+		if !slices.Equal(strings.Fields(string(uidMap)), []string{"0", "0", "4294967295"}) {
 			return false
 		}
 	}

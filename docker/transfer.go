@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"math"
 
 	"github.com/moby/moby/api/types/jsonstream"
 )
@@ -62,8 +63,10 @@ func (t *transferred) note(message jsonstream.Message) {
 	if t.layers == nil {
 		t.layers = make(map[string]int64)
 	}
-	if more := message.Progress.Current - t.layers[message.ID]; more > 0 {
-		t.layers[message.ID] += more
-		t.total += more
+	before, now := t.layers[message.ID], message.Progress.Current
+	if now <= before {
+		return
 	}
+	t.layers[message.ID] = now
+	t.total += min(now-before, math.MaxInt64-t.total)
 }

@@ -1,0 +1,129 @@
+package docker
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+func TestGraceSeconds(t *testing.T) {
+	for grace, want := range map[time.Duration]int{
+		0: 0, -time.Second: 0, 1: 1, time.Second: 1, time.Second + 1: 2, 30 * time.Second: 30,
+		math.MaxInt64: math.MaxInt32, math.MinInt64: 0,
+	} {
+		if got := graceSeconds(grace); got != want {
+			t.Errorf("%d ns are %d s, want %d", grace, got, want)
+		}
+	}
+}
+
+func TestStop(t *testing.T) {
+	f := newFakeServer(t)
+	status, asked := http.StatusNoContent, ""
+	f.handle("POST /containers/x/stop", func(w http.ResponseWriter, r *http.Request) {
+		asked = r.URL.RawQuery
+		w.WriteHeader(status)
+	})
+	c := f.dial(0)
+	for _, status = range []int{http.StatusNoContent, http.StatusNotModified} {
+		if err := c.StopContainer(testContext(t), "x", 1500*time.Millisecond); err != nil || asked != "t=2" {
+			t.Errorf("status %d: asked with %q, got %v", status, asked, err)
+		}
+	}
+}
+
+// TestStopOutlastsItsGrace shows that the bound of a stop is its grace period
+// and the request timeout.
+func TestStopOutlastsItsGrace(t *testing.T) {
+	f := newFakeServer(t)
+	f.handle("POST /containers/x/stop", func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(400 * time.Millisecond)
+		w.WriteHeader(http.StatusNoContent)
+	})
+	c := f.dial(200 * time.Millisecond)
+	if err := c.StopContainer(testContext(t), "x", time.Second); err != nil {
+		t.Errorf("within the grace period: %v", err)
+	}
+	wantType(t, "past the bound", c.StopContainer(testContext(t), "x", 0), errdefs.ErrUnavailable)
+}
+
+// TestRemove shows what becomes of a removal that someone else has begun.
+func TestRemove(t *testing.T) {
+	const forever = math.MaxInt64
+	for name, c := range map[string]struct {
+		conflicts int64
+		then      int
+		want      error
+	}{
+		"at once":                        {0, http.StatusNoContent, nil},
+		"not there":                      {0, http.StatusNotFound, errdefs.ErrNotFound},
+		"under way, then gone":           {3, http.StatusNotFound, nil},
+		"under way, fails, ours does it": {2, http.StatusNoContent, nil},
+		"under way for ever":             {forever, 0, errdefs.ErrUnavailable},
+		"fails":                          {0, http.StatusInternalServerError, errdefs.ErrInternal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			var calls atomic.Int64
+			f.handle("DELETE /containers/x", func(w http.ResponseWriter, r *http.Request) {
+				if query := r.URL.Query(); query.Get("force") != "1" || query.Get("v") != "1" {
+					t.Errorf("asked with %v", query)
+				}
+				if calls.Add(1) <= c.conflicts {
+					fail(w, http.StatusConflict, "removal of container x is already in progress")
+					return
+				}
+				fail(w, c.then, "")
+			})
+			err := f.dial(500*time.Millisecond).RemoveContainer(testContext(t), "x")
+			if c.want == nil && err != nil {
+				t.Errorf("RemoveContainer: %v", err)
+			} else if c.want != nil {
+				wantType(t, "RemoveContainer", err, c.want)
+			}
+		})
+	}
+}
+
+func TestRemoveEndsWithContext(t *testing.T) {
+	f := newFakeServer(t)
+	f.handle("DELETE /containers/x", answer(http.StatusConflict, `{"message":"already in progress"}`))
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	wantType(t, "RemoveContainer", f.dial(0).RemoveContainer(ctx, "x"), context.DeadlineExceeded)
+}
+
+// TestPathsStayInTheirKind shows that an id cannot reach another object of the
+// API. The server knows no such path: a request would be answered otherwise.
+func TestPathsStayInTheirKind(t *testing.T) {
+	f := newFakeServer(t)
+	reached := func(w http.ResponseWriter, _ *http.Request) { fail(w, http.StatusTeapot, "reached") }
+	for _, path := range []string{"DELETE /images/x", "GET /images/x/json", "POST /containers/prune/start", "GET /info/json", "GET /exec/x/json"} {
+		f.handle(path, reached)
+	}
+	c := f.dial(0)
+	ctx := testContext(t)
+	for _, id := range []string{"../images/x", "..", ".", "", "a/b", "a b", "a?b", "a%2fb", "ä", "\x00", "../containers/prune"} {
+		wantType(t, "RemoveContainer "+id, c.RemoveContainer(ctx, id), errdefs.ErrNotFound)
+		wantType(t, "StartContainer "+id, c.StartContainer(ctx, id), errdefs.ErrNotFound)
+		wantType(t, "StopContainer "+id, c.StopContainer(ctx, id, 0), errdefs.ErrNotFound)
+		_, err := c.InspectContainer(ctx, id)
+		wantType(t, "InspectContainer "+id, err, errdefs.ErrNotFound)
+		_, err = c.InspectExec(ctx, id)
+		wantType(t, "InspectExec "+id, err, errdefs.ErrNotFound)
+		_, err = c.AttachExec(ctx, id, ExecOptions{})
+		wantType(t, "AttachExec "+id, err, errdefs.ErrNotFound)
+	}
+	for _, ref := range []string{"../containers/x", "..", "", "a b", "x/UPPER", "x:y:z", "x@sha256:short"} {
+		_, err := c.InspectImage(ctx, ref)
+		wantType(t, "InspectImage "+ref, err, errdefs.ErrInvalidArgument)
+		wantType(t, "RemoveImage "+ref, c.RemoveImage(ctx, ref), errdefs.ErrInvalidArgument)
+		wantType(t, "PullImage "+ref, c.PullImage(ctx, ref, PullOptions{}), errdefs.ErrInvalidArgument)
+		wantType(t, "TagImage "+ref, c.TagImage(ctx, "x", ref), errdefs.ErrInvalidArgument)
+	}
+}

@@ -1,0 +1,248 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/events"
+)
+
+// streamEvents lets the server answer a subscription with the lines and then
+// keep the stream open until end is closed.
+func (f *fakeServer) streamEvents(end <-chan struct{}, lines ...string) {
+	f.handle("GET /events", func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		for _, line := range lines {
+			_, _ = w.Write([]byte(line + "\n"))
+		}
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	})
+}
+
+func diedLine(id string, code int) string {
+	return fmt.Sprintf(`{"Type":"container","Action":"die","Actor":{"ID":%q,"Attributes":{"exitCode":"%d"}},"timeNano":1500}`, id, code)
+}
+
+// closed is the end of a stream that ends at once.
+func closed() <-chan struct{} {
+	end := make(chan struct{})
+	close(end)
+	return end
+}
+
+func TestEvents(t *testing.T) {
+	f := newFakeServer(t)
+	f.streamEvents(closed(),
+		diedLine("a", 3),
+		`{"Type":"network","Action":"destroy","Actor":{"ID":"n"}}`,
+		`{"Type":"container","Action":"exec_start: sh","Actor":{"ID":"a"}}`,
+		`{"Type":"container","Action":"exec_die","Actor":{"ID":"a","Attributes":{"execID":"e","exitCode":"137"}},"time":2}`,
+		`{"status":"die","id":"old form"}`,
+		`{"Type":"image","Action":"tag","Actor":{"ID":"sha256:x"},"timeNano":3}`,
+	)
+	c := f.dial(0)
+	subscribed := 0
+	var got []Event
+	err := c.Events(testContext(t), EventsOptions{
+		Subscribed: func() {
+			if subscribed++; len(got) > 0 {
+				t.Error("an event came before the subscription was accepted")
+			}
+		},
+		Handle: func(e Event) { got = append(got, e) },
+	})
+	wantType(t, "a stream that the engine ends", err, errdefs.ErrUnavailable)
+	if subscribed != 1 {
+		t.Errorf("Subscribed was called %d times", subscribed)
+	}
+	if len(got) != 3 {
+		t.Fatalf("got %d events: %+v", len(got), got)
+	}
+	if e := got[0]; e.Kind != ContainerDied || e.ID != "a" || e.ExitCode != 3 || !e.Time.Equal(time.Unix(0, 1500)) {
+		t.Errorf("die: %+v", e)
+	}
+	if e := got[1]; e.Kind != ExecDied || e.ExecID != "e" || e.ExitCode != 137 || !e.Time.Equal(time.Unix(2, 0)) {
+		t.Errorf("exec_die: %+v", e)
+	}
+	if e := got[2]; e.Kind != ImageChanged || e.ID != "sha256:x" {
+		t.Errorf("tag: %+v", e)
+	}
+	if c.current.Load() != nil {
+		t.Error("the connection is kept although the engine ended the stream")
+	}
+}
+
+// TestEventsRequest shows what the engine is asked for.
+func TestEventsRequest(t *testing.T) {
+	f := newFakeServer(t)
+	asked := make(chan *http.Request, 2)
+	f.handle("GET /events", func(_ http.ResponseWriter, r *http.Request) { asked <- r })
+	c := f.dial(0)
+	before := time.Now()
+	_ = c.Events(testContext(t), EventsOptions{Handle: func(Event) {}})
+	query := (<-asked).URL.Query()
+	// Without a time from which on to replay, what happens between the status
+	// and the subscription would be lost.
+	seconds, err := strconv.ParseFloat(query.Get("since"), 64)
+	if since := time.Unix(0, int64(seconds*1e9)); err != nil || since.Before(before.Add(-time.Second)) || since.After(time.Now().Add(time.Second)) {
+		t.Errorf("since is %q", query.Get("since"))
+	}
+	var filters map[string]map[string]bool
+	if err := json.Unmarshal([]byte(query.Get("filters")), &filters); err != nil {
+		t.Fatal(err)
+	}
+	for term, value := range map[string]string{"type": "container", "event": "exec_die"} {
+		if !filters[term][value] {
+			t.Errorf("the filter %s lacks %s: %v", term, value, filters)
+		}
+	}
+	if filters["type"]["network"] || filters["event"]["exec_start"] || filters["event"]["kill"] {
+		t.Errorf("the filters ask for too much: %v", filters)
+	}
+	_ = c.Events(testContext(t), EventsOptions{Since: time.Unix(12, 34), Handle: func(Event) {}})
+	if since := (<-asked).URL.Query().Get("since"); since != "12.000000034" {
+		t.Errorf("since is %q", since)
+	}
+}
+
+// TestEventsRefused shows that nothing counts as accepted but the status 200.
+func TestEventsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler func(*fakeServer) http.HandlerFunc
+		want    error
+	}{
+		"400": {func(*fakeServer) http.HandlerFunc { return answer(400, `{"message":"bad filter"}`) }, errdefs.ErrInvalidArgument},
+		"500": {func(*fakeServer) http.HandlerFunc { return answer(500, `{"message":"no"}`) }, errdefs.ErrInternal},
+		"hung up": {func(*fakeServer) http.HandlerFunc {
+			return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+		}, errdefs.ErrUnavailable},
+		"no answer": {func(f *fakeServer) http.HandlerFunc { return f.hang() }, errdefs.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.handle("GET /events", c.handler(f))
+			err := f.dial(300*time.Millisecond).Events(testContext(t), EventsOptions{
+				Subscribed: func() { t.Error("Subscribed was called") },
+				Handle:     func(Event) { t.Error("Handle was called") },
+			})
+			wantType(t, "Events", err, c.want)
+		})
+	}
+}
+
+// TestEventsGarbage shows that a stream that is not understood ends.
+func TestEventsGarbage(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"no JSON":     {"<html>"},
+		"wrong types": {`{"Type":5}`},
+		"cut short":   {`{"Type":"container","Action":"di`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.streamEvents(closed(), append([]string{diedLine("a", 0)}, lines...)...)
+			handled := 0
+			err := f.dial(0).Events(testContext(t), EventsOptions{Handle: func(Event) { handled++ }})
+			if err == nil || handled != 1 {
+				t.Errorf("handled %d events, then %v", handled, err)
+			}
+		})
+	}
+}
+
+// TestEventsOutlastRequestTimeout shows that the bound of the subscription is
+// not the stream's.
+func TestEventsOutlastRequestTimeout(t *testing.T) {
+	f := newFakeServer(t)
+	f.streamEvents(nil)
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	err := f.dial(100*time.Millisecond).Events(ctx, EventsOptions{Handle: func(Event) {}})
+	wantType(t, "Events", err, context.DeadlineExceeded)
+}
+
+// TestSlowHandler shows that events are taken off the connection while the
+// handler is busy: the engine would drop them.
+func TestSlowHandler(t *testing.T) {
+	const count = 20_000
+	f := newFakeServer(t)
+	var written atomic.Int64
+	f.handle("GET /events", func(w http.ResponseWriter, _ *http.Request) {
+		for n := range count {
+			_, _ = w.Write([]byte(diedLine(strconv.Itoa(n), 0) + "\n"))
+			written.Add(1)
+		}
+	})
+	next := 0
+	err := f.dial(0).Events(testContext(t), EventsOptions{Handle: func(e Event) {
+		for end := time.Now().Add(10 * time.Second); next == 0 && written.Load() < count && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		if next == 0 && written.Load() < count {
+			t.Errorf("%d of %d events were written while the handler was busy", written.Load(), count)
+		}
+		if e.ID != strconv.Itoa(next) {
+			t.Fatalf("event %s came when %d was due", e.ID, next)
+		}
+		next++
+	}})
+	wantType(t, "Events", err, errdefs.ErrUnavailable)
+	if next != count {
+		t.Errorf("%d of %d events were handled", next, count)
+	}
+}
+
+// TestEventQueueIsBounded shows that a handler that never catches up is told.
+func TestEventQueueIsBounded(t *testing.T) {
+	q := newEventQueue()
+	for range maxQueuedEvents + 10 {
+		q.put(Event{})
+	}
+	q.end(context.Canceled)
+	batch, err := q.take(testContext(t))
+	if len(batch) != maxQueuedEvents {
+		t.Errorf("%d events were kept", len(batch))
+	}
+	wantType(t, "take", err, errdefs.ErrUnavailable)
+}
+
+func FuzzNormalise(f *testing.F) {
+	f.Add([]byte(diedLine("a", 3)))
+	f.Add([]byte(`{"Type":"container","Action":"exec_die","Actor":{"ID":"a","Attributes":{"execID":"e","exitCode":"x"}}}`))
+	f.Add([]byte(`{"Type":"image","Action":"delete","Actor":{"ID":"sha256:x"},"timeNano":-1}`))
+	f.Add([]byte(`{"Type":"container","Action":"create"}`))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		var message events.Message
+		if json.Unmarshal(line, &message) != nil {
+			return
+		}
+		event, ok := normalise(message)
+		if !ok {
+			if event.Kind != "" || event.ID != "" {
+				t.Errorf("an event that is not for us is %+v", event)
+			}
+			return
+		}
+		if event.Kind == "" || event.ID == "" {
+			t.Errorf("no kind or id: %+v", event)
+		}
+		if event.ExitCode != 0 && event.Kind != ContainerDied && event.Kind != ExecDied {
+			t.Errorf("an exit code without an end: %+v", event)
+		}
+		if strings.HasPrefix(string(event.Kind), "container") != (message.Type == "container" && message.Action != "exec_die") {
+			t.Errorf("%s %s became %s", message.Type, message.Action, event.Kind)
+		}
+	})
+}

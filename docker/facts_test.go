@@ -1,0 +1,113 @@
+package docker
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+)
+
+func TestFeatures(t *testing.T) {
+	for name, c := range map[string]struct {
+		version client.ServerVersionResult
+		api     string
+		info    string
+		want    Features
+	}{
+		"20.10": {
+			client.ServerVersionResult{Version: "20.10.24", Os: "linux", Arch: "amd64"}, "1.41",
+			`{"Driver":"overlay2","DriverStatus":[["Backing Filesystem","extfs"]],"CgroupDriver":"cgroupfs","CgroupVersion":"1",
+			"DockerRootDir":"/var/lib/docker","Runtimes":{"runc":{"path":"runc"},"io.containerd.runc.v2":{"path":"runc"}},
+			"DefaultRuntime":"runc","LiveRestoreEnabled":true,"SwapLimit":true,"SecurityOptions":["name=seccomp,profile=default"]}`,
+			Features{ServerVersion: "20.10.24", APIVersion: "1.41", OS: "linux", Arch: "amd64", CgroupVersion: 1, CgroupDriver: "cgroupfs",
+				StorageDriver: "overlay2", Root: "/var/lib/docker", Runtimes: []string{"io.containerd.runc.v2", "runc"},
+				DefaultRuntime: "runc", LiveRestore: true, Seccomp: true, SwapLimit: true},
+		},
+		"29": {
+			client.ServerVersionResult{Version: "29.1.0", Os: "linux", Arch: "arm64"}, "1.52",
+			`{"Driver":"overlayfs","DriverStatus":[["driver-type","io.containerd.snapshotter.v1"]],"CgroupDriver":"systemd","CgroupVersion":"2",
+			"DockerRootDir":"/data","Runtimes":{"runc":{"path":"runc","status":{"x":"y"}}},"DefaultRuntime":"runc",
+			"SecurityOptions":["name=apparmor","name=seccomp,profile=builtin","name=selinux","name=cgroupns","name=userns","name=rootless"]}`,
+			Features{ServerVersion: "29.1.0", APIVersion: "1.52", OS: "linux", Arch: "arm64", CgroupVersion: 2, CgroupDriver: "systemd",
+				StorageDriver: "overlayfs", ContainerdImageStore: true, Root: "/data", Runtimes: []string{"runc"}, DefaultRuntime: "runc",
+				Seccomp: true, AppArmor: true, SELinux: true, UserNSRemap: true, Rootless: true},
+		},
+		"says nothing": {client.ServerVersionResult{}, "1.41", `{}`, Features{APIVersion: "1.41", CgroupVersion: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := facts{version: c.version, peer: os.Getpid()}
+			if err := json.Unmarshal([]byte(c.info), &f.info); err != nil {
+				t.Fatal(err)
+			}
+			got := f.features(c.api)
+			got.NegativeOOMScore = false // of this machine; see TestCanLowerOOMScore
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestSupports(t *testing.T) {
+	for _, c := range []struct {
+		have, need string
+		want       bool
+	}{
+		{"1.41", "1.41", true}, {"1.41", "1.42", false}, {"1.52", "1.44", true}, {"1.100", "1.99", true},
+		{"1.9", "1.41", false}, {"2.0", "1.99", true}, {"", "1.41", false}, {"nonsense", "1.41", false},
+	} {
+		if got := (Features{APIVersion: c.have}).Supports(c.need); got != c.want {
+			t.Errorf("%q supports %q: %t", c.have, c.need, got)
+		}
+	}
+}
+
+func TestCanLowerOOMScore(t *testing.T) {
+	const all, without = "CapEff:\t000001ffffffffff\n", "CapEff:\t000001fffeffffff\n"
+	const initial, mapped = "         0          0 4294967295\n", "         0     100000      65536\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  bool
+	}{
+		"all capabilities":          {map[string]string{"status": "Name:\tdockerd\n" + all, "uid_map": initial}, true},
+		"without CAP_SYS_RESOURCE":  {map[string]string{"status": without, "uid_map": initial}, false},
+		"in a user namespace":       {map[string]string{"status": all, "uid_map": mapped}, false},
+		"nothing to read":           {nil, true},
+		"no uid_map":                {map[string]string{"status": without}, false},
+		"no such line":              {map[string]string{"status": "Name:\tx\n"}, true},
+		"not hexadecimal":           {map[string]string{"status": "CapEff:\tzz\n"}, true},
+		"uid_map of several ranges": {map[string]string{"status": all, "uid_map": "0 0 1\n1 100000 65536\n"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc := t.TempDir()
+			dir := filepath.Join(proc, strconv.Itoa(7))
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for file, text := range c.files {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := canLowerOOMScore(proc, 7); got != c.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}
+
+func FuzzHasCapability(f *testing.F) {
+	f.Add("CapEff:\t000001ffffffffff\n", uint(24))
+	f.Add("CapEff:", uint(0))
+	f.Add("CapEff:\t-1\nCapEff:\t0\n", uint(200))
+	f.Fuzz(func(t *testing.T, status string, number uint) {
+		if !strings.Contains(status, "CapEff:") && !hasCapability(status, number) {
+			t.Error("a text that does not say means no")
+		}
+	})
+}

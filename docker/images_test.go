@@ -1,0 +1,214 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/pkg/authconfig"
+	"github.com/moby/moby/api/types/jsonstream"
+	"github.com/sirupsen/logrus"
+)
+
+func TestListImages(t *testing.T) {
+	f := newFakeServer(t)
+	f.handle("GET /images/json", answer(200, `[{"Id":"a","RepoTags":["<none>:<none>"],"RepoDigests":["<none>@<none>"]},
+		{"Id":"b","RepoTags":null,"RepoDigests":null},{"Id":"c","RepoTags":["x:1","<none>:<none>"],"RepoDigests":["x@sha256:1"]}]`))
+	images, err := f.dial(0).ListImages(testContext(t))
+	if err != nil || len(images) != 3 {
+		t.Fatalf("%v, %v", images, err)
+	}
+	for i, want := range [][]string{{}, {}, {"x:1", "x@sha256:1"}} {
+		if got := slices.Concat(images[i].RepoTags, images[i].RepoDigests); !slices.Equal(got, want) {
+			t.Errorf("image %s has the names %q", images[i].ID, got)
+		}
+	}
+}
+
+func TestPullProgress(t *testing.T) {
+	f := newFakeServer(t)
+	f.handle("POST /images/create", answer(200, `{"status":"Pulling from x","id":"1"}
+		{"status":"Downloading","progressDetail":{"current":10,"total":100},"id":"a"}
+		{"status":"Downloading","progressDetail":{"current":5,"total":50},"id":"b"}
+		{"status":"Downloading","progressDetail":{"current":30,"total":100},"id":"a"}
+		{"status":"Downloading","progressDetail":{"current":1,"total":100},"id":"a"}
+		{"status":"Extracting","progressDetail":{"current":90,"total":100},"id":"a"}
+		{"status":"Pull complete","progressDetail":{},"id":"a"}`))
+	var got []int64
+	err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(n int64) { got = append(got, n) }})
+	if want := []int64{0, 10, 15, 35, 35, 35, 35}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
+
+// TestPullErrors has the engine's answers as 20.10 gave them to a registry in
+// trouble, and those of later engines.
+func TestPullErrors(t *testing.T) {
+	inStream := func(message string) http.HandlerFunc {
+		return answer(200, `{"status":"Pulling from x","id":"1"}`+"\n"+`{"errorDetail":{"message":`+message+`},"error":`+message+`}`)
+	}
+	refused := func(message string) http.HandlerFunc { return answer(500, `{"message":`+message+`}`) }
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		want   error
+	}{
+		"no manifest":       {answer(404, `{"message":"manifest for x:1 not found: manifest unknown: Unknown manifest"}`), errdefs.ErrNotFound},
+		"no repository":     {answer(404, `{"message":"repository x not found: name unknown: Unknown name"}`), errdefs.ErrNotFound},
+		"access denied":     {answer(404, `{"message":"pull access denied for x, repository does not exist or may require 'docker login'"}`), errdefs.ErrNotFound},
+		"no credentials":    {refused(`"Head \"http://r/v2/x/manifests/1\": no basic auth credentials"`), errdefs.ErrUnauthenticated},
+		"wrong password":    {refused(`"unauthorized"`), errdefs.ErrUnauthenticated},
+		"unauthorized":      {refused(`"unauthorized: authentication required"`), errdefs.ErrUnauthenticated},
+		"401":               {refused(`"failed to resolve reference \"r/x:1\": unexpected status from HEAD request to http://r/v2/x/manifests/1: 401 Unauthorized"`), errdefs.ErrUnauthenticated},
+		"denied":            {refused(`"denied: requested access to the resource is denied"`), errdefs.ErrPermissionDenied},
+		"rate limit":        {refused(`"toomanyrequests: You have reached your pull rate limit."`), errdefs.ErrResourceExhausted},
+		"refused":           {refused(`"Get \"http://127.0.0.1:1/v2/\": dial tcp 127.0.0.1:1: connect: connection refused"`), ErrRegistryUnavailable},
+		"no such host":      {refused(`"Get \"https://r/v2/\": dial tcp: lookup r on 10.0.0.1:53: no such host"`), ErrRegistryUnavailable},
+		"no network":        {refused(`"Get \"https://r/v2/\": dial tcp: lookup r on 10.0.0.1:53: dial udp 10.0.0.1:53: connect: network is unreachable"`), ErrRegistryUnavailable},
+		"503":               {refused(`"received unexpected HTTP status: 503 Service Unavailable"`), ErrRegistryUnavailable},
+		"silent":            {refused(`"Get \"https://r/v2/\": net/http: request canceled while waiting for connection (Client.Timeout exceeded while awaiting headers)"`), ErrRegistryUnavailable},
+		"cut in the stream": {inStream(`"read tcp 127.0.0.1:1->127.0.0.1:2: read: connection reset by peer"`), ErrRegistryUnavailable},
+		"blob missing":      {inStream(`"error pulling image configuration: download failed after attempts=1: unknown blob"`), errdefs.ErrUnknown},
+		"blob corrupt":      {inStream(`"filesystem layer verification failed for digest sha256:1"`), errdefs.ErrUnknown},
+		"with a code":       {answer(200, `{"errorDetail":{"code":404,"message":"gone"}}`), errdefs.ErrNotFound},
+		"with code 500":     {answer(200, `{"errorDetail":{"code":500,"message":"unauthorized: x"}}`), errdefs.ErrUnauthenticated},
+		"cut short": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "999")
+			_, _ = w.Write([]byte(`{"status":"Pulling"}`))
+		}, errdefs.ErrUnavailable},
+		"not JSON": {answer(200, `<html>`), errdefs.ErrInternal},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.handle("POST /images/create", c.answer)
+			client := f.dial(0)
+			err := client.PullImage(testContext(t), "x:1", PullOptions{})
+			wantType(t, "PullImage", err, c.want)
+			if errors.Is(err, ErrRegistryUnavailable) && (errdefs.IsUnavailable(err) || client.current.Load() == nil) {
+				t.Errorf("%v blames the engine for the registry", err)
+			}
+			if !errors.Is(c.want, errdefs.ErrInternal) && errdefs.IsInternal(err) {
+				t.Errorf("%v is of two types", err)
+			}
+		})
+	}
+}
+
+// TestPullAuth shows that credentials arrive, and nowhere else.
+func TestPullAuth(t *testing.T) {
+	var log bytes.Buffer
+	logrus.SetOutput(&log)
+	logrus.SetLevel(logrus.TraceLevel)
+	defer func() {
+		logrus.SetOutput(io.Discard)
+		logrus.SetLevel(logrus.InfoLevel)
+	}()
+	f := newFakeServer(t)
+	f.handle("POST /images/create", func(w http.ResponseWriter, r *http.Request) {
+		auth, err := authconfig.Decode(r.Header.Get("X-Registry-Auth"))
+		if err != nil || auth.Username != "me" || auth.Password != "geheim" || auth.IdentityToken != "geheim2" ||
+			auth.RegistryToken != "geheim3" || auth.ServerAddress != "r.example" {
+			t.Errorf("got %+v, %v", auth, err)
+		}
+		if query := r.URL.Query(); query.Get("fromImage") != "r.example/x" || query.Get("tag") != "1" {
+			t.Errorf("asked for %v", query)
+		}
+		fail(w, http.StatusInternalServerError, "unauthorized")
+	})
+	err := f.dial(0).PullImage(testContext(t), "r.example/x:1", PullOptions{Auth: &Auth{
+		Username: "me", Password: "geheim", IdentityToken: "geheim2", RegistryToken: "geheim3", ServerAddress: "r.example",
+	}})
+	wantType(t, "PullImage", err, errdefs.ErrUnauthenticated)
+	if strings.Contains(err.Error(), "geheim") || strings.Contains(log.String(), "geheim") {
+		t.Errorf("a secret leaks into %q or %q", err, log.String())
+	}
+}
+
+func TestPullWithoutAuth(t *testing.T) {
+	f := newFakeServer(t)
+	f.handle("POST /images/create", func(w http.ResponseWriter, r *http.Request) {
+		if auth := r.Header.Get("X-Registry-Auth"); auth != "" {
+			t.Errorf("sent %q", auth)
+		}
+		w.WriteHeader(http.StatusOK)
+	})
+	if err := f.dial(0).PullImage(testContext(t), "x", PullOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLoad(t *testing.T) {
+	f := newFakeServer(t)
+	var got string
+	f.handle("POST /images/load", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = string(body)
+		_, _ = io.WriteString(w, `{"stream":"Loaded image: x:1\n"}`)
+	})
+	c := f.dial(0)
+	if err := c.LoadImage(testContext(t), strings.NewReader("archive")); err != nil || got != "archive" {
+		t.Errorf("the engine got %q, the caller %v", got, err)
+	}
+	f.handle("POST /images/load", answer(200, `{"stream":"Loading"}{"errorDetail":{"message":"unexpected EOF"}}`))
+	if err := c.LoadImage(testContext(t), strings.NewReader("x")); err == nil || !strings.Contains(err.Error(), "unexpected EOF") {
+		t.Errorf("an error in the stream became %v", err)
+	}
+}
+
+// brokenReader fails after some bytes.
+type brokenReader struct{ err error }
+
+func (r *brokenReader) Read(p []byte) (int, error) {
+	return 0, r.err
+}
+
+// TestLoadBrokenArchive shows that a broken archive is not a broken connection.
+func TestLoadBrokenArchive(t *testing.T) {
+	f := newFakeServer(t)
+	f.handle("POST /images/load", func(_ http.ResponseWriter, r *http.Request) { _, _ = io.ReadAll(r.Body) })
+	c := f.dial(0)
+	cause := errors.New("disk on fire")
+	err := c.LoadImage(testContext(t), io.MultiReader(strings.NewReader("begin"), &brokenReader{cause}))
+	wantType(t, "LoadImage", err, cause)
+	wantType(t, "LoadImage", err, errdefs.ErrInvalidArgument)
+	if c.current.Load() == nil {
+		t.Error("the connection is given up")
+	}
+}
+
+func FuzzTransfer(f *testing.F) {
+	f.Add([]byte(`{"status":"Downloading","progressDetail":{"current":10},"id":"a"}{"status":"Downloading","progressDetail":{"current":9223372036854775807},"id":"b"}`))
+	f.Add([]byte(`{"errorDetail":{"code":401,"message":"unauthorized"}}`))
+	f.Add([]byte(`{"errorDetail":{"code":-1}}`))
+	f.Add([]byte(`{"status":"Downloading","progressDetail":{"current":-5},"id":""}`))
+	f.Add([]byte(`[`))
+	f.Fuzz(func(t *testing.T, stream []byte) {
+		last := int64(0)
+		err := followTransfer(decodeMessages(bytes.NewReader(stream)), func(n int64) {
+			if n < last {
+				t.Errorf("the bytes fetched fall from %d to %d", last, n)
+			}
+			last = n
+		})
+		if err != nil && typed(context.Background(), op{"pull image", "x"}, time.Second, err) == nil {
+			t.Error("an error is lost")
+		}
+	})
+}
+
+func FuzzRegistryError(f *testing.F) {
+	f.Add("unauthorized", 0)
+	f.Add("x: no basic auth credentials", 404)
+	f.Fuzz(func(t *testing.T, message string, code int) {
+		err := transferError(&jsonstream.Error{Code: code, Message: message})
+		if !hasType(err) || !strings.Contains(err.Error(), message) {
+			t.Errorf("%q became %v", message, err)
+		}
+	})
+}

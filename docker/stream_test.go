@@ -1,0 +1,140 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+// takeOver lets the server take the connection of an exec over and hand it to
+// the test.
+func (f *fakeServer) takeOver(exec string) <-chan io.ReadWriteCloser {
+	conns := make(chan io.ReadWriteCloser, 1)
+	f.handle("POST /exec/"+exec+"/start", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadAll(r.Body)
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			f.t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 101 UPGRADED\r\nConnection: Upgrade\r\nUpgrade: tcp\r\n\r\n")
+		conns <- conn
+	})
+	return conns
+}
+
+func TestAttach(t *testing.T) {
+	f := newFakeServer(t)
+	conns := f.takeOver("e")
+	stream, err := f.dial(200*time.Millisecond).AttachExec(testContext(t), "e", ExecOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := <-conns
+	defer func() { _ = conn.Close() }()
+	time.Sleep(400 * time.Millisecond) // the request timeout is the handshake's
+	if _, err := io.WriteString(stream, "in"); err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if input, err := io.ReadAll(conn); string(input) != "in" || err != nil {
+		t.Errorf("the engine read %q, %v", input, err)
+	}
+	_, _ = conn.Write([]byte("\x01\x00\x00\x00\x00\x00\x00\x03out\x02\x00\x00\x00\x00\x00\x00\x03err"))
+	_ = conn.Close()
+	var stdout, stderr bytes.Buffer
+	if err := Demultiplex(&stdout, &stderr, stream); err != nil || stdout.String() != "out" || stderr.String() != "err" {
+		t.Errorf("got %q and %q, %v", stdout.String(), stderr.String(), err)
+	}
+	if err := stream.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAttachEnds shows that a read that waits ends with the context, with Close
+// and with the engine.
+func TestAttachEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(cancel func(), stream Stream, conn io.Closer)
+		want error
+	}{
+		"context": {func(cancel func(), _ Stream, _ io.Closer) { cancel() }, context.Canceled},
+		"close":   {func(_ func(), stream Stream, _ io.Closer) { _ = stream.Close() }, nil},
+		"engine":  {func(_ func(), _ Stream, conn io.Closer) { _ = conn.Close() }, io.EOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			conns := f.takeOver("e")
+			ctx, cancel := context.WithCancel(testContext(t))
+			defer cancel()
+			stream, err := f.dial(0).AttachExec(ctx, "e", ExecOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = stream.Close() }()
+			conn := <-conns
+			defer func() { _ = conn.Close() }()
+			time.AfterFunc(50*time.Millisecond, func() { c.end(cancel, stream, conn) })
+			_, err = stream.Read(make([]byte, 1))
+			if err == nil || c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("Read: %v", err)
+			}
+			if c.want == context.Canceled {
+				_, err = stream.Write([]byte("x"))
+				wantType(t, "Write", err, context.Canceled)
+			}
+		})
+	}
+}
+
+func TestAttachRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler func(*fakeServer) http.HandlerFunc
+		want    error
+	}{
+		"404": {func(*fakeServer) http.HandlerFunc { return answer(404, `{"message":"No such exec instance"}`) }, errdefs.ErrNotFound},
+		"409": {func(*fakeServer) http.HandlerFunc { return answer(409, `{"message":"is paused"}`) }, errdefs.ErrConflict},
+		"500": {func(*fakeServer) http.HandlerFunc { return answer(500, `{}`) }, errdefs.ErrInternal},
+		"200": {func(*fakeServer) http.HandlerFunc { return answer(200, `{}`) }, errdefs.ErrInternal},
+		"418": {func(*fakeServer) http.HandlerFunc { return answer(418, `{}`) }, errdefs.ErrInternal},
+		"hung up": {func(*fakeServer) http.HandlerFunc {
+			return func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+		}, errdefs.ErrUnavailable},
+		"no answer": {func(f *fakeServer) http.HandlerFunc { return f.hang() }, errdefs.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.handle("POST /exec/e/start", c.handler(f))
+			_, err := f.dial(300*time.Millisecond).AttachExec(testContext(t), "e", ExecOptions{})
+			wantType(t, "AttachExec", err, c.want)
+		})
+	}
+}
+
+func TestDemultiplex(t *testing.T) {
+	const out, errs, daemon, bad = "\x01\x00\x00\x00\x00\x00\x00\x01o", "\x02\x00\x00\x00\x00\x00\x00\x01e",
+		"\x03\x00\x00\x00\x00\x00\x00\x04oops", "\x09\x00\x00\x00\x00\x00\x00\x00"
+	for input, want := range map[string]struct {
+		stdout string
+		fails  bool
+	}{
+		"": {"", false}, out + errs + out: {"oo", false}, out + daemon: {"o", true}, out + bad: {"o", true}, "\x01\x00": {"", false},
+	} {
+		var stdout bytes.Buffer
+		err := Demultiplex(&stdout, nil, bytes.NewReader([]byte(input)))
+		if stdout.String() != want.stdout || (err != nil) != want.fails {
+			t.Errorf("%q: got %q, %v", input, stdout.String(), err)
+		}
+	}
+	if err := Demultiplex(nil, nil, bytes.NewReader([]byte(out+errs))); err != nil {
+		t.Errorf("without writers: %v", err)
+	}
+}
