@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 const (
@@ -49,7 +50,7 @@ func (s *Service) ExecSync(ctx context.Context, id string, request ExecRequest) 
 	if err != nil {
 		return nil, err
 	}
-	if !c.Status.Running {
+	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return nil, wrongState(c, "running")
 	}
 	if request.Timeout > 0 {

@@ -1,0 +1,252 @@
+package container
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+func TestExecSync(t *testing.T) {
+	n, engine := newFakeNode(t,
+		dockertest.Program{Command: "both", Exits: true, Stdout: "out", Stderr: "err"},
+		dockertest.Program{Command: "fails", Exits: true, ExitCode: 3, ExitAfter: 30 * time.Millisecond},
+		dockertest.Program{Command: "nosuch", Start: errors.New("no such command")},
+	)
+	id := n.running("sleep")
+	tests := []struct {
+		command, stdout, stderr string
+		code                    int32
+	}{
+		{"true", "", "", 0},
+		{"both", "out", "err", 0},
+		{"fails", "", "", 3},
+		{"nosuch", "no such command\r\n", "", 126},
+	}
+	for _, tt := range tests {
+		before := engine.Calls("InspectExec")
+		got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{tt.command}, Timeout: time.Minute})
+		if err != nil {
+			t.Errorf("%s: %v", tt.command, err)
+			continue
+		}
+		if string(got.Stdout) != tt.stdout || string(got.Stderr) != tt.stderr || got.ExitCode != tt.code {
+			t.Errorf("%s: %q, %q, %d; want %q, %q, %d", tt.command, got.Stdout, got.Stderr, got.ExitCode, tt.stdout, tt.stderr, tt.code)
+		}
+		if looks := engine.Calls("InspectExec") - before; looks > 1 {
+			t.Errorf("%s: the engine was asked %d times", tt.command, looks)
+		}
+	}
+}
+
+func TestExecSyncRefuses(t *testing.T) {
+	n, engine := newFakeNode(t)
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	if _, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}}); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("created container: %v", err)
+	}
+	n.start(id)
+	if _, err := n.ExecSync(t.Context(), id, ExecRequest{}); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("no command: %v", err)
+	}
+	if _, err := n.ExecSync(t.Context(), "feedbeef", ExecRequest{Command: []string{"true"}}); !errdefs.IsNotFound(err) {
+		t.Errorf("unknown container: %v", err)
+	}
+	// The mirror does not know of the end yet.
+	engine.Inject("CreateExec", dockertest.Fault{Err: errdefs.ErrConflict, Times: 1})
+	if _, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}}); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("container that has just ended: %v", err)
+	}
+	engine.Inject("AttachExec", dockertest.Fault{Times: 1})
+	if _, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}}); !errdefs.IsUnavailable(err) {
+		t.Errorf("engine away: %v", err)
+	}
+}
+
+// deafEngine loses the ends of commands among its events.
+type deafEngine struct{ docker.Engine }
+
+func (e deafEngine) Events(ctx context.Context, opts docker.EventsOptions) error {
+	handle := opts.Handle
+	opts.Handle = func(event docker.Event) {
+		if event.Kind != docker.ExecDied {
+			handle(event)
+		}
+	}
+	return e.Engine.Events(ctx, opts)
+}
+
+// What the events do not tell is found out by one look, not by polling.
+func TestExecSyncWithoutTheEvent(t *testing.T) {
+	_, engine := newFakeNode(t, dockertest.Program{Command: "slow", Exits: true, ExitCode: 4, ExitAfter: 50 * time.Millisecond})
+	n := newNode(t, deafEngine{hiddenLog{engine}}, "busybox", "pause")
+	id := n.running("sleep")
+	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"slow"}})
+	if err != nil || got.ExitCode != 4 {
+		t.Errorf("ExecSync: %v, %v", got, err)
+	}
+	if looks := engine.Calls("InspectExec"); looks != 1 {
+		t.Errorf("the engine was asked %d times", looks)
+	}
+}
+
+func TestExecSyncEndsWithItsCaller(t *testing.T) {
+	n, _ := newFakeNode(t, dockertest.Program{Command: "long"})
+	n2, _ := newFakeNode(t, dockertest.Program{Command: "long", Exits: true, ExitAfter: time.Hour})
+	for _, n := range []*node{n, n2} {
+		id := n.running("sleep")
+		start := time.Now()
+		_, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"long"}, Timeout: 50 * time.Millisecond})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("time-out: %v", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(50*time.Millisecond, cancel)
+		if _, err := n.ExecSync(ctx, id, ExecRequest{Command: []string{"long"}}); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("took %v", took)
+		}
+	}
+}
+
+func TestExecSyncLeavesNoGoroutines(t *testing.T) {
+	n, _ := newFakeNode(t,
+		dockertest.Program{Command: "long", Exits: true, ExitAfter: time.Hour},
+		dockertest.Program{Command: "both", Exits: true, Stdout: "out"},
+	)
+	id := n.running("sleep")
+	before := runtime.NumGoroutine()
+	var group sync.WaitGroup
+	for range 20 {
+		group.Go(func() {
+			_, _ = n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"long"}, Timeout: 20 * time.Millisecond})
+			_, _ = n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"both"}})
+		})
+	}
+	group.Wait()
+	n.eventually(func() error {
+		if now := runtime.NumGoroutine(); now > before {
+			return errors.New("goroutines are left")
+		}
+		return nil
+	})
+}
+
+func TestEnded(t *testing.T) {
+	tests := []struct {
+		name               string
+		state              docker.ExecState
+		outputEnded, later bool
+		want               bool
+	}{
+		{"not started", docker.ExecState{}, false, true, false},
+		{"runs", docker.ExecState{Running: true, PID: 7}, true, true, false},
+		{"ended, a child holds the output", docker.ExecState{PID: 7}, false, false, true},
+		{"ended", docker.ExecState{PID: 7, ExitCode: 1}, true, false, true},
+		{"could not start", docker.ExecState{ExitCode: 126}, true, false, true},
+		{"perhaps not noted yet", docker.ExecState{}, true, false, false},
+		{"still no more is known", docker.ExecState{}, true, true, true},
+	}
+	for _, tt := range tests {
+		if got := ended(tt.state, tt.outputEnded, tt.later); got != tt.want {
+			t.Errorf("%s: %t", tt.name, got)
+		}
+	}
+}
+
+func TestOutputBuffer(t *testing.T) {
+	b := &outputBuffer{limit: 5}
+	for _, text := range []string{"abc", "defg", "hi"} {
+		if n, err := b.Write([]byte(text)); n != len(text) || err != nil {
+			t.Errorf("Write(%q) = %d, %v", text, n, err)
+		}
+	}
+	if got := string(b.Bytes()); got != "abcde" {
+		t.Errorf("kept %q", got)
+	}
+}
+
+func TestFit(t *testing.T) {
+	tests := []struct{ stdout, stderr, wantStdout, wantStderr int }{
+		{0, 0, 0, 0},
+		{100, 200, 100, 200},
+		{maxOutput, 0, maxResponse, 0},
+		{0, maxOutput, 0, maxResponse},
+		{maxOutput, 100, maxResponse - 100, 100},
+		{maxOutput, maxOutput, maxResponse / 2, maxResponse / 2},
+		{maxOutput, maxOutput - 1, maxResponse / 2, maxResponse / 2},
+		{maxResponse, 0, maxResponse, 0},
+	}
+	for _, tt := range tests {
+		stdout, stderr := fit(make([]byte, tt.stdout), make([]byte, tt.stderr))
+		if len(stdout) != tt.wantStdout || len(stderr) != tt.wantStderr {
+			t.Errorf("fit(%d, %d) = %d, %d; want %d, %d", tt.stdout, tt.stderr, len(stdout), len(stderr), tt.wantStdout, tt.wantStderr)
+		}
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	for code, want := range map[int]int32{0: 0, 137: 137, -1: -1, math.MaxInt: math.MaxInt32} {
+		if got := exitCode(code); got != want {
+			t.Errorf("exitCode(%d) = %d", code, got)
+		}
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	tests := []struct {
+		text string
+		want procStat
+		ok   bool
+	}{
+		{"12 (sh) S 3 4 5 0 -1 4194304", procStat{12, 3, 5}, true},
+		{"12 (a) b (c)) R 3 4 5 0", procStat{12, 3, 5}, true},
+		{"12 () Z 0 0 0", procStat{12, 0, 0}, true},
+		{"12 (sh) S 3 4", procStat{}, false},
+		{"12 sh S 3 4 5", procStat{}, false},
+		{"x (sh) S 3 4 5", procStat{}, false},
+		{"12 (sh) S x 4 5", procStat{}, false},
+		{")(", procStat{}, false},
+		{"", procStat{}, false},
+	}
+	for _, tt := range tests {
+		got, ok := parseStat([]byte(tt.text))
+		if ok != tt.ok || ok && got != tt.want {
+			t.Errorf("parseStat(%q) = %+v, %t", tt.text, got, ok)
+		}
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add([]byte("12 (sh) S 3 4 5 0 -1 4194304"))
+	f.Add([]byte("12 (a) b (c)) R 3 4 5 0"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if _, ok := parseStat(content); ok && bytes.IndexByte(content, '(') < 0 {
+			t.Errorf("%q has no command", content)
+		}
+	})
+}
+
+// Nothing outside the container is ever killed, whatever the engine says.
+func TestKillTreeSparesOthers(t *testing.T) {
+	all, err := processes()
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d processes, %v", len(all), err)
+	}
+	if err := killTree(t.Context(), 1, strings.Repeat("0", 64)); err != nil {
+		t.Errorf("killTree: %v", err)
+	}
+}

@@ -1,0 +1,256 @@
+package container
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// writeLog appends lines to a container's log as the engine's local driver
+// does.
+func (n *node) writeLog(id string, lines ...string) {
+	n.t.Helper()
+	folder := filepath.Join(n.engineFolder(id), "local-logs")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		n.t.Fatal(err)
+	}
+	file, err := os.OpenFile(filepath.Join(folder, "container.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer file.Close()
+	for _, line := range lines {
+		m := protowire.AppendTag(nil, 1, protowire.BytesType)
+		m = protowire.AppendString(m, "stdout")
+		m = protowire.AppendTag(m, 2, protowire.VarintType)
+		m = protowire.AppendVarint(m, uint64(time.Now().UnixNano()))
+		m = protowire.AppendTag(m, 3, protowire.BytesType)
+		m = protowire.AppendString(m, line)
+		size := binary.BigEndian.AppendUint32(nil, uint32(len(m)))
+		if _, err := file.Write(slices.Concat(size, m, size)); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+}
+
+// logged makes a created container with a log, and the engine's folder for it.
+func (n *node) logged(sandboxID string, command ...string) (id, logPath string) {
+	n.t.Helper()
+	config := n.config(command...)
+	config.LogPath = "c/0.log"
+	id = n.create(sandboxID, config)
+	n.engineFolder(id)
+	return id, n.look(id).Meta.LogPath
+}
+
+// contents are the lines of a CRI log without times and tags.
+func contents(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+		if len(fields) != 4 || !strings.HasSuffix(line, "\n") {
+			t.Fatalf("%q is no CRI log line", line)
+		}
+		lines = append(lines, fields[3])
+	}
+	return lines
+}
+
+func numbered(first, last int) []string {
+	var lines []string
+	for i := first; i <= last; i++ {
+		lines = append(lines, fmt.Sprint("line ", i))
+	}
+	return lines
+}
+
+func (n *node) wantLog(path string, want []string) {
+	n.t.Helper()
+	if got := contents(n.t, path); !slices.Equal(got, want) {
+		n.t.Errorf("the log holds %d lines, want %d: %.300q", len(got), len(want), got)
+	}
+}
+
+// Whoever sees the exit finds the whole log.
+func TestExitIsPublishedAfterTheLog(t *testing.T) {
+	n, engine := newFakeNode(t)
+	pod := n.pod()
+	for i := range 20 {
+		config := n.config("sleep")
+		config.Metadata.Attempt = uint32(i)
+		config.LogPath = fmt.Sprintf("c/%d.log", i)
+		id := n.create(pod, config)
+		n.engineFolder(id)
+		n.start(id)
+		want := numbered(1, 500)
+		n.writeLog(id, want...)
+		if err := engine.Exit(id, 0); err != nil {
+			t.Fatal(err)
+		}
+		for n.look(id).Status.Running {
+			time.Sleep(50 * time.Microsecond)
+		}
+		n.wantLog(n.look(id).Meta.LogPath, want)
+	}
+}
+
+func TestStopAndRemoveCompleteTheLog(t *testing.T) {
+	n, _ := newFakeNode(t)
+	for name, end := range map[string]func(id string) error{
+		"stop":   func(id string) error { return n.Stop(t.Context(), id, 0) },
+		"remove": func(id string) error { return n.Remove(t.Context(), id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			id, logPath := n.logged(n.pod(), "sleep")
+			n.start(id)
+			n.writeLog(id, numbered(1, 300)...)
+			if err := end(id); err != nil {
+				t.Fatal(err)
+			}
+			n.wantLog(logPath, numbered(1, 300))
+			if err := os.Remove(logPath); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestStartWithATakenLogPath(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id, logPath := n.logged(n.pod(), "sleep")
+	if err := os.Mkdir(logPath, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before := engine.Calls("StartContainer")
+	n.start2(id, errdefs.IsFailedPrecondition)
+	n.wantState(id, created)
+	if engine.Calls("StartContainer") != before {
+		t.Error("the container was started without its log")
+	}
+	if err := os.Remove(logPath); err != nil {
+		t.Fatal(err)
+	}
+	n.start(id)
+}
+
+func TestFailedStartEndsTheLog(t *testing.T) {
+	n, _ := newFakeNode(t, dockertest.Program{Command: "nosuch", Start: errdefs.ErrInvalidArgument})
+	id, _ := n.logged(n.pod(), "nosuch")
+	if err := n.Start(t.Context(), id); err == nil {
+		t.Fatal("Start succeeded")
+	}
+	if err := n.logs.Reopen(t.Context(), id); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("the log of a container that never ran is still followed: %v", err)
+	}
+}
+
+func TestRecoverOfARunningContainer(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id, logPath := n.logged(n.pod(), "sleep")
+	n.start(id)
+	for round := range 5 {
+		n.writeLog(id, numbered(round*20+1, round*20+10)...)
+		n.restart(func() { n.writeLog(id, numbered(round*20+11, round*20+20)...) })
+	}
+	if err := engine.Exit(id, 0); err != nil {
+		t.Fatal(err)
+	}
+	n.waitState(id, exited)
+	n.wantLog(logPath, numbered(1, 100))
+}
+
+func TestRecoverOfAContainerThatEndedMeanwhile(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id, logPath := n.logged(n.pod(), "sleep")
+	n.start(id)
+	n.writeLog(id, numbered(1, 10)...)
+	n.restart(func() {
+		n.writeLog(id, numbered(11, 20)...)
+		if err := engine.Exit(id, 0); err != nil {
+			t.Fatal(err)
+		}
+	})
+	n.wantState(id, exited)
+	n.wantLog(logPath, numbered(1, 20))
+	n.restart(func() {})
+	n.wantLog(logPath, numbered(1, 20))
+}
+
+func TestRecoverDropsRecordsOfContainersThatAreGone(t *testing.T) {
+	n, engine := newFakeNode(t)
+	pod := n.pod()
+	kept := n.create(pod, n.config("sleep"))
+	other := n.config("sleep")
+	other.Metadata.Name = "other"
+	gone := n.create(pod, other)
+	n.restart(func() {
+		if err := engine.RemoveContainer(t.Context(), gone); err != nil {
+			t.Fatal(err)
+		}
+	})
+	record, err := n.store.Load(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := record.Containers[kept]; !ok || len(record.Containers) != 1 {
+		t.Errorf("the checkpoint holds %v, want %s only", record.Containers, kept)
+	}
+}
+
+// Where another shim's log is a link to the engine's own file it stays one.
+func TestRecoverLeavesLinksAlone(t *testing.T) {
+	n, _ := newFakeNode(t)
+	id, logPath := n.logged(n.pod(), "sleep")
+	n.start(id)
+	n.restart(func() {
+		n.writeLog(id, "a line")
+		if err := os.Remove(logPath); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("/engine/log", logPath); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if err := n.logs.Reopen(t.Context(), id); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("a linked log is followed: %v", err)
+	}
+}
+
+// A late position must not bring back the record of a removed container.
+func TestPositionsOfRemovedContainers(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	if err := n.savePosition(pod, id, checkpoint.LogPosition{Inode: 1, Offset: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := n.loadRecord(pod, id); err != nil || kept.LogPosition.Offset != 2 || len(kept.Config) == 0 {
+		t.Errorf("the record is %+v, %v", kept, err)
+	}
+	if err := n.Remove(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.savePosition(pod, id, checkpoint.LogPosition{Inode: 1, Offset: 3}); err != nil {
+		t.Fatal(err)
+	}
+	n.noRecords(pod)
+	if err := n.savePosition("feedbeef", id, checkpoint.LogPosition{Inode: 1}); err != nil {
+		t.Errorf("position in a pod that is gone: %v", err)
+	}
+}

@@ -1,0 +1,343 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/state"
+)
+
+const (
+	created = runtimeapi.ContainerState_CONTAINER_CREATED
+	running = runtimeapi.ContainerState_CONTAINER_RUNNING
+	exited  = runtimeapi.ContainerState_CONTAINER_EXITED
+	unknown = runtimeapi.ContainerState_CONTAINER_UNKNOWN
+)
+
+func TestStart(t *testing.T) {
+	n, _ := newFakeNode(t)
+	id := n.create(n.pod(), n.config("sleep"))
+	n.start(id)
+	n.wantState(id, running)
+	if c := n.look(id); c.Status.PID == 0 || c.Status.StartedAt.IsZero() {
+		t.Errorf("a running container has pid %d, started at %v", c.Status.PID, c.Status.StartedAt)
+	}
+	n.start2(id, errdefs.IsFailedPrecondition)
+	if err := n.Start(t.Context(), "feedbeef"); !errdefs.IsNotFound(err) {
+		t.Errorf("Start of an unknown id: %v", err)
+	}
+	if err := n.Start(t.Context(), ""); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("Start without an id: %v", err)
+	}
+}
+
+func (n *node) start2(id string, is func(error) bool) {
+	n.t.Helper()
+	if err := n.Start(n.t.Context(), id); err == nil || !is(err) {
+		n.t.Errorf("Start of a container that is %s: %v", stateName(n.look(id)), err)
+	}
+}
+
+func TestStartOfAnEndedContainer(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id := n.running("sleep")
+	if err := engine.Exit(id, 3); err != nil {
+		t.Fatal(err)
+	}
+	n.waitState(id, exited)
+	n.start2(id, errdefs.IsFailedPrecondition)
+}
+
+func TestStartThatCannotRun(t *testing.T) {
+	const text = `exec: "nosuch": executable file not found in $PATH`
+	n, _ := newFakeNode(t, dockertest.Program{Command: "nosuch", Start: errors.New(text)})
+	id := n.create(n.pod(), n.config("nosuch"))
+	if err := n.Start(t.Context(), id); err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("Start: %v, want the engine's text", err)
+	}
+	n.wantState(id, exited)
+	c := n.look(id)
+	if c.Status.ExitCode != 127 || !strings.Contains(c.Status.Error, text) || c.Status.FinishedAt.IsZero() {
+		t.Errorf("the container ended at %v with %d: %q", c.Status.FinishedAt, c.Status.ExitCode, c.Status.Error)
+	}
+	if err := n.Remove(t.Context(), id); err != nil {
+		t.Errorf("Remove: %v", err)
+	}
+}
+
+// The engine refuses a start without saying so in the container's state.
+func TestStartThatTheEngineDoesNotRemember(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id := n.create(n.pod(), n.config("sleep"))
+	engine.Inject("StartContainer", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("no room for it"), Times: 1})
+	if err := n.Start(t.Context(), id); !errdefs.IsInternal(err) {
+		t.Errorf("Start: %v", err)
+	}
+	n.wantState(id, exited)
+	if c := n.look(id); c.Status.ExitCode != cannotRunExitCode || !strings.Contains(c.Status.Error, "no room for it") {
+		t.Errorf("the container ended with %d: %q", c.Status.ExitCode, c.Status.Error)
+	}
+}
+
+// While the engine is away nobody knows whether the container started.
+func TestStartWithALostAnswer(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id := n.create(n.pod(), n.config("sleep"))
+	engine.Inject("StartContainer", dockertest.Fault{AfterEffect: true, Times: 1})
+	if err := n.Start(t.Context(), id); !errdefs.IsUnavailable(err) {
+		t.Errorf("Start: %v", err)
+	}
+	n.waitState(id, running)
+
+	id = n.create(n.pod(), n.config("sleep"))
+	engine.Inject("StartContainer", dockertest.Fault{Times: 1})
+	if err := n.Start(t.Context(), id); !errdefs.IsUnavailable(err) {
+		t.Errorf("Start: %v", err)
+	}
+	n.wantState(id, created)
+	n.start(id)
+	n.wantState(id, running)
+}
+
+func TestStartInAStoppedPod(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	n.mirror.UpdatePod(pod, func(s *state.PodStatus) { s.Stopping = true })
+	n.start2(id, errdefs.IsFailedPrecondition)
+	n.wantState(id, created)
+}
+
+func TestStartOfAProgramThatEndsAtOnce(t *testing.T) {
+	n, _ := newFakeNode(t, dockertest.Program{Command: "true", Exits: true})
+	id := n.running("true")
+	n.waitState(id, exited)
+}
+
+func TestStop(t *testing.T) {
+	n, _ := newFakeNode(t,
+		dockertest.Program{Command: "polite", Handles: map[string]int{"SIGTERM": 0}},
+		dockertest.Program{Command: "deaf", Ignores: []string{"SIGTERM"}},
+	)
+	for command, want := range map[string]int{"polite": 0, "deaf": 137} {
+		id := n.running(command)
+		start := time.Now()
+		if err := n.Stop(t.Context(), id, 10*time.Millisecond); err != nil {
+			t.Fatalf("Stop: %v", err)
+		}
+		n.wantState(id, exited)
+		if c := n.look(id); c.Status.ExitCode != want || c.Status.FinishedAt.IsZero() {
+			t.Errorf("%s ended at %v with %d, want %d", command, c.Status.FinishedAt, c.Status.ExitCode, want)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%s took %v to stop", command, took)
+		}
+		if err := n.Stop(t.Context(), id, time.Second); err != nil {
+			t.Errorf("Stop of an ended container: %v", err)
+		}
+	}
+}
+
+func TestStopIsIdempotent(t *testing.T) {
+	n, engine := newFakeNode(t)
+	if err := n.Stop(t.Context(), "feedbeef", 0); err != nil {
+		t.Errorf("Stop of an unknown id: %v", err)
+	}
+	id := n.create(n.pod(), n.config("sleep"))
+	if err := n.Stop(t.Context(), id, 0); err != nil {
+		t.Errorf("Stop of a created container: %v", err)
+	}
+	n.start(id)
+	if err := engine.RemoveContainer(t.Context(), id); err != nil { // behind our back
+		t.Fatal(err)
+	}
+	if err := n.Stop(t.Context(), id, 0); err != nil {
+		t.Errorf("Stop of a container that somebody removed: %v", err)
+	}
+}
+
+// While the mirror is blind, "unknown" must not be answered with success.
+func TestStopAndRemoveWithoutTheEngine(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id := n.running("sleep")
+	engine.Away()
+	n.eventually(func() error {
+		if n.mirror.Err() == nil {
+			return errors.New("the mirror has not noticed")
+		}
+		return nil
+	})
+	for _, id := range []string{id, "feedbeef"} {
+		if err := n.Stop(t.Context(), id, 0); !errdefs.IsUnavailable(err) {
+			t.Errorf("Stop %s: %v", id, err)
+		}
+		if err := n.Remove(t.Context(), id); !errdefs.IsUnavailable(err) {
+			t.Errorf("Remove %s: %v", id, err)
+		}
+	}
+}
+
+// A caller that gives up does not keep the engine from stopping the container,
+// and a later, shorter grace period is not held up by the first.
+func TestStopTwiceWithDifferentGrace(t *testing.T) {
+	n, _ := newFakeNode(t, dockertest.Program{Command: "deaf", Ignores: []string{"SIGTERM"}})
+	id := n.running("deaf")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := n.Stop(ctx, id, time.Hour); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Stop: %v", err)
+	}
+	n.wantState(id, running)
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := n.Stop(t.Context(), id, time.Hour); err != nil {
+			t.Errorf("long Stop: %v", err)
+		}
+	})
+	time.Sleep(20 * time.Millisecond)
+	if err := n.Stop(t.Context(), id, 0); err != nil {
+		t.Errorf("short Stop: %v", err)
+	}
+	group.Wait()
+	n.wantState(id, exited)
+}
+
+// A Stop that comes while the container is being started does not overlook it.
+func TestStopDuringStart(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id := n.create(n.pod(), n.config("sleep"))
+	engine.Inject("StartContainer", dockertest.Fault{Delay: 100 * time.Millisecond})
+	var group sync.WaitGroup
+	group.Go(func() { n.start(id) })
+	time.Sleep(20 * time.Millisecond)
+	if err := n.Stop(t.Context(), id, 0); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+	group.Wait()
+	n.wantState(id, exited)
+}
+
+func TestRemove(t *testing.T) {
+	for _, state := range []runtimeapi.ContainerState{created, running, exited} {
+		t.Run(state.String(), func(t *testing.T) {
+			n, engine := newFakeNode(t)
+			pod := n.pod()
+			id := n.create(pod, n.config("sleep"))
+			if state != created {
+				n.start(id)
+			}
+			if state == exited {
+				if err := engine.Exit(id, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n.waitState(id, state)
+			if err := n.Remove(t.Context(), id); err != nil {
+				t.Fatalf("Remove: %v", err)
+			}
+			n.gone(pod, id)
+			if err := n.Remove(t.Context(), id); err != nil {
+				t.Errorf("second Remove: %v", err)
+			}
+		})
+	}
+}
+
+func TestRemoveAtTheSameTime(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	n.start(id)
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if err := n.Remove(t.Context(), id); err != nil {
+				t.Errorf("Remove: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	n.gone(pod, id)
+}
+
+// A Remove does not wait for the grace period of a Stop.
+func TestRemoveDuringStop(t *testing.T) {
+	n, _ := newFakeNode(t, dockertest.Program{Command: "deaf", Ignores: []string{"SIGTERM"}})
+	pod := n.pod()
+	id := n.create(pod, n.config("deaf"))
+	n.start(id)
+	var group sync.WaitGroup
+	group.Go(func() {
+		if err := n.Stop(t.Context(), id, time.Hour); err != nil {
+			t.Errorf("Stop: %v", err)
+		}
+	})
+	time.Sleep(20 * time.Millisecond)
+	if err := n.Remove(t.Context(), id); err != nil {
+		t.Errorf("Remove: %v", err)
+	}
+	group.Wait()
+	n.gone(pod, id)
+}
+
+// What failed on the way is finished by the next call.
+func TestRemoveAgainAfterAFailure(t *testing.T) {
+	n, engine := newFakeNode(t)
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	n.start(id)
+	for _, call := range []string{"StopContainer", "RemoveContainer"} {
+		engine.Inject(call, dockertest.Fault{Times: 1})
+		if err := n.Remove(t.Context(), id); !errdefs.IsUnavailable(err) {
+			t.Errorf("Remove while %s fails: %v", call, err)
+		}
+		n.look(id) // still visible
+	}
+	if err := n.Remove(t.Context(), id); err != nil {
+		t.Errorf("Remove: %v", err)
+	}
+	n.gone(pod, id)
+}
+
+func TestIDPrefixes(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	n.start(id[:16])
+	n.wantState(id, running)
+	if err := n.Stop(t.Context(), id[:16], 0); err != nil {
+		t.Error(err)
+	}
+	if err := n.Remove(t.Context(), id[:16]); err != nil {
+		t.Error(err)
+	}
+	n.gone(pod, id)
+}
+
+// TestUnknownState holds the table's row of a container that the engine itself
+// cannot judge.
+func TestUnknownState(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	n.start(id)
+	n.mirror.UpdateContainer(id, func(s *state.ContainerStatus) { s.Unknown = true })
+	n.wantState(id, unknown)
+	n.start2(id, errdefs.IsFailedPrecondition)
+	if err := n.Stop(t.Context(), id, 0); err != nil {
+		t.Errorf("Stop: %v", err)
+	}
+	n.mirror.UpdateContainer(id, func(s *state.ContainerStatus) { s.Unknown = true })
+	if err := n.Remove(t.Context(), id); err != nil {
+		t.Errorf("Remove: %v", err)
+	}
+	n.gone(pod, id)
+}

@@ -1,0 +1,335 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"google.golang.org/protobuf/encoding/protojson"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/logs"
+	"github.com/criadapter/criadapter/state"
+)
+
+// node is a Service with everything around it, on an engine in memory or a real
+// one.
+type node struct {
+	*Service
+	t      *testing.T
+	engine docker.Engine
+	mirror *state.Mirror
+	store  *checkpoint.Store
+	logs   *logs.Service
+	dir    string
+	image  string
+	pause  string
+
+	stopMirror func()
+}
+
+// engineImages finds images as the room image does, without its caches.
+type engineImages struct{ docker.Engine }
+
+func (i engineImages) Resolve(ctx context.Context, ref string) (string, error) {
+	inspect, err := i.InspectImage(ctx, ref)
+	if err != nil {
+		return "", err
+	}
+	return inspect.ID, nil
+}
+
+// newFakeNode is a node on an engine in memory, whose folder for containers is
+// a temporary one.
+func newFakeNode(t *testing.T, programs ...dockertest.Program) (*node, *dockertest.Engine) {
+	t.Helper()
+	features := dockertest.DefaultFeatures(dockertest.Docker20)
+	features.Root = t.TempDir()
+	engine := dockertest.New(dockertest.Options{
+		Features: features,
+		Images:   []dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}}},
+		Programs: programs,
+	})
+	t.Cleanup(engine.Close)
+	return newNode(t, hiddenLog{engine}, "busybox", "pause"), engine
+}
+
+// hiddenLog keeps the path of the local driver's file to itself, as real engines
+// do.
+type hiddenLog struct{ docker.Engine }
+
+func (e hiddenLog) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
+	inspect, err := e.Engine.InspectContainer(ctx, id)
+	if err == nil && inspect.HostConfig.LogConfig.Type == logs.DriverLocal {
+		inspect.LogPath = ""
+	}
+	return inspect, err
+}
+
+func newNode(t *testing.T, engine docker.Engine, image, pause string) *node {
+	t.Helper()
+	n := &node{t: t, engine: engine, dir: t.TempDir(), image: image, pause: pause}
+	store, err := checkpoint.Open(filepath.Join(n.dir, "checkpoint"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.store = store
+	n.boot()
+	t.Cleanup(func() { n.shutDown() })
+	return n
+}
+
+// boot starts what a start of criadapter starts, on the same disk and engine.
+func (n *node) boot() {
+	n.t.Helper()
+	var err error
+	if n.logs, err = logs.New(logs.Options{}); err != nil {
+		n.t.Fatal(err)
+	}
+	n.mirror = state.New(state.Options{Engine: n.engine, Records: n.store})
+	n.Service = New(Options{
+		Engine: n.engine,
+		Mirror: n.mirror,
+		Store:  n.store,
+		Images: engineImages{n.engine},
+		Logs:   n.logs,
+		Files:  func(string) translate.HostFiles { return translate.HostFiles{} },
+	})
+	n.mirror.OnExit(n.DrainExited)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := n.mirror.Run(ctx); !errors.Is(err, context.Canceled) {
+			n.t.Errorf("mirror: %v", err)
+		}
+	}()
+	n.stopMirror = func() { cancel(); <-done }
+	synced, cancelSync := context.WithTimeout(n.t.Context(), 20*time.Second)
+	defer cancelSync()
+	if err := n.mirror.WaitSynced(synced); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *node) shutDown() {
+	n.stopMirror()
+	n.logs.Close()
+}
+
+// restart is a restart of criadapter; meanwhile happens while it is away.
+func (n *node) restart(meanwhile func()) {
+	n.t.Helper()
+	n.shutDown()
+	meanwhile()
+	n.boot()
+	if err := n.Recover(n.t.Context()); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+var podCount atomic.Uint32
+
+// pod makes a ready pod without a network.
+func (n *node) pod() string {
+	n.t.Helper()
+	ctx := n.t.Context()
+	features, err := n.engine.Features(ctx)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{
+			Name:      fmt.Sprintf("pod%d", podCount.Add(1)),
+			Namespace: "container-test",
+			Uid:       fmt.Sprintf("%d", time.Now().UnixNano()),
+		},
+		LogDirectory: filepath.Join(n.dir, "pods"),
+	}
+	spec, err := translate.Sandbox(translate.SandboxInput{Config: config, Image: n.pause, Features: features})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	id, err := n.engine.CreateContainer(ctx, spec)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { n.cleanUp(id) })
+	if err := n.engine.StartContainer(ctx, id); err != nil {
+		n.t.Fatal(err)
+	}
+	inspect, err := n.engine.InspectContainer(ctx, id)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	raw, err := protojson.Marshal(config)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	record := checkpoint.Record{SandboxID: id, Phase: checkpoint.PhaseReady, Config: raw}
+	if err := n.store.Save(record); err != nil {
+		n.t.Fatal(err)
+	}
+	n.mirror.PutPod(state.NewPod(inspect, record))
+	return id
+}
+
+// cleanUp removes a pod with its containers from the engine.
+func (n *node) cleanUp(sandboxID string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for _, c := range n.mirror.Snapshot().ContainersOf(sandboxID) {
+		if err := n.engine.RemoveContainer(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsUnavailable(err) {
+			n.t.Error(err)
+		}
+	}
+	if err := n.engine.RemoveContainer(ctx, sandboxID); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsUnavailable(err) {
+		n.t.Error(err)
+	}
+}
+
+// config is a container's configuration that runs a command, without a log.
+func (n *node) config(command ...string) *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "c"},
+		Image:    &runtimeapi.ImageSpec{Image: n.image},
+		Command:  command,
+		Labels:   map[string]string{"app": "web"},
+	}
+}
+
+func (n *node) create(sandboxID string, config *runtimeapi.ContainerConfig) string {
+	n.t.Helper()
+	id, err := n.Create(n.t.Context(), sandboxID, config)
+	if err != nil {
+		n.t.Fatalf("Create: %v", err)
+	}
+	return id
+}
+
+func (n *node) start(id string) {
+	n.t.Helper()
+	if err := n.Start(n.t.Context(), id); err != nil {
+		n.t.Fatalf("Start: %v", err)
+	}
+}
+
+// running makes a running container.
+func (n *node) running(command ...string) string {
+	n.t.Helper()
+	id := n.create(n.pod(), n.config(command...))
+	n.start(id)
+	return id
+}
+
+// look returns the container as everybody sees it now.
+func (n *node) look(id string) *state.Container {
+	n.t.Helper()
+	c, err := n.mirror.Snapshot().Container(id)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return c
+}
+
+func (n *node) wantState(id string, want runtimeapi.ContainerState) {
+	n.t.Helper()
+	if got := n.look(id).Status.State(); got != want {
+		n.t.Errorf("the container is %v, want %v", got, want)
+	}
+}
+
+// waitState waits until the mirror shows the state.
+func (n *node) waitState(id string, want runtimeapi.ContainerState) {
+	n.t.Helper()
+	n.eventually(func() error {
+		if got := n.look(id).Status.State(); got != want {
+			return fmt.Errorf("the container is %v, want %v", got, want)
+		}
+		return nil
+	})
+}
+
+// eventually waits until check holds, for at most 20 seconds.
+func (n *node) eventually(check func() error) {
+	n.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			n.t.Fatal(err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// gone checks that nothing is left of a container.
+func (n *node) gone(sandboxID, id string) {
+	n.t.Helper()
+	if _, err := n.mirror.Snapshot().Container(id); !errdefs.IsNotFound(err) {
+		n.t.Errorf("the mirror still has container %s: %v", id, err)
+	}
+	if _, err := n.engine.InspectContainer(n.t.Context(), id); !errdefs.IsNotFound(err) {
+		n.t.Errorf("the engine still has container %s: %v", id, err)
+	}
+	n.noRecords(sandboxID)
+}
+
+// noRecords checks that the checkpoint holds no container of a pod.
+func (n *node) noRecords(sandboxID string) {
+	n.t.Helper()
+	record, err := n.store.Load(sandboxID)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if len(record.Containers) != 0 {
+		n.t.Errorf("the checkpoint still holds %v", record.Containers)
+	}
+}
+
+// wantNothing checks that a failed Create has left nothing in the engine.
+func (n *node) wantNothing(sandboxID string) {
+	n.t.Helper()
+	list, err := n.engine.ListContainers(n.t.Context(), map[string]string{translate.LabelSandboxID: sandboxID})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if len(list) != 0 {
+		n.t.Errorf("the engine has %d containers of the pod: %v", len(list), list)
+	}
+	n.noRecords(sandboxID)
+	n.eventually(func() error {
+		if c := n.mirror.Snapshot().ContainersOf(sandboxID); len(c) != 0 {
+			return fmt.Errorf("the mirror shows %s, which does not exist", c[0].ID)
+		}
+		return nil
+	})
+}
+
+// engineFolder makes the folder that a real engine makes for a container.
+func (n *node) engineFolder(id string) string {
+	n.t.Helper()
+	features, err := n.engine.Features(n.t.Context())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	folder := filepath.Join(features.Root, "containers", id)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		n.t.Fatal(err)
+	}
+	return folder
+}

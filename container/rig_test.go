@@ -1,0 +1,324 @@
+package container
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// newRigNode is a node on the real engine.
+func newRigNode(t *testing.T) *node {
+	t.Helper()
+	env := rigenv.Require(t)
+	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, pause := env.Image("test/busybox:latest"), env.Image("pause:3.9")
+	for _, ref := range []string{image, pause} {
+		if err := engine.PullImage(t.Context(), ref, docker.PullOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newNode(t, engine, image, pause)
+}
+
+// shell makes a running container of a shell script with a log.
+func (n *node) shell(script string) string {
+	n.t.Helper()
+	config := n.config("sh", "-c", script)
+	config.LogPath = "c/0.log"
+	id := n.create(n.pod(), config)
+	n.start(id)
+	return id
+}
+
+func TestRigLifecycle(t *testing.T) {
+	n := newRigNode(t)
+	pod := n.pod()
+	config := n.config("sh", "-c", "echo up; trap 'echo down; exit 7' TERM; while true; do sleep 0.05; done")
+	config.LogPath = "c/0.log"
+	id := n.create(pod, config)
+	n.wantState(id, created)
+	n.start(id)
+	n.wantState(id, running)
+	logPath := n.look(id).Meta.LogPath
+	n.eventually(func() error {
+		if got := contents(t, logPath); len(got) != 1 {
+			return fmt.Errorf("the log holds %q", got)
+		}
+		return nil
+	})
+	n.start2(id, errdefs.IsFailedPrecondition)
+	if err := n.Stop(t.Context(), id, 10*time.Second); err != nil {
+		t.Fatalf("Stop: %v", err)
+	}
+	n.wantState(id, exited)
+	if c := n.look(id); c.Status.ExitCode != 7 {
+		t.Errorf("exit code %d, want 7", c.Status.ExitCode)
+	}
+	n.wantLog(logPath, []string{"up", "down"})
+	if err := n.Remove(t.Context(), id); err != nil {
+		t.Fatalf("Remove: %v", err)
+	}
+	n.gone(pod, id)
+	n.wantLog(logPath, []string{"up", "down"}) // the kubelet removes it
+}
+
+func TestRigStopKillsAfterTheGracePeriod(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("trap '' TERM; while true; do sleep 0.05; done")
+	start := time.Now()
+	if err := n.Stop(t.Context(), id, 300*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(start); took < 900*time.Millisecond || took > 5*time.Second {
+		t.Errorf("took %v, want the grace period rounded up to a second", took)
+	}
+	if c := n.look(id); c.Status.ExitCode != 137 {
+		t.Errorf("exit code %d", c.Status.ExitCode)
+	}
+}
+
+func TestRigExitIsSeenWithItsLog(t *testing.T) {
+	n := newRigNode(t)
+	for range 5 {
+		id := n.shell("seq 1 2000; exit 3")
+		for n.look(id).Status.FinishedAt.IsZero() {
+			time.Sleep(time.Millisecond)
+		}
+		c := n.look(id)
+		got := contents(t, c.Meta.LogPath)
+		if c.Status.ExitCode != 3 || len(got)%2000 != 0 || len(got) == 0 || got[len(got)-1] != "2000" {
+			t.Errorf("exit code %d, %d lines", c.Status.ExitCode, len(got))
+		}
+	}
+}
+
+func TestRigCannotRun(t *testing.T) {
+	n := newRigNode(t)
+	id := n.create(n.pod(), n.config("/no/such/program"))
+	if err := n.Start(t.Context(), id); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("Start: %v", err)
+	}
+	n.wantState(id, exited)
+	c := n.look(id)
+	if c.Status.ExitCode != 127 && c.Status.ExitCode != 128 || !strings.Contains(c.Status.Error, "no such file") {
+		t.Errorf("exit code %d, error %q", c.Status.ExitCode, c.Status.Error)
+	}
+	if c.Status.FinishedAt.IsZero() || c.Status.FinishedAt.Before(c.Meta.CreatedAt) {
+		t.Errorf("created at %v, finished at %v", c.Meta.CreatedAt, c.Status.FinishedAt)
+	}
+	if err := n.Remove(t.Context(), id); err != nil {
+		t.Errorf("Remove: %v", err)
+	}
+}
+
+func TestRigUpdate(t *testing.T) {
+	n := newRigNode(t)
+	config := n.config("sleep", "1000")
+	config.Linux = &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 32 * mib}}
+	id := n.create(n.pod(), config)
+	n.start(id)
+	for _, limit := range []int64{256 * mib, 16 * mib} { // far up and down again
+		err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{
+			MemoryLimitInBytes: limit, CpuShares: 512, CpuPeriod: 100_000, CpuQuota: 50_000, CpusetCpus: "0",
+			Unified: map[string]string{"memory.high": "max"},
+		}))
+		if err != nil {
+			t.Fatalf("Update to %d: %v", limit, err)
+		}
+		inspect, err := n.engine.InspectContainer(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := inspect.HostConfig; h.Memory != limit || h.CPUShares != 512 || h.CPUQuota != 50_000 || h.CpusetCpus != "0" {
+			t.Errorf("the engine has memory %d, shares %d, quota %d, cpus %q", h.Memory, h.CPUShares, h.CPUQuota, h.CpusetCpus)
+		}
+	}
+}
+
+func (n *node) exec(id string, timeout time.Duration, script string) (*ExecResult, error) {
+	return n.ExecSync(n.t.Context(), id, ExecRequest{Command: []string{"sh", "-c", script}, Timeout: timeout})
+}
+
+func TestRigExecSync(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	tests := []struct {
+		script, stdout, stderr string
+		code                   int32
+	}{
+		{"true", "", "", 0},
+		{"echo out; echo err >&2; exit 3", "out\n", "err\n", 3},
+		{"exec >&- 2>&-; sleep 0.3; exit 4", "", "", 4},
+		{"kill -9 $$", "", "", 137},
+		{`printf '\377\000'`, "\xff\x00", "", 0},
+	}
+	for _, tt := range tests {
+		got, err := n.exec(id, time.Minute, tt.script)
+		if err != nil {
+			t.Errorf("%s: %v", tt.script, err)
+			continue
+		}
+		if string(got.Stdout) != tt.stdout || string(got.Stderr) != tt.stderr || got.ExitCode != tt.code {
+			t.Errorf("%s: %q, %q, %d", tt.script, got.Stdout, got.Stderr, got.ExitCode)
+		}
+	}
+	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"no-such-command"}})
+	if err != nil || got.ExitCode != 126 && got.ExitCode != 127 || !bytes.Contains(got.Stdout, []byte("no-such-command")) {
+		t.Errorf("no such command: %+v, %v", got, err)
+	}
+}
+
+func TestRigExecSyncCapsTheOutput(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	got, err := n.exec(id, time.Minute, "head -c 20000000 /dev/zero; echo end >&2; exit 5")
+	if err != nil || got.ExitCode != 5 || string(got.Stderr) != "end\n" || len(got.Stdout) != maxResponse-len("end\n") {
+		t.Errorf("%d and %d bytes, %v", len(got.Stdout), len(got.Stderr), err)
+	}
+}
+
+// A child in the background holds the output open; the call does not wait for
+// it, and leaves it alone.
+func TestRigExecSyncDoesNotWaitForChildren(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	start := time.Now()
+	got, err := n.exec(id, time.Minute, "echo out; sleep 543 & exit 6")
+	if err != nil || got.ExitCode != 6 || string(got.Stdout) != "out\n" {
+		t.Errorf("ExecSync: %+v, %v", got, err)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if !n.runs(id, "sleep 543") {
+		t.Error("the child was killed")
+	}
+}
+
+// runs reports whether a command line is among the processes of a container.
+func (n *node) runs(id, command string) bool {
+	n.t.Helper()
+	all, err := processes()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, p := range all {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+		if err == nil && inContainer(p.pid, id) && strings.Contains(string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))), command) {
+			return true
+		}
+	}
+	return false
+}
+
+func TestRigExecSyncTimeoutKillsTheTree(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	scripts := map[string]string{
+		"alone":       "exec sleep 601",
+		"child":       "sleep 601; true",
+		"background":  "sleep 601 & sleep 601; true",
+		"grandchild":  "sh -c 'sleep 601; true'; true",
+		"orphan":      "(sleep 601 &) ; sleep 602",
+		"deaf":        "trap '' TERM INT; sleep 601; true",
+		"only orphan": "(sleep 601 &) ; exec sleep 602",
+	}
+	for name, script := range scripts {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			_, err := n.exec(id, time.Second, script)
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("ExecSync: %v", err)
+			}
+			if took := time.Since(start); took < time.Second || took > 4*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if n.runs(id, "sleep 60") {
+				t.Error("the command or a descendant still runs")
+			}
+			if !n.runs(id, "sleep 1000") {
+				t.Fatal("the container itself was killed")
+			}
+		})
+	}
+}
+
+func TestRigExecSyncCancelled(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(300*time.Millisecond, cancel)
+	_, err := n.ExecSync(ctx, id, ExecRequest{Command: []string{"sleep", "603"}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("ExecSync: %v", err)
+	}
+	if n.runs(id, "sleep 603") {
+		t.Error("the command still runs")
+	}
+}
+
+// The container ends while the command runs.
+func TestRigExecSyncInADyingContainer(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("sleep 1000")
+	time.AfterFunc(300*time.Millisecond, func() {
+		if err := n.Stop(t.Context(), id, 0); err != nil {
+			t.Errorf("Stop: %v", err)
+		}
+	})
+	start := time.Now()
+	got, err := n.exec(id, time.Minute, "sleep 604")
+	if err == nil && got.ExitCode == 0 {
+		t.Errorf("a command that was killed succeeded: %+v", got)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+	if _, err := n.exec(id, time.Minute, "true"); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("ExecSync in an ended container: %v", err)
+	}
+}
+
+func TestRigMissingMountSource(t *testing.T) {
+	n := newRigNode(t)
+	pod := n.pod()
+	config := n.config("true")
+	missing := filepath.Join(n.dir, "missing")
+	config.Mounts = []*runtimeapi.Mount{{HostPath: missing, ContainerPath: "/data"}}
+	if _, err := n.Create(t.Context(), pod, config); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("Create: %v", err)
+	}
+	if _, err := os.Stat(missing); err == nil {
+		t.Error("the source was made")
+	}
+	n.wantNothing(pod)
+}
+
+func TestRigRecover(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("i=0; while [ $i -lt 300 ]; do i=$((i+1)); echo line $i; sleep 0.01; done; exit 9")
+	for range 4 {
+		time.Sleep(200 * time.Millisecond)
+		n.restart(func() { time.Sleep(300 * time.Millisecond) })
+	}
+	n.waitState(id, exited)
+	if c := n.look(id); c.Status.ExitCode != 9 {
+		t.Errorf("exit code %d", c.Status.ExitCode)
+	}
+	n.wantLog(n.look(id).Meta.LogPath, numbered(1, 300))
+}

@@ -1,0 +1,165 @@
+package container
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+const mib = 1 << 20
+
+func update(id string, r *runtimeapi.LinuxContainerResources) *runtimeapi.UpdateContainerResourcesRequest {
+	return &runtimeapi.UpdateContainerResourcesRequest{ContainerId: id, Linux: r}
+}
+
+func limited(n *node) *runtimeapi.ContainerConfig {
+	config := n.config("sleep")
+	config.Linux = &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{
+		CpuPeriod: 100_000, CpuQuota: 50_000, CpuShares: 512, MemoryLimitInBytes: 64 * mib, OomScoreAdj: 900,
+	}}
+	return config
+}
+
+func TestUpdate(t *testing.T) {
+	for _, start := range []string{"created", "running"} {
+		t.Run(start, func(t *testing.T) {
+			n, engine := newFakeNode(t)
+			id := n.create(n.pod(), limited(n))
+			if start == "running" {
+				n.start(id)
+			}
+			if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{
+				CpuQuota: 80_000, MemoryLimitInBytes: 256 * mib, CpusetCpus: "0",
+			})); err != nil {
+				t.Fatalf("Update: %v", err)
+			}
+			want := &runtimeapi.LinuxContainerResources{
+				CpuPeriod: 100_000, CpuQuota: 80_000, CpuShares: 512, MemoryLimitInBytes: 256 * mib, CpusetCpus: "0", OomScoreAdj: 900,
+			}
+			if got := n.look(id).Status.Resources.GetLinux(); !proto.Equal(got, want) {
+				t.Errorf("the mirror has %v, want %v", got, want)
+			}
+			inspect, err := engine.InspectContainer(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if h := inspect.HostConfig; h.Memory != 256*mib || h.MemorySwap != 256*mib || h.CPUQuota != 80_000 || h.CpusetCpus != "0" {
+				t.Errorf("the engine has memory %d, swap %d, quota %d, cpus %q", h.Memory, h.MemorySwap, h.CPUQuota, h.CpusetCpus)
+			}
+			n.restart(func() {})
+			if got := n.look(id).Status.Resources.GetLinux(); !proto.Equal(got, want) {
+				t.Errorf("after a restart the mirror has %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// The kubelet sets this on cgroup v2 and must never get an error for it.
+func TestUpdateOfMemoryHigh(t *testing.T) {
+	n, _ := newFakeNode(t)
+	id := n.create(n.pod(), limited(n))
+	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.high": "max"}})); err != nil {
+		t.Errorf("Update: %v", err)
+	}
+}
+
+func TestUpdateRefuses(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id := n.create(n.pod(), limited(n))
+	before := n.look(id).Status.Resources
+	if err := n.Update(t.Context(), update(id, nil)); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "linux") {
+		t.Errorf("without a Linux part: %v", err)
+	}
+	if err := n.Update(t.Context(), nil); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("without a request: %v", err)
+	}
+	if err := n.Update(t.Context(), update("feedbeef", &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsNotFound(err) {
+		t.Errorf("unknown id: %v", err)
+	}
+	err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2, CpusetCpus: "x"}))
+	if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "linux.cpuset_cpus") {
+		t.Errorf("bad cpuset: %v", err)
+	}
+	engine.Inject("UpdateContainer", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("no"), Times: 1})
+	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsInternal(err) {
+		t.Errorf("the engine refuses: %v", err)
+	}
+	if got := n.look(id).Status.Resources; !proto.Equal(got, before) {
+		t.Errorf("after refused updates the mirror has %v, want %v", got, before)
+	}
+	n.start(id)
+	if err := engine.Exit(id, 0); err != nil {
+		t.Fatal(err)
+	}
+	n.waitState(id, exited)
+	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{CpuShares: 2})); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("ended container: %v", err)
+	}
+}
+
+// An update that cannot be recorded would be forgotten by the next start of
+// criadapter: it is taken back.
+func TestUpdateThatCannotBeRecorded(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id := n.create(n.pod(), limited(n))
+	folder := filepath.Join(n.dir, "checkpoint")
+	if err := os.Rename(folder, folder+".away"); err != nil {
+		t.Fatal(err)
+	}
+	err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib}))
+	if err == nil {
+		t.Error("Update succeeded")
+	}
+	if err := os.Rename(folder+".away", folder); err != nil {
+		t.Fatal(err)
+	}
+	inspect, err := engine.InspectContainer(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if inspect.HostConfig.Memory != 64*mib || n.look(id).Status.Resources.GetLinux().GetMemoryLimitInBytes() != 64*mib {
+		t.Errorf("the engine has %d, the mirror %v", inspect.HostConfig.Memory, n.look(id).Status.Resources)
+	}
+}
+
+func TestMergeResources(t *testing.T) {
+	type r = runtimeapi.LinuxContainerResources
+	pages := func(limit uint64) []*runtimeapi.HugepageLimit {
+		return []*runtimeapi.HugepageLimit{{PageSize: "2MB", Limit: limit}}
+	}
+	tests := []struct {
+		name              string
+		old, change, want *r
+	}{
+		{"nothing known", nil, &r{CpuShares: 2}, &r{CpuShares: 2}},
+		{"unset fields stay", &r{CpuShares: 2, CpusetCpus: "0"}, &r{CpuQuota: 1000}, &r{CpuShares: 2, CpusetCpus: "0", CpuQuota: 1000}},
+		{"swap keeps its size", &r{MemoryLimitInBytes: 10, MemorySwapLimitInBytes: 15}, &r{MemoryLimitInBytes: 100}, &r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: 105}},
+		{"swap given", &r{MemoryLimitInBytes: 10, MemorySwapLimitInBytes: 15}, &r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: 100}, &r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: 100}},
+		{"unlimited swap", &r{MemoryLimitInBytes: 10, MemorySwapLimitInBytes: -1}, &r{MemoryLimitInBytes: 100}, &r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: -1}},
+		{"lists are replaced", &r{HugepageLimits: pages(1)}, &r{HugepageLimits: pages(2)}, &r{HugepageLimits: pages(2)}},
+		{"maps are replaced", &r{Unified: map[string]string{"a": "1"}}, &r{Unified: map[string]string{"b": "2"}}, &r{Unified: map[string]string{"b": "2"}}},
+		{"the OOM score stays", &r{OomScoreAdj: 5}, &r{OomScoreAdj: 7}, &r{OomScoreAdj: 5}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var old, change *r
+			if tt.old != nil {
+				old = proto.Clone(tt.old).(*r)
+			}
+			change = proto.Clone(tt.change).(*r)
+			if got := mergeResources(old, change); !proto.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+			if tt.old != nil && !proto.Equal(old, tt.old) || !proto.Equal(change, tt.change) {
+				t.Error("an argument was changed")
+			}
+		})
+	}
+}
