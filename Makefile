@@ -4,7 +4,8 @@
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS  = -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 5s
-BENCH    ?= .
+BENCH     ?= .
+BENCHTIME ?= 20x
 PKG      ?= ./...
 
 .DEFAULT_GOAL := help
@@ -44,7 +45,7 @@ critest: ## Run the whole critest suite against criadapter
 
 .PHONY: bench
 bench: rig ## Run the benchmarks that match BENCH on the rig
-	@build/bin/rig test -bench '$(BENCH)' $(PKG)
+	@build/bin/rig test -bench '$(BENCH)' -benchtime $(BENCHTIME) $(PKG)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME

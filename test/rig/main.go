@@ -102,11 +102,13 @@ type testOptions struct {
 	engine   string // private, system, or empty for both
 	run      string
 	bench    string
-	count    int
-	parallel int
-	timeout  time.Duration
-	noRace   bool
-	verbose  bool
+	// benchTime is go test's -benchtime. A count, because what is measured takes its time and the ratios want pairs.
+	benchTime string
+	count     int
+	parallel  int
+	timeout   time.Duration
+	noRace    bool
+	verbose   bool
 }
 
 func parseTestFlags(args []string) (testOptions, error) {
@@ -114,6 +116,7 @@ func parseTestFlags(args []string) (testOptions, error) {
 	flags := flag.NewFlagSet("rig test", flag.ContinueOnError)
 	flags.StringVar(&o.run, "run", "", "run only tests that match this `pattern`, as go test -run")
 	flags.StringVar(&o.bench, "bench", "", "run benchmarks that match this `pattern`, and no tests; implies -v, -norace and -p 1")
+	flags.StringVar(&o.benchTime, "benchtime", "20x", "how long or how often a benchmark runs, as go test -benchtime")
 	flags.IntVar(&o.count, "count", 1, "run every test that many times")
 	flags.IntVar(&o.parallel, "p", 2, "run that many packages at once")
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "time limit of one package")

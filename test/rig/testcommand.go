@@ -64,7 +64,7 @@ func testCommand(ctx context.Context, opts testOptions) (code int, err error) {
 		tests = append(tests, got...)
 	}
 	if opts.bench != "" {
-		return verdictOfBenchmarks(tests), nil
+		return verdictOfBenchmarks(os.Stderr, tests), nil
 	}
 	return verdict(os.Stdout, tests, skips, opts.everything()), nil
 }
@@ -188,9 +188,13 @@ func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything
 	return code
 }
 
-// verdictOfBenchmarks is verdict without a demand for passed tests: a benchmark is none.
-func verdictOfBenchmarks(tests []results.Test) int {
-	if results.CountOf(tests).Failed > 0 {
+// verdictOfBenchmarks is verdict for a run of benchmarks alone.
+func verdictOfBenchmarks(w io.Writer, tests []results.Test) int {
+	count := results.CountOf(tests)
+	if count.Passed == 0 {
+		fmt.Fprintln(w, "no benchmark ran")
+	}
+	if count.Failed > 0 || count.Passed == 0 {
 		return 1
 	}
 	return 0

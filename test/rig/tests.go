@@ -41,7 +41,7 @@ func (o testOptions) args(kind rigenv.Kind) []string {
 	args := []string{fmt.Sprintf("-test.count=%d", o.count), "-test.timeout=" + o.timeout.String()}
 	switch {
 	case o.bench != "":
-		return append(args, "-test.run=^$", "-test.bench="+o.bench, "-test.benchmem")
+		return append(args, "-test.run=^$", "-test.bench="+o.bench, "-test.benchtime="+o.benchTime, "-test.benchmem")
 	case kind == rigenv.KindSystem && o.run == "":
 		return append(args, "-test.run="+systemTests)
 	case kind == rigenv.KindSystem:

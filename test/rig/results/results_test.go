@@ -146,3 +146,14 @@ func FuzzLine(f *testing.F) {
 		}
 	})
 }
+
+// A benchmark has no event for its end, only its package has.
+func TestBenchmarks(t *testing.T) {
+	begun := []string{`{"Action":"run","Test":"BenchmarkA"}`, `{"Action":"output","Test":"BenchmarkA","Output":"BenchmarkA 1 2 ns/op"}`}
+	if got := names(finish(t, nil, append(begun, `{"Action":"pass"}`)...), Pass); got != "BenchmarkA" {
+		t.Errorf("passed: %q", got)
+	}
+	if got := names(finish(t, errors.New("exit status 2"), begun...), Fail); got != "BenchmarkA" {
+		t.Errorf("after a crash, failed: %q", got)
+	}
+}
