@@ -56,7 +56,7 @@ func (s *Service) Resolve(ctx context.Context, ref string) (string, error) {
 	inspect, err := s.inspect(ctx, lookup)
 	if errdefs.IsNotFound(err) {
 		s.facts.forget(lookup)
-		return "", fmt.Errorf("image %q is not present, pull it first: %w", ref, err)
+		return "", fmt.Errorf("image %q is not present: %w", ref, errdefs.ErrNotFound)
 	}
 	if err != nil {
 		return "", err

@@ -251,6 +251,14 @@ func text(field protoreflect.Name) string {
 		return podID
 	case "container_id", "target_id":
 		return containerID
+	case "runtime_handler":
+		return "runc"
+	case "working_dir", "container_path":
+		return "/value"
+	case "servers", "host_ip":
+		return "10.0.0.10"
+	case "log_directory":
+		return "/nonexistent/pods"
 	case "pod_cidr":
 		return "10.1.0.0/16,fd00::/64"
 	default:
