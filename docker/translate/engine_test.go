@@ -1,0 +1,344 @@
+package translate_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// node is a real engine with the images that the tests run.
+type node struct {
+	*testing.T
+	engine   *docker.Client
+	features docker.Features
+	env      rigenv.Env
+}
+
+const testTimeout = 2 * time.Minute
+
+// newNode connects to the engine at host and pulls the images named.
+func newNode(t *testing.T, env rigenv.Env, host string, images ...string) *node {
+	t.Helper()
+	client, err := docker.Dial(docker.Options{Host: host})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	n := &node{T: t, engine: client, env: env}
+	ctx := n.context()
+	if n.features, err = client.Features(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, image := range images {
+		if err := client.PullImage(ctx, env.Image(image), docker.PullOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return n
+}
+
+// evilNode is an engine whose daemon.json says everything that could leak.
+func evilNode(t *testing.T, images ...string) *node {
+	t.Helper()
+	env := rigenv.Require(t)
+	dir, err := os.MkdirTemp(env.WorkDir, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.Options{Dir: dir, Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper, Config: map[string]any{
+		"init":                  true,
+		"no-new-privileges":     true,
+		"default-shm-size":      "8M",
+		"default-ipc-mode":      "private",
+		"default-cgroupns-mode": "private",
+		"cgroup-parent":         "/evil",
+		"default-ulimits":       map[string]any{"nofile": map[string]any{"Name": "nofile", "Soft": 256, "Hard": 512}},
+		"log-driver":            "local",
+		"log-opts":              map[string]string{"max-size": "1k", "max-file": "2", "compress": "true", "mode": "non-blocking"},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return newNode(t, env, e.Host(), images...)
+}
+
+func (n *node) context() context.Context {
+	ctx, cancel := context.WithTimeout(n.Context(), testTimeout)
+	n.Cleanup(cancel)
+	return ctx
+}
+
+// create creates a container and removes it with the test.
+func (n *node) create(spec docker.ContainerSpec) string {
+	n.Helper()
+	id, err := n.engine.CreateContainer(n.context(), spec)
+	if err != nil {
+		n.Fatal(err)
+	}
+	n.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(n.T.Context()), testTimeout)
+		defer cancel()
+		if err := n.engine.RemoveContainer(ctx, id); err != nil {
+			n.Error(err)
+		}
+	})
+	return id
+}
+
+// start creates and starts a container and returns what the engine says of it.
+func (n *node) start(spec docker.ContainerSpec) *container.InspectResponse {
+	n.Helper()
+	id := n.create(spec)
+	if err := n.engine.StartContainer(n.context(), id); err != nil {
+		n.Fatal(err)
+	}
+	inspect := n.inspect(id)
+	if !inspect.State.Running {
+		n.Fatalf("%s does not run: %+v", spec.Name, inspect.State)
+	}
+	return inspect
+}
+
+func (n *node) inspect(id string) *container.InspectResponse {
+	n.Helper()
+	inspect, err := n.engine.InspectContainer(n.context(), id)
+	if err != nil {
+		n.Fatal(err)
+	}
+	return inspect
+}
+
+// pod is a pod's configuration with a name of its own.
+func (n *node) pod() *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{
+			Name: "translate", Namespace: "test", Uid: fmt.Sprintf("%x", time.Now().UnixNano()),
+		},
+		LogDirectory: "/var/log/pods/test",
+		Labels:       map[string]string{"app": "test", translate.LabelKind: "mine"},
+		Annotations:  map[string]string{"a": "b"},
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{}},
+	}
+}
+
+func (n *node) app() *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "app"},
+		Labels:   map[string]string{"io.kubernetes.container.name": "app"},
+		LogPath:  "app/0.log",
+		Linux:    &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{}},
+	}
+}
+
+func (n *node) sandboxSpec(image string, pod *runtimeapi.PodSandboxConfig, f docker.Features) docker.ContainerSpec {
+	n.Helper()
+	spec, err := translate.Sandbox(translate.SandboxInput{Config: pod, Image: n.env.Image(image), Features: f})
+	if err != nil {
+		n.Fatal(err)
+	}
+	return spec
+}
+
+func (n *node) containerSpec(image, sandboxID string, pod *runtimeapi.PodSandboxConfig, app *runtimeapi.ContainerConfig) docker.ContainerSpec {
+	n.Helper()
+	spec, err := translate.Container(translate.ContainerInput{
+		Config: app, Sandbox: translate.SandboxRef{ID: sandboxID, Config: pod}, ImageID: n.env.Image(image),
+		Features: n.features, ReadProfile: os.ReadFile,
+	})
+	if err != nil {
+		n.Fatal(err)
+	}
+	return spec
+}
+
+const evilImage = "test/evil:latest"
+
+func TestNothingLeaksIntoAPod(t *testing.T) {
+	n := evilNode(t, evilImage)
+	pod, app := n.pod(), n.app()
+	sandboxSpec := n.sandboxSpec(evilImage, pod, n.features)
+	sandbox := n.start(sandboxSpec)
+	appSpec := n.containerSpec(evilImage, sandbox.ID, pod, app)
+	running := n.start(appSpec)
+
+	for _, c := range []struct {
+		inspect *container.InspectResponse
+		spec    docker.ContainerSpec
+		kind    translate.Kind
+	}{{sandbox, sandboxSpec, translate.KindSandbox}, {running, appSpec, translate.KindContainer}} {
+		t.Run(c.kind.String(), func(t *testing.T) {
+			if got := translate.Identify(c.inspect.Name, c.inspect.Config.Labels); got != c.kind {
+				t.Errorf("identified as %v", got)
+			}
+			checkHost(t, c.inspect, c.spec.Host)
+			checkProcess(t, c.inspect)
+		})
+	}
+	if running.Config.User != "mallory" || running.Config.StopSignal != "SIGUSR1" || !slices.Contains(running.Config.Env, "EVIL=from-image") {
+		t.Errorf("user, stop signal and environment are the image's to say, got %+v", running.Config)
+	}
+	if sandbox.Config.StopSignal != "SIGTERM" {
+		t.Errorf("the sandbox stops on %s", sandbox.Config.StopSignal)
+	}
+	checkMetadata(t, sandbox, pod, running, app)
+}
+
+// checkHost compares what the engine made with what was asked for.
+func checkHost(t *testing.T, inspect *container.InspectResponse, want *container.HostConfig) {
+	t.Helper()
+	got := inspect.HostConfig
+	if got.Init == nil || *got.Init {
+		t.Errorf("init is %v", got.Init)
+	}
+	for what, values := range map[string][2]any{
+		"IPC mode":         {got.IpcMode, want.IpcMode},
+		"cgroup namespace": {got.CgroupnsMode, want.CgroupnsMode},
+		"cgroup parent":    {got.CgroupParent, want.CgroupParent},
+		"shared memory":    {got.ShmSize, want.ShmSize},
+		"runtime":          {got.Runtime, want.Runtime},
+		"log driver":       {got.LogConfig.Type, want.LogConfig.Type},
+		"log options":      {fmt.Sprint(got.LogConfig.Config), fmt.Sprint(want.LogConfig.Config)},
+		"network":          {got.NetworkMode, want.NetworkMode},
+		"restart policy":   {got.RestartPolicy.Name, want.RestartPolicy.Name},
+		"user namespace":   {got.UsernsMode, want.UsernsMode},
+	} {
+		if values[0] != values[1] {
+			t.Errorf("%s is %v, want %v", what, values[0], values[1])
+		}
+	}
+	if inspect.State.Health != nil && inspect.State.Health.Status != container.NoHealthcheck {
+		t.Errorf("the image's health check runs: %+v", inspect.State.Health)
+	}
+}
+
+// checkProcess looks at the process itself: what the engine says of a setting
+// is not what became of it.
+func checkProcess(t *testing.T, inspect *container.InspectResponse) {
+	t.Helper()
+	pid := inspect.State.Pid
+	if comm := readProc(t, pid, "comm"); comm == "docker-init" {
+		t.Error("the first process is the engine's init")
+	}
+	want := "0"
+	if slices.Contains(inspect.HostConfig.SecurityOpt, "no-new-privileges=true") {
+		want = "1"
+	}
+	if got := statusField(t, pid, "NoNewPrivs"); got != want {
+		t.Errorf("NoNewPrivs is %s, want %s", got, want)
+	}
+	if groups := readProc(t, pid, "cgroup"); strings.Contains(groups, "evil") {
+		t.Errorf("the process is in the cgroups\n%s", groups)
+	}
+	self := namespace(t, os.Getpid(), "cgroup")
+	if isHost := namespace(t, pid, "cgroup") == self; isHost != inspect.HostConfig.CgroupnsMode.IsHost() {
+		t.Errorf("the cgroup namespace is the host's: %v, want %s", isHost, inspect.HostConfig.CgroupnsMode)
+	}
+}
+
+func checkMetadata(t *testing.T, sandbox *container.InspectResponse, pod *runtimeapi.PodSandboxConfig, running *container.InspectResponse, app *runtimeapi.ContainerConfig) {
+	t.Helper()
+	gotPod, err := translate.PodConfig(sandbox.Config.Labels, sandbox.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(gotPod.Labels, gotPod.Annotations), fmt.Sprint(pod.Labels, pod.Annotations); got != want {
+		t.Errorf("the pod's labels and annotations are %s, want %s", got, want)
+	}
+	gotApp, sandboxID, err := translate.ContainerConfig(running.Config.Labels, running.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(gotApp.Labels, gotApp.Annotations), fmt.Sprint(app.Labels, app.Annotations); got != want {
+		t.Errorf("the container's labels and annotations are %s, want %s", got, want)
+	}
+	if sandboxID != sandbox.ID {
+		t.Errorf("the container's sandbox is %s, want %s", sandboxID, sandbox.ID)
+	}
+	if sandbox.Config.Labels["evil"] != "yes" {
+		t.Error("the engine no longer merges image labels: this test shows nothing")
+	}
+}
+
+// A container that anybody starts from an image with our labels is none of
+// ours.
+func TestAnImageIsNoSandbox(t *testing.T) {
+	env := rigenv.Require(t)
+	n := newNode(t, env, env.DockerHost, evilImage)
+	id := n.create(docker.ContainerSpec{
+		Name:   fmt.Sprintf("evil-%x", time.Now().UnixNano()),
+		Config: &container.Config{Image: env.Image(evilImage), NetworkDisabled: true},
+		Host:   &container.HostConfig{NetworkMode: "none"},
+	})
+	inspect := n.inspect(id)
+	if inspect.Config.Labels[translate.LabelKind] != translate.LabelKindSandbox {
+		t.Fatal("the image does not carry our labels: this test shows nothing")
+	}
+	if got := translate.Identify(inspect.Name, inspect.Config.Labels); got != translate.KindNone {
+		t.Errorf("identified as %v", got)
+	}
+}
+
+// On an engine that can raise limits, the ones of daemon.json do not reach
+// pods. Whether this machine's engine can does not matter for a create.
+func TestDefaultUlimitsDoNotLeak(t *testing.T) {
+	n := evilNode(t, evilImage)
+	f := n.features
+	f.NegativeOOMScore = true
+	inspect := n.inspect(n.create(n.sandboxSpec(evilImage, n.pod(), f)))
+	for _, limit := range inspect.HostConfig.Ulimits {
+		if limit.Name == "nofile" && limit.Hard == 1<<20 && limit.Soft == 1<<20 {
+			return
+		}
+	}
+	t.Errorf("the limits are %v", inspect.HostConfig.Ulimits)
+}
+
+func readProc(t *testing.T, pid int, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(pid), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(content))
+}
+
+// statusField returns one line of /proc/PID/status.
+func statusField(t *testing.T, pid int, field string) string {
+	t.Helper()
+	for line := range strings.Lines(readProc(t, pid, "status")) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.Join(strings.Fields(value), " ")
+		}
+	}
+	t.Fatalf("/proc/%d/status has no %s", pid, field)
+	return ""
+}
+
+func namespace(t *testing.T, pid int, kind string) string {
+	t.Helper()
+	link, err := os.Readlink(filepath.Join("/proc", fmt.Sprint(pid), "ns", kind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return link
+}
