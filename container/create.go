@@ -51,12 +51,14 @@ func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimea
 	if err != nil {
 		return "", err
 	}
-	release, err := s.opts.Mirror.Reserve(d.spec.Name)
+	// One request of a name at a time, until its container is published: the
+	// next one must not take it for a leftover.
+	unlock, err := s.locks.Lock(ctx, d.spec.Name)
 	if err != nil {
 		return "", err
 	}
-	id, err := s.make(ctx, d)
-	release()
+	defer unlock()
+	id, err := s.makeHidden(ctx, d)
 	if err != nil {
 		return "", err
 	}
@@ -116,6 +118,17 @@ func checkSources(sources []translate.HostSource) error {
 		}
 	}
 	return nil
+}
+
+// makeHidden makes the container while nobody sees it: the engine's events
+// would show it before it has its record.
+func (s *Service) makeHidden(ctx context.Context, d *draft) (string, error) {
+	release, err := s.opts.Mirror.Reserve(d.spec.Name)
+	if err != nil {
+		return "", err
+	}
+	defer release()
+	return s.make(ctx, d)
 }
 
 // make creates the container and writes its record.

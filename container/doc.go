@@ -16,9 +16,10 @@
 // RUNNING becomes EXITED by itself when the process ends; the mirror learns it
 // from the engine's events and calls DrainExited before it tells anybody.
 //
-// One lock per container keeps Start, Remove and Update of it apart. Stop takes
-// no lock while it waits for the container, so that a later Stop with a shorter
-// grace period, or a Remove, is not held up by an earlier one.
+// One lock per container keeps Start, Remove and Update of it apart, and one per
+// name the Creates of it. Stop takes no lock while it waits for the container,
+// so that a later Stop with a shorter grace period, or a Remove, is not held up
+// by an earlier one.
 //
 // After each call that returns nil the mirror shows what the call did.
 package container

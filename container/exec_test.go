@@ -122,6 +122,21 @@ func TestExecSyncEndsWithItsCaller(t *testing.T) {
 	}
 }
 
+// The engine hangs in the start of the command.
+func TestExecSyncEndsWithItsCallerDuringTheStart(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id := n.running("sleep")
+	engine.Inject("AttachExec", dockertest.Fault{Block: true})
+	start := time.Now()
+	_, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}, Timeout: 50 * time.Millisecond})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("ExecSync: %v", err)
+	}
+	if took := time.Since(start); took > 2*appearTimeout {
+		t.Errorf("took %v", took)
+	}
+}
+
 func TestExecSyncLeavesNoGoroutines(t *testing.T) {
 	n, _ := newFakeNode(t,
 		dockertest.Program{Command: "long", Exits: true, ExitAfter: time.Hour},

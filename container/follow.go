@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,12 +105,17 @@ func (s *Service) Recover(ctx context.Context) error {
 
 // recoverLog takes up one container's log.
 func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
+	info, err := os.Lstat(c.Meta.LogPath)
 	switch c.Status.State() {
-	case runtimeapi.ContainerState_CONTAINER_RUNNING, runtimeapi.ContainerState_CONTAINER_EXITED:
+	case runtimeapi.ContainerState_CONTAINER_RUNNING:
+	case runtimeapi.ContainerState_CONTAINER_EXITED:
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // the kubelet has removed it, the container is next
+		}
 	default:
 		return nil
 	}
-	if isSymlink(c.Meta.LogPath) {
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil // another shim's way: the log is the engine's own file
 	}
 	kept, err := s.loadRecord(c.SandboxID, c.ID)
@@ -152,9 +158,4 @@ func (s *Service) dropGone(ctx context.Context, sandboxID string) error {
 		}
 	}
 	return nil
-}
-
-func isSymlink(path string) bool {
-	info, err := os.Lstat(path)
-	return err == nil && info.Mode()&os.ModeSymlink != 0
 }

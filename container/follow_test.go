@@ -232,6 +232,26 @@ func TestRecoverLeavesLinksAlone(t *testing.T) {
 	}
 }
 
+// The kubelet removes the log of an ended container before the container.
+func TestRecoverDoesNotBringBackARemovedLog(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id, logPath := n.logged(n.pod(), "sleep")
+	n.start(id)
+	n.writeLog(id, "a line")
+	if err := engine.Exit(id, 0); err != nil {
+		t.Fatal(err)
+	}
+	n.waitState(id, exited)
+	n.restart(func() {
+		if err := os.Remove(logPath); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if _, err := os.Stat(logPath); err == nil {
+		t.Error("the log is back")
+	}
+}
+
 // A late position must not bring back the record of a removed container.
 func TestPositionsOfRemovedContainers(t *testing.T) {
 	n, _ := newFakeNode(t)

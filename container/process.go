@@ -24,6 +24,9 @@ const (
 	lateOutput = 200 * time.Millisecond
 	// killTimeout bounds the killing of a command whose caller is gone.
 	killTimeout = 10 * time.Second
+	// appearTimeout is how long a command whose start was cut short may take to
+	// appear.
+	appearTimeout = 2 * time.Second
 )
 
 // process is one command in a container.
@@ -32,6 +35,7 @@ type process struct {
 	containerID string
 	execID      string
 	stream      docker.Stream
+	cancel      context.CancelFunc // of the stream's context
 	stdout      *outputBuffer
 	stderr      *outputBuffer
 	// copied is closed when the output has ended.
@@ -59,14 +63,33 @@ func (s *Service) startProcess(ctx context.Context, containerID string, command 
 	}
 	// The watch begins before the command: its end cannot be missed.
 	p.exited, p.unwatch = s.opts.Mirror.WatchExec(execID)
-	// The stream outlives ctx: at its end the command is killed first.
-	p.stream, err = s.opts.Engine.AttachExec(context.WithoutCancel(ctx), execID, options)
-	if err != nil {
+	if err := p.attach(ctx, options); err != nil {
 		p.unwatch()
 		return nil, err
 	}
 	go p.copy()
 	return p, nil
+}
+
+// attach starts the command. Its stream outlives ctx, at whose end the command
+// is killed first. When ctx ends during the start the command may run all the
+// same, and is killed here.
+func (p *process) attach(ctx context.Context, options docker.ExecOptions) error {
+	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	keep := context.AfterFunc(ctx, cancel)
+	stream, err := p.engine.AttachExec(streamCtx, p.execID, options)
+	if keep() && err == nil {
+		p.stream, p.cancel = stream, cancel
+		return nil
+	}
+	cancel()
+	if err == nil {
+		stream.Close() // nothing is written to it
+	}
+	if ctx.Err() != nil {
+		return errors.Join(ctx.Err(), p.kill(ctx))
+	}
+	return err
 }
 
 // copy runs until the output ends or close.
@@ -81,6 +104,7 @@ func (p *process) copy() {
 func (p *process) close() {
 	p.unwatch()
 	p.stream.Close() // nothing is written to it
+	p.cancel()
 	<-p.copied
 }
 
@@ -181,9 +205,10 @@ func (p *process) kill(ctx context.Context) error {
 	return nil
 }
 
-// pid returns the command's process id on this node, 0 when it has ended. The
-// engine knows it shortly after the start.
+// pid returns the command's process id on this node, 0 when it has ended or never
+// ran. The engine knows it shortly after the start.
 func (p *process) pid(ctx context.Context) (int, error) {
+	appears := time.Now().Add(appearTimeout)
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		state, err := p.engine.InspectExec(ctx, p.execID)
 		if errdefs.IsNotFound(err) {
@@ -197,6 +222,9 @@ func (p *process) pid(ctx context.Context) (int, error) {
 				return 0, nil
 			}
 			return state.PID, nil
+		}
+		if time.Now().After(appears) {
+			return 0, nil
 		}
 		select {
 		case <-time.After(pause):
