@@ -3,6 +3,7 @@ package state
 import (
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/sirupsen/logrus"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -12,7 +13,7 @@ import (
 
 // vanished takes note that the engine has no such container (any more). A
 // container is forgotten. A pod stays, NOTREADY, for as long as it has a
-// checkpoint: it may still hold an address, and only a pod that is listed will
+// checkpoint, also one that cannot be read now: it may still hold an address, and only a pod that is listed will
 // be stopped and removed by the kubelet. So does one that was never shown,
 // because its roll-back took the container away and then failed.
 func (m *Mirror) vanished(id string) {
@@ -24,13 +25,15 @@ func (m *Mirror) vanished(id string) {
 		m.forget(id)
 		return
 	}
-	record := m.record(id)
+	record, err := m.opts.Records.Load(id)
 	switch {
-	case record == nil && known:
+	case errdefs.IsNotFound(err) && known:
 		m.forget(id)
-	case record == nil: // leave no tombstone for the many containers that are not ours
+	case errdefs.IsNotFound(err): // leave no tombstone for the many containers that are not ours
+	case !known && err != nil:
+		logrus.WithError(err).WithField("sandbox", id).Warn("cannot read the checkpoint of a pod that was never shown")
 	case !known:
-		m.PutPod(orphan(*record))
+		m.PutPod(orphan(record))
 	default:
 		m.UpdatePod(id, func(s *PodStatus) {
 			s.Running, s.PID = false, 0

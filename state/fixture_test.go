@@ -1,0 +1,379 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/sirupsen/logrus"
+	"google.golang.org/protobuf/encoding/protojson"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// TestMain keeps the log of faults that tests make out of their output.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !testing.Verbose() {
+		logrus.SetOutput(io.Discard)
+	}
+	os.Exit(m.Run())
+}
+
+const testImage = "example.com/test:1"
+
+// node is an engine in memory with a mirror.
+type node struct {
+	testing.TB
+	engine  *engine
+	records *records
+	mirror  *Mirror
+	// stop ends the mirror and waits for its end; nil while it does not run.
+	stop func()
+}
+
+// onNode runs a test with a node whose mirror is not running yet, in a bubble
+// of its own: time passes only while everybody waits, synctest.Wait returns
+// when the mirror has done all that it had to do, and goroutines that are left
+// at the end fail the test.
+func onNode(t *testing.T, opts dockertest.Options, test func(*node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, opts)
+		defer n.engine.Close()
+		defer n.stopMirror()
+		test(n)
+	})
+}
+
+func newNode(t testing.TB, opts dockertest.Options) *node {
+	opts.Images = append(opts.Images, dockertest.Image{Names: []string{testImage}})
+	n := &node{
+		TB:      t,
+		engine:  &engine{Engine: dockertest.New(opts)},
+		records: &records{byID: map[string]checkpoint.Record{}},
+	}
+	n.newMirror()
+	return n
+}
+
+// newMirror makes the mirror that a start of the program makes.
+func (n *node) newMirror() {
+	n.mirror = New(Options{Engine: n.engine, Records: n.records})
+}
+
+// follow runs the mirror until stopMirror.
+func (n *node) follow() {
+	ctx, cancel := context.WithCancel(n.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- n.mirror.Run(ctx) }()
+	n.stop = func() {
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			n.Errorf("Run returned %v", err)
+		}
+	}
+}
+
+func (n *node) stopMirror() {
+	if n.stop != nil {
+		n.stop()
+		n.stop = nil
+	}
+}
+
+// sync runs the mirror and waits until it has seen all.
+func (n *node) sync() {
+	n.Helper()
+	n.follow()
+	if err := n.mirror.WaitSynced(n.Context()); err != nil {
+		n.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// podConfig is a pod's configuration as a client sends it.
+func podConfig(name string) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
+		Labels:       map[string]string{"app": name},
+		Annotations:  map[string]string{"note": "of " + name},
+		LogDirectory: "/var/log/pods/" + name,
+		DnsConfig:    &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10"}},
+	}
+}
+
+// createPod makes a sandbox container of ours in the engine, and nothing else.
+func (n *node) createPod(name string) string {
+	n.Helper()
+	features, err := n.engine.Features(n.Context())
+	n.must(err)
+	spec, err := translate.Sandbox(translate.SandboxInput{Config: podConfig(name), Image: testImage, Features: features})
+	n.must(err)
+	id, err := n.engine.CreateContainer(n.Context(), spec)
+	n.must(err)
+	return id
+}
+
+// startPod makes a pod as sandbox.Service leaves it: its sandbox runs and its
+// checkpoint says that it is ready.
+func (n *node) startPod(name string) string {
+	n.Helper()
+	id := n.createPod(name)
+	n.start(id)
+	n.records.save(readyRecord(id, name))
+	return id
+}
+
+func readyRecord(id, name string) checkpoint.Record {
+	config := podConfig(name)
+	raw, err := protojson.Marshal(config)
+	if err != nil {
+		panic(err) // the configuration is the one above
+	}
+	return checkpoint.Record{
+		SandboxID: id,
+		Name:      name, Namespace: config.Metadata.Namespace, UID: config.Metadata.Uid,
+		Phase:     checkpoint.PhaseReady,
+		NetnsPath: "/run/netns/" + name,
+		Config:    raw,
+		Network:   &checkpoint.Network{Config: "net", IPs: []string{"10.88.0.2", "fd00::2"}},
+	}
+}
+
+// containerSpec is a container of a pod as container.Service creates it.
+func (n *node) containerSpec(podID, podName, name string) docker.ContainerSpec {
+	n.Helper()
+	features, err := n.engine.Features(n.Context())
+	n.must(err)
+	spec, err := translate.Container(translate.ContainerInput{
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: name},
+			Image:    &runtimeapi.ImageSpec{Image: testImage},
+			LogPath:  name + "/0.log",
+		},
+		Sandbox:  translate.SandboxRef{ID: podID, Config: podConfig(podName)},
+		ImageID:  testImage,
+		Features: features,
+	})
+	n.must(err)
+	return spec
+}
+
+func (n *node) createContainer(podID, podName, name string) string {
+	n.Helper()
+	id, err := n.engine.CreateContainer(n.Context(), n.containerSpec(podID, podName, name))
+	n.must(err)
+	return id
+}
+
+func (n *node) start(id string) {
+	n.Helper()
+	n.must(n.engine.StartContainer(n.Context(), id))
+}
+
+// startContainer makes a running container in a running pod.
+func (n *node) startContainer(name string) (podID, id string) {
+	n.Helper()
+	podID = n.startPod("pod-of-" + name)
+	id = n.createContainer(podID, "pod-of-"+name, name)
+	n.start(id)
+	return podID, id
+}
+
+func (n *node) must(err error) {
+	n.Helper()
+	if err != nil {
+		n.Fatal(err)
+	}
+}
+
+func (n *node) pod(id string) *Pod {
+	n.Helper()
+	pod, err := n.mirror.Snapshot().Pod(id)
+	n.must(err)
+	return pod
+}
+
+func (n *node) container(id string) *Container {
+	n.Helper()
+	c, err := n.mirror.Snapshot().Container(id)
+	n.must(err)
+	return c
+}
+
+func (n *node) wantContainer(id string, want runtimeapi.ContainerState) {
+	n.Helper()
+	if got := n.container(id).Status.State(); got != want {
+		n.Errorf("the container is %v, want %v", got, want)
+	}
+}
+
+func (n *node) wantPod(id string, want runtimeapi.PodSandboxState) {
+	n.Helper()
+	if got := n.pod(id).Status.State(); got != want {
+		n.Errorf("the pod is %v, want %v", got, want)
+	}
+}
+
+// wantUnknown checks that an id is neither a pod nor a container.
+func (n *node) wantUnknown(id string) {
+	n.Helper()
+	snapshot := n.mirror.Snapshot()
+	if _, err := snapshot.Pod(id); !errdefs.IsNotFound(err) {
+		n.Errorf("the pod is there (%v), want NotFound", err)
+	}
+	if _, err := snapshot.Container(id); !errdefs.IsNotFound(err) {
+		n.Errorf("the container is there (%v), want NotFound", err)
+	}
+}
+
+const (
+	podReady    = runtimeapi.PodSandboxState_SANDBOX_READY
+	podNotReady = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	created     = runtimeapi.ContainerState_CONTAINER_CREATED
+	running     = runtimeapi.ContainerState_CONTAINER_RUNNING
+	exited      = runtimeapi.ContainerState_CONTAINER_EXITED
+)
+
+// settle lets a moment pass in which nothing is left to do: longer than the
+// pauses between tries, shorter than the time between two relists.
+func settle() {
+	time.Sleep(time.Minute)
+	synctest.Wait()
+}
+
+// engine is an engine in memory whose answers can be held back and whose events
+// can get lost.
+type engine struct {
+	*dockertest.Engine
+
+	mu sync.Mutex
+	// inspected is called with each inspect's answer before it is returned.
+	inspected func(*container.InspectResponse)
+	// listed is called with each list's answer before it is returned.
+	listed func([]container.Summary)
+	// lose says which events are lost.
+	lose func(docker.Event) bool
+}
+
+func (e *engine) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
+	answer, err := e.Engine.InspectContainer(ctx, id)
+	e.mu.Lock()
+	inspected := e.inspected
+	e.mu.Unlock()
+	if inspected != nil && err == nil {
+		inspected(answer)
+	}
+	return answer, err
+}
+
+func (e *engine) ListContainers(ctx context.Context, labels map[string]string) ([]container.Summary, error) {
+	answer, err := e.Engine.ListContainers(ctx, labels)
+	e.mu.Lock()
+	listed := e.listed
+	e.mu.Unlock()
+	if listed != nil && err == nil {
+		listed(answer)
+	}
+	return answer, err
+}
+
+func (e *engine) Events(ctx context.Context, opts docker.EventsOptions) error {
+	handle := opts.Handle
+	opts.Handle = func(event docker.Event) {
+		e.mu.Lock()
+		lose := e.lose
+		e.mu.Unlock()
+		if lose == nil || !lose(event) {
+			handle(event)
+		}
+	}
+	return e.Engine.Events(ctx, opts)
+}
+
+// onInspect sets what is done with each answer, nil for nothing.
+func (e *engine) onInspect(do func(*container.InspectResponse)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.inspected = do
+}
+
+func (e *engine) onList(do func([]container.Summary)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.listed = do
+}
+
+// holdInspect holds back the next inspect of a container: arrived is closed
+// when the engine has answered, and the caller gets the answer after release.
+func (e *engine) holdInspect(id string) (arrived <-chan struct{}, release func()) {
+	seen, held := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	e.onInspect(func(answer *container.InspectResponse) {
+		if answer.ID == id {
+			once.Do(func() {
+				close(seen)
+				<-held
+			})
+		}
+	})
+	return seen, func() { close(held) }
+}
+
+// loseEvents lets events get lost, none when lost is nil.
+func (e *engine) loseEvents(lost func(docker.Event) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.lose = lost
+}
+
+func allEvents(docker.Event) bool { return true }
+
+// records is a checkpoint store in memory.
+type records struct {
+	mu   sync.Mutex
+	byID map[string]checkpoint.Record
+	err  error
+}
+
+func (r *records) Load(id string) (checkpoint.Record, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if record, ok := r.byID[id]; ok {
+		return record, r.err
+	}
+	return checkpoint.Record{}, errdefs.ErrNotFound
+}
+
+func (r *records) List() ([]checkpoint.Record, []checkpoint.Quarantined, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Values(r.byID)), nil, r.err
+}
+
+func (r *records) save(record checkpoint.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byID[record.SandboxID] = record
+}
+
+func (r *records) remove(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byID, id)
+}

@@ -1,0 +1,402 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// The tests of this file are the guarantees of the package comment, in its
+// order.
+
+func TestSnapshotIsImmutable(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID, id := n.startContainer("app")
+		n.sync()
+		before := n.mirror.Snapshot()
+		pods, containers := slices.Clone(before.Pods()), slices.Clone(before.Containers())
+		pod, app := *pods[0], *containers[0]
+
+		n.mirror.UpdatePod(podID, func(s *PodStatus) { s.Stopping = true })
+		n.mirror.UpdateContainer(id, func(s *ContainerStatus) { s.ExitCode = 3 })
+		n.mirror.PutPod(Pod{ID: "another"})
+		n.mirror.RemoveContainer(id)
+
+		if !slices.Equal(before.Pods(), pods) || !slices.Equal(before.Containers(), containers) {
+			n.Error("writes changed an older snapshot's lists")
+		}
+		if pods[0].Status.Stopping != pod.Status.Stopping || containers[0].Status.ExitCode != app.Status.ExitCode {
+			n.Error("writes changed an older snapshot's entries")
+		}
+		if _, err := before.Container(id); err != nil {
+			n.Errorf("an older snapshot lost a container: %v", err)
+		}
+		if len(before.ContainersOf(podID)) != 1 {
+			n.Errorf("an older snapshot's pod has %d containers", len(before.ContainersOf(podID)))
+		}
+	})
+}
+
+func TestOwnWritesAreReadAtOnce(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.mirror.PutPod(Pod{ID: "p"})
+		n.pod("p")
+		n.mirror.UpdatePod("p", func(s *PodStatus) { s.Running, s.NetworkReady = true, true })
+		n.wantPod("p", podReady)
+		n.mirror.PutContainer(Container{ID: "c", SandboxID: "p"})
+		n.wantContainer("c", created)
+		n.mirror.UpdateContainer("c", func(s *ContainerStatus) { s.Running = true })
+		n.wantContainer("c", running)
+		n.mirror.RemoveContainer("c")
+		n.wantUnknown("c")
+		n.mirror.RemovePod("p")
+		n.wantUnknown("p")
+	})
+}
+
+// Refresh works without the event stream: what it wrote is there at once.
+func TestRefreshShowsWhatTheCallerDid(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID := n.startPod("web")
+		id := n.createContainer(podID, "web", "app")
+		n.engine.loseEvents(allEvents)
+		n.sync()
+		n.start(id)
+		got, err := n.mirror.RefreshContainer(n.Context(), id)
+		n.must(err)
+		if got.Status.State() != running || n.container(id) != got {
+			n.Errorf("after the start the refresh returned %v and the snapshot has %v", got.Status, n.container(id).Status)
+		}
+		n.must(n.engine.StopContainer(n.Context(), podID, 0))
+		pod, err := n.mirror.RefreshPod(n.Context(), podID)
+		n.must(err)
+		if pod.Status.State() != podNotReady || n.pod(podID) != pod {
+			n.Errorf("after the stop the refresh returned %v", pod.Status)
+		}
+		n.must(n.engine.RemoveContainer(n.Context(), id))
+		if _, err := n.mirror.RefreshContainer(n.Context(), id); !errdefs.IsNotFound(err) {
+			n.Errorf("after the removal the refresh returned %v, want NotFound", err)
+		}
+		n.wantUnknown(id)
+	})
+}
+
+func TestAnswerAskedForBeforeAWriteIsThrownAway(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, id := n.startContainer("app")
+		n.sync()
+		n.engine.loseEvents(allEvents)
+		arrived, release := n.engine.holdInspect(id)
+		done := make(chan error, 1)
+		go func() {
+			_, err := n.mirror.RefreshContainer(n.Context(), id)
+			done <- err
+		}()
+		<-arrived
+		// The answer "running" is under way when somebody learns the truth.
+		n.must(n.engine.Exit(id, 7))
+		inspect, err := n.engine.Engine.InspectContainer(n.Context(), id)
+		n.must(err)
+		newer := *n.container(id)
+		newer.Status = containerStatus(inspect)
+		n.mirror.PutContainer(newer)
+		calls := n.engine.Calls("InspectContainer")
+		release()
+		n.must(<-done)
+		n.wantContainer(id, exited)
+		if again := n.engine.Calls("InspectContainer") - calls; again != 1 {
+			n.Errorf("the engine was asked %d more times, want once", again)
+		}
+	})
+}
+
+// One entry's write says nothing about another entry's answer.
+func TestWriteOfOneEntryDoesNotDelayAnother(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID, id := n.startContainer("app")
+		n.sync()
+		n.engine.loseEvents(allEvents)
+		n.must(n.engine.Exit(id, 7))
+		arrived, release := n.engine.holdInspect(id)
+		done := make(chan error, 1)
+		go func() {
+			_, err := n.mirror.RefreshContainer(n.Context(), id)
+			done <- err
+		}()
+		<-arrived
+		calls := n.engine.Calls("InspectContainer")
+		n.mirror.UpdatePod(podID, func(s *PodStatus) { s.Stopping = true })
+		release()
+		n.must(<-done)
+		n.wantContainer(id, exited)
+		if again := n.engine.Calls("InspectContainer") - calls; again != 0 {
+			n.Errorf("the engine was asked %d more times, want none", again)
+		}
+	})
+}
+
+// A refresh of an entry that is written all the time waits between its looks,
+// ends with its context, and succeeds once the writes cease.
+func TestRefreshOfAnEntryThatIsWrittenAllTheTime(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, id := n.startContainer("app")
+		n.sync()
+		n.engine.onInspect(func(answer *container.InspectResponse) {
+			n.mirror.UpdateContainer(id, func(*ContainerStatus) {})
+		})
+		before := n.engine.Calls("InspectContainer")
+		ctx, cancel := context.WithTimeout(n.Context(), 10*time.Second)
+		defer cancel()
+		_, err := n.mirror.RefreshContainer(ctx, id)
+		if !errors.Is(err, context.DeadlineExceeded) {
+			n.Errorf("the refresh returned %v, want the end of its context", err)
+		}
+		if looks := n.engine.Calls("InspectContainer") - before; looks < 50 || looks > 150 {
+			n.Errorf("%d looks in 10 s, want about ten a second", looks)
+		}
+		n.engine.onInspect(nil)
+		if _, err := n.mirror.RefreshContainer(n.Context(), id); err != nil {
+			n.Error(err)
+		}
+	})
+}
+
+func TestRemovedIDNeverComesBack(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, id := n.startContainer("app")
+		n.sync()
+		arrived, release := n.engine.holdInspect(id)
+		done := make(chan error, 1)
+		go func() {
+			_, err := n.mirror.RefreshContainer(n.Context(), id)
+			done <- err
+		}()
+		<-arrived
+		known := *n.container(id)
+		n.must(n.engine.RemoveContainer(n.Context(), id))
+		n.mirror.RemoveContainer(id)
+		n.mirror.PutContainer(known)
+		n.mirror.UpdateContainer(id, func(s *ContainerStatus) { s.Running = true })
+		n.wantUnknown(id)
+		// However many relists pass meanwhile.
+		for range 5 {
+			n.must(n.mirror.relist(n.Context(), nothing))
+		}
+		release()
+		if err := <-done; !errdefs.IsNotFound(err) {
+			n.Errorf("the refresh returned %v, want NotFound", err)
+		}
+		settle()
+		n.wantUnknown(id)
+	})
+}
+
+// What was removed is remembered only while an older answer is under way, so
+// that pods that come and go cost no memory.
+func TestRemovedIDsAreForgotten(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		for range 100 {
+			podID, id := n.startContainer("app")
+			synctest.Wait()
+			n.must(n.engine.RemoveContainer(n.Context(), id))
+			n.mirror.RemoveContainer(id)
+			n.must(n.engine.RemoveContainer(n.Context(), podID))
+			n.records.remove(podID)
+			n.mirror.RemovePod(podID)
+			n.mirror.UpdatePod("never seen", func(*PodStatus) {})
+			n.mirror.UpdateContainer("never seen", func(*ContainerStatus) {})
+		}
+		synctest.Wait()
+		n.must(n.mirror.relist(n.Context(), n.mirror.agrees))
+		m := n.mirror
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for name, size := range map[string]int{
+			"pods": len(m.pods), "containers": len(m.containers), "written": len(m.written),
+			"removed": len(m.removed), "asked": len(m.asked), "reserved": len(m.reserved), "pending": len(m.refreshes.pending),
+		} {
+			if size != 0 {
+				n.Errorf("%d entries are left in %s", size, name)
+			}
+		}
+	})
+}
+
+func TestExitedNeverRunsAgainUnderOneStart(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, id := n.startContainer("app")
+		n.sync()
+		before, err := n.engine.InspectContainer(n.Context(), id)
+		n.must(err)
+		n.must(n.engine.Exit(id, 0))
+		synctest.Wait()
+		n.wantContainer(id, exited)
+		// An engine that answers with what was.
+		if merged, err := n.mirror.merge(n.Context(), before, n.mirror.seq); !merged || err != nil {
+			n.Fatalf("merge: %v, %v", merged, err)
+		}
+		n.wantContainer(id, exited)
+		// A second start is another matter.
+		time.Sleep(time.Millisecond)
+		n.start(id)
+		synctest.Wait()
+		n.wantContainer(id, running)
+	})
+}
+
+// After a die event the list of Docker 20.10 says running for a moment. A
+// relist at that moment changes nothing, and a mirror that starts then is right.
+func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
+	onNode(t, dockertest.Options{Flavor: dockertest.Docker20, EventLag: time.Hour}, func(n *node) {
+		podID, id := n.startContainer("app")
+		n.sync()
+		n.must(n.engine.Exit(id, 7))
+		n.must(n.engine.Exit(podID, 0))
+		list, err := n.engine.ListContainers(n.Context(), nil)
+		n.must(err)
+		if list[0].State != container.StateRunning || list[1].State != container.StateRunning {
+			n.Fatal("the engine's list does not lag")
+		}
+		synctest.Wait()
+		n.wantContainer(id, exited)
+		n.wantPod(podID, podNotReady)
+		n.must(n.mirror.relist(n.Context(), n.mirror.agrees))
+		n.wantContainer(id, exited)
+		n.wantPod(podID, podNotReady)
+
+		n.stopMirror()
+		n.newMirror()
+		n.sync()
+		n.wantContainer(id, exited)
+		n.wantPod(podID, podNotReady)
+	})
+}
+
+func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
+	for name, exit := range map[string]func(*node, string){
+		"seen running": func(n *node, id string) {
+			n.start(id)
+			synctest.Wait()
+			n.wantContainer(id, running)
+			n.must(n.engine.Exit(id, 7))
+		},
+		"seen created only": func(n *node, id string) {
+			n.start(id)
+			n.must(n.engine.Exit(id, 7))
+		},
+		"found by the caller": func(n *node, id string) {
+			n.engine.loseEvents(allEvents)
+			n.start(id)
+			n.must(n.engine.Exit(id, 7))
+			_, err := n.mirror.RefreshContainer(n.Context(), id)
+			n.must(err)
+		},
+		"found by the relist": func(n *node, id string) {
+			n.start(id)
+			synctest.Wait()
+			n.engine.loseEvents(allEvents)
+			n.must(n.engine.Exit(id, 7))
+			time.Sleep(6 * time.Minute)
+		},
+		"found after the engine was away": func(n *node, id string) {
+			n.start(id)
+			n.engine.Away()
+			n.must(n.engine.Exit(id, 7))
+			n.engine.Back()
+			settle()
+		},
+		"at the end of a second run": func(n *node, id string) {
+			n.start(id)
+			n.must(n.engine.Exit(id, 0))
+			settle()
+			n.engine.loseEvents(func(e docker.Event) bool { return e.Kind == docker.ContainerStarted })
+			n.start(id)
+			n.must(n.engine.Exit(id, 7))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, dockertest.Options{}, func(n *node) {
+				podID := n.startPod("web")
+				id := n.createContainer(podID, "web", "app")
+				hooked := 0
+				n.mirror.OnExit(func(_ context.Context, c *Container) {
+					if c.ID != id || c.Status.State() != exited {
+						n.Errorf("the hook got %s, %v", c.ID, c.Status)
+					}
+					if c.Status.ExitCode != 7 {
+						return // the first of two runs
+					}
+					hooked++
+					if seen := n.container(id).Status; seen.ExitCode == 7 {
+						n.Error("the exit was published before its hook ended")
+					}
+					time.Sleep(time.Second) // others go on meanwhile
+					if seen := n.container(id).Status; seen.ExitCode == 7 {
+						n.Error("the exit was published before its hook ended")
+					}
+				})
+				n.sync()
+				exit(n, id)
+				settle()
+				n.wantContainer(id, exited)
+				if got := n.container(id).Status.ExitCode; got != 7 || hooked == 0 {
+					n.Errorf("exit code %d after %d calls of the hook, want 7 after at least one", got, hooked)
+				}
+			})
+		})
+	}
+}
+
+// An exit whose log is not drained is not published, but it is not forgotten
+// either.
+func TestExitIsPublishedLaterWhenItsHookWasCutShort(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, id := n.startContainer("app")
+		drained := make(chan struct{})
+		n.mirror.OnExit(func(ctx context.Context, _ *Container) {
+			select {
+			case <-drained:
+			case <-ctx.Done():
+			}
+		})
+		n.sync()
+		n.must(n.engine.Exit(id, 7))
+		synctest.Wait()
+		n.engine.Away() // ends the hook
+		settle()
+		n.wantContainer(id, running)
+		close(drained)
+		n.engine.Back()
+		settle()
+		n.wantContainer(id, exited)
+	})
+}
+
+// One hook that takes its time does not hold up other containers.
+func TestSlowExitHookDelaysOnlyItsContainer(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, slow := n.startContainer("slow")
+		_, quick := n.startContainer("quick")
+		n.mirror.OnExit(func(ctx context.Context, c *Container) {
+			if c.ID == slow {
+				<-ctx.Done()
+			}
+		})
+		n.sync()
+		n.must(n.engine.Exit(slow, 0))
+		n.must(n.engine.Exit(quick, 0))
+		synctest.Wait()
+		n.wantContainer(quick, exited)
+		n.wantContainer(slow, running)
+	})
+}

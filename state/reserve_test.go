@@ -1,0 +1,166 @@
+package state
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// make makes a pod as sandbox.Service does, under a reserved name: the engine
+// has it, its checkpoint is written, and publish shows it.
+func (n *node) make(name string) (id string, publish func()) {
+	n.Helper()
+	id = n.startPod(name)
+	synctest.Wait()
+	inspect, err := n.engine.Engine.InspectContainer(n.Context(), id)
+	n.must(err)
+	return id, func() { n.mirror.PutPod(NewPod(inspect, readyRecord(id, name))) }
+}
+
+func reserved(n *node, name string) (release func()) {
+	n.Helper()
+	release, err := n.mirror.Reserve(translate.SandboxName(podConfig(name).Metadata))
+	n.must(err)
+	return release
+}
+
+func TestReservedContainerIsNotShownUntilItsMakerPublishesIt(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		release := reserved(n, "web")
+		id, publish := n.make("web")
+		n.wantUnknown(id)
+		n.must(n.mirror.relist(n.Context(), n.mirror.agrees))
+		n.wantUnknown(id)
+		if _, err := n.mirror.RefreshPod(n.Context(), id); !errdefs.IsNotFound(err) {
+			n.Errorf("a refresh showed the pod: %v", err)
+		}
+		inspects := n.engine.Calls("InspectContainer")
+		publish()
+		n.wantPod(id, podReady)
+		release()
+		settle()
+		n.wantPod(id, podReady)
+		if more := n.engine.Calls("InspectContainer") - inspects; more != 0 {
+			n.Errorf("%d inspects for a pod that its maker has just inspected", more)
+		}
+	})
+}
+
+func TestReleaseShowsWhatItsMakerGaveUp(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		release := reserved(n, "web")
+		id, _ := n.make("web")
+		release()
+		synctest.Wait()
+		n.pod(id)
+	})
+}
+
+// The sandbox may die between the maker's inspect and the publication.
+func TestDeathDuringTheMakingIsSeenAtTheRelease(t *testing.T) {
+	for name, die := range map[string]func(*node, string){
+		"it exits": func(n *node, id string) { n.must(n.engine.Exit(id, 1)) },
+		"it is removed": func(n *node, id string) {
+			n.must(n.engine.RemoveContainer(n.Context(), id))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, dockertest.Options{}, func(n *node) {
+				n.sync()
+				release := reserved(n, "web")
+				id, publish := n.make("web")
+				die(n, id)
+				synctest.Wait()
+				publish()
+				release()
+				settle()
+				n.wantPod(id, podNotReady)
+			})
+		})
+	}
+}
+
+// The same while the connection to the engine breaks.
+func TestDeathDuringTheMakingIsSeenAfterAReconnect(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		release := reserved(n, "web")
+		id, publish := n.make("web")
+		n.engine.Away()
+		n.must(n.engine.Exit(id, 1))
+		publish()
+		release()
+		n.wantPod(id, podReady) // nobody can know
+		n.engine.Back()
+		settle()
+		n.wantPod(id, podNotReady)
+	})
+}
+
+func TestReserveKeepsOthersOut(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		release := reserved(n, "web")
+		if _, err := n.mirror.Reserve(translate.SandboxName(podConfig("web").Metadata)); !errdefs.IsAlreadyExists(err) {
+			n.Errorf("a second Reserve returned %v, want AlreadyExists", err)
+		}
+		reserved(n, "another")()
+		release()
+		reserved(n, "web")()
+	})
+}
+
+// A request that will be refused reserves the name of a container that is
+// there; what happens to that container meanwhile is not missed.
+func TestReservationDoesNotHideAKnownContainer(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID := n.startPod("web")
+		id := n.createContainer(podID, "web", "app")
+		n.sync()
+		release, err := n.mirror.Reserve(n.container(id).Meta.Name)
+		n.must(err)
+		n.start(id)
+		synctest.Wait()
+		n.wantContainer(id, running)
+		release()
+		settle()
+		n.wantContainer(id, running)
+	})
+}
+
+// The roll-back took the container away and then could not delete the
+// checkpoint: the pod must be listed, or nobody would ever remove it.
+func TestPodOfAFailedRollBackIsShownFromItsCheckpoint(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		release := reserved(n, "web")
+		id, _ := n.make("web")
+		n.must(n.engine.RemoveContainer(n.Context(), id))
+		synctest.Wait()
+		n.wantUnknown(id)
+		release()
+		synctest.Wait()
+		n.wantPod(id, podNotReady)
+	})
+}
+
+// The roll-back that succeeded leaves nothing, whenever its events arrive.
+func TestPodOfARollBackIsNeverShown(t *testing.T) {
+	onNode(t, dockertest.Options{Flavor: dockertest.Docker29}, func(n *node) {
+		n.sync()
+		release := reserved(n, "web")
+		id, _ := n.make("web")
+		n.must(n.engine.RemoveContainer(n.Context(), id))
+		time.Sleep(time.Millisecond) // its events arrive before the checkpoint is gone
+		n.records.remove(id)
+		release()
+		settle()
+		n.wantUnknown(id)
+	})
+}

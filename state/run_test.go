@@ -1,0 +1,333 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+func TestMirrorStartsBeforeTheEngine(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID, id := n.startContainer("app")
+		n.engine.Away()
+		if err := n.mirror.Err(); !errdefs.IsUnavailable(err) {
+			n.Errorf("before Run Err is %v, want Unavailable", err)
+		}
+		n.follow()
+		settle()
+		if err := n.mirror.Err(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "the engine is away") {
+			n.Errorf("Err is %v, want Unavailable with the engine's reason", err)
+		}
+		ctx, cancel := context.WithTimeout(n.Context(), time.Minute)
+		defer cancel()
+		if err := n.mirror.WaitSynced(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			n.Errorf("WaitSynced returned %v without an engine", err)
+		}
+		n.engine.Back()
+		n.must(n.mirror.WaitSynced(n.Context()))
+		n.must(n.mirror.Err())
+		n.wantPod(podID, podReady)
+		n.wantContainer(id, running)
+	})
+}
+
+func TestEngineAwayKeepsSnapshotsAndTellsWhy(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID, id := n.startContainer("app")
+		n.sync()
+		before := n.mirror.Snapshot()
+		n.engine.Away()
+		settle()
+		if err := n.mirror.Err(); !errdefs.IsUnavailable(err) {
+			n.Errorf("Err is %v, want Unavailable", err)
+		}
+		if n.mirror.Snapshot() != before {
+			n.Error("the snapshot changed while the engine was away")
+		}
+		n.wantPod(podID, podReady)
+		n.wantContainer(id, running)
+		if _, err := n.mirror.RefreshContainer(n.Context(), id); !errdefs.IsUnavailable(err) {
+			n.Errorf("a refresh returned %v, want Unavailable", err)
+		}
+		n.must(n.mirror.WaitSynced(n.Context())) // once is for ever
+	})
+}
+
+// What an engine is refused for is what the operator must read.
+func TestRefusedEngineIsReportedAsItIs(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		refused := errdefs.ErrFailedPrecondition.WithMessage("Docker Engine 19.03 is too old")
+		remove := n.engine.Inject("Features", dockertest.Fault{Err: refused})
+		n.follow()
+		settle()
+		if err := n.mirror.Err(); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "too old") {
+			n.Errorf("Err is %v", err)
+		}
+		remove()
+		settle()
+		n.must(n.mirror.Err())
+	})
+}
+
+// While nobody listened anything may have happened, also what looks alike in a
+// list: a container that ended and was started again.
+func TestReconnectInspectsEverything(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		pod, ended := n.startContainer("ended")
+		_, again := n.startContainer("again")
+		_, gone := n.startContainer("gone")
+		n.sync()
+		first := n.container(again).Status
+		n.engine.Away()
+		settle()
+		n.must(n.engine.Exit(ended, 5))
+		n.must(n.engine.Exit(again, 1))
+		n.engine.Back()
+		// Before the mirror is back, somebody else is quicker.
+		time.Sleep(time.Microsecond)
+		n.start(again)
+		n.must(n.engine.RemoveContainer(n.Context(), gone))
+		fresh := n.createContainer(pod, "pod-of-ended", "fresh")
+		settle()
+
+		n.must(n.mirror.Err())
+		n.wantContainer(ended, exited)
+		if code := n.container(ended).Status.ExitCode; code != 5 {
+			n.Errorf("exit code %d, want 5", code)
+		}
+		now := n.container(again).Status
+		if now.State() != running || now.PID == first.PID || !now.StartedAt.After(first.StartedAt) {
+			n.Errorf("the second run is not seen: %+v after %+v", now, first)
+		}
+		n.wantUnknown(gone)
+		n.wantContainer(fresh, created)
+	})
+}
+
+// The connection breaks again and again, each time something is lost.
+func TestMirrorSurvivesAFlappingEngine(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID, id := n.startContainer("app")
+		n.sync()
+		for range 20 {
+			n.engine.Away()
+			time.Sleep(50 * time.Millisecond)
+			n.engine.Back()
+			time.Sleep(50 * time.Millisecond)
+		}
+		n.engine.Crash()
+		time.Sleep(time.Second)
+		n.engine.Back()
+		settle()
+		n.must(n.mirror.Err())
+		n.wantPod(podID, podNotReady)
+		n.wantContainer(id, exited)
+	})
+}
+
+// An engine whose event stream stays open while it answers nothing is not
+// healthy.
+func TestFailedRelistIsAReasonNotToBeReady(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		remove := n.engine.Inject("ListContainers", dockertest.Fault{Err: errors.New("a bug in the engine")})
+		time.Sleep(6 * time.Minute)
+		if err := n.mirror.Err(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "a bug in the engine") {
+			n.Errorf("Err is %v, want Unavailable with the reason", err)
+		}
+		remove()
+		settle()
+		n.must(n.mirror.Err())
+	})
+}
+
+func TestRelistRepairsWhatEventsDidNotTell(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID, ended := n.startContainer("ended")
+		name := "pod-of-ended"
+		both := n.createContainer(podID, name, "both")
+		gone := n.createContainer(podID, name, "gone")
+		n.sync()
+		n.engine.loseEvents(allEvents)
+		n.must(n.engine.Exit(ended, 5))
+		n.start(both)
+		n.must(n.engine.Exit(both, 6))
+		n.must(n.engine.RemoveContainer(n.Context(), gone))
+		fresh := n.createContainer(podID, name, "fresh")
+		second := n.startPod("second")
+		n.must(n.engine.Exit(podID, 0))
+		time.Sleep(6 * time.Minute)
+		synctest.Wait()
+
+		n.wantContainer(ended, exited)
+		n.wantContainer(both, exited)
+		n.wantUnknown(gone)
+		n.wantContainer(fresh, created)
+		n.wantPod(second, podReady)
+		n.wantPod(podID, podNotReady)
+	})
+}
+
+// A relist that finds nothing new costs one call.
+func TestRelistOfAQuietNodeInspectsNothing(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, id := n.startContainer("app")
+		_, ended := n.startContainer("ended")
+		n.must(n.engine.Exit(ended, 0))
+		n.sync()
+		inspects, lists := n.engine.Calls("InspectContainer"), n.engine.Calls("ListContainers")
+		time.Sleep(26 * time.Minute)
+		if got := n.engine.Calls("InspectContainer") - inspects; got != 0 {
+			n.Errorf("%d inspects", got)
+		}
+		if got := n.engine.Calls("ListContainers") - lists; got != 5 {
+			n.Errorf("%d lists in 26 minutes, want one every 5", got)
+		}
+		n.wantContainer(id, running)
+	})
+}
+
+// What is published while a list is under way is not in the list, and stays.
+func TestRelistDoesNotDropWhatIsNewerThanItsList(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		var id string
+		n.engine.onList(func([]container.Summary) {
+			n.engine.onList(nil)
+			release := reserved(n, "web")
+			var publish func()
+			id, publish = n.make("web")
+			publish()
+			release()
+		})
+		n.must(n.mirror.relist(n.Context(), n.mirror.agrees))
+		n.wantPod(id, podReady)
+	})
+}
+
+// An exit whose inspect fails must not wait for the next relist.
+func TestInspectThatFailsAfterAnEventIsTriedAgain(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, id := n.startContainer("app")
+		n.sync()
+		n.engine.Inject("InspectContainer", dockertest.Fault{Object: id, Times: 5, Err: errdefs.ErrInternal})
+		n.must(n.engine.Exit(id, 0))
+		synctest.Wait()
+		n.wantContainer(id, running)
+		time.Sleep(4 * time.Second) // 0.1 + 0.2 + 0.4 + 0.8 + 1.6
+		synctest.Wait()
+		n.wantContainer(id, exited)
+	})
+}
+
+// Docker cannot inspect a container whose layer is gone, for as long as it is
+// there.
+func TestOneBrokenContainerDoesNotKeepTheMirrorFromSyncing(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, healthy := n.startContainer("healthy")
+		_, broken := n.startContainer("broken")
+		repair := n.engine.Inject("InspectContainer", dockertest.Fault{
+			Object: broken, Err: errdefs.ErrInternal.WithMessage("RWLayer is unexpectedly nil"),
+		})
+		ctx, cancel := context.WithTimeout(n.Context(), time.Second)
+		defer cancel()
+		n.follow()
+		if err := n.mirror.WaitSynced(ctx); err != nil {
+			n.Fatalf("not synced: %v", err)
+		}
+		n.must(n.mirror.Err())
+		n.wantContainer(healthy, running)
+		before := n.engine.Calls("InspectContainer")
+		time.Sleep(4 * time.Minute)
+		if tries := n.engine.Calls("InspectContainer") - before; tries > refreshTries {
+			n.Errorf("%d looks at the broken container in 4 minutes", tries)
+		}
+		repair()
+		time.Sleep(6 * time.Minute)
+		n.wantContainer(broken, running)
+	})
+}
+
+// An engine that goes away in the middle of the first relist does not leave a
+// mirror that takes what it has for all there is.
+func TestRelistThatLosesTheEngineIsNotComplete(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.startContainer("app")
+		n.engine.onList(func([]container.Summary) { n.engine.Away() })
+		n.follow()
+		settle()
+		select {
+		case <-n.mirror.synced:
+			n.Error("synced")
+		default:
+		}
+		if err := n.mirror.Err(); !errdefs.IsUnavailable(err) {
+			n.Errorf("Err is %v", err)
+		}
+	})
+}
+
+// What else runs on the node, health checks and all, costs no inspects.
+func TestEventsOfOtherContainersCostNothing(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		before := n.engine.Calls("InspectContainer")
+		id, err := n.engine.CreateContainer(n.Context(), docker.ContainerSpec{Name: "theirs", Config: &container.Config{Image: testImage}})
+		n.must(err)
+		n.start(id)
+		for range 10 {
+			execID, err := n.engine.CreateExec(n.Context(), id, docker.ExecOptions{Command: []string{"probe"}})
+			n.must(err)
+			stream, err := n.engine.AttachExec(n.Context(), execID, docker.ExecOptions{})
+			n.must(err)
+			synctest.Wait()
+			n.must(stream.Close())
+		}
+		n.must(n.engine.Exit(id, 0))
+		n.must(n.engine.RemoveContainer(n.Context(), id))
+		settle()
+		if got := n.engine.Calls("InspectContainer") - before; got != 0 {
+			n.Errorf("%d inspects", got)
+		}
+		n.wantUnknown(id)
+	})
+}
+
+// All goroutines of a mirror have ended when Run returns, with an exit hook
+// under way, inspects that hang, and a relist in the middle.
+func TestRunLeavesNoGoroutine(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for _, away := range []bool{false, true} {
+		n := newNode(t, dockertest.Options{})
+		_, id := n.startContainer("app")
+		_, hanging := n.startContainer("hanging")
+		n.mirror.OnExit(func(ctx context.Context, _ *Container) { <-ctx.Done() })
+		n.follow()
+		n.must(n.mirror.WaitSynced(t.Context()))
+		n.engine.Inject("InspectContainer", dockertest.Fault{Object: hanging, Block: true})
+		n.must(n.engine.Exit(id, 0))
+		n.must(n.engine.Exit(hanging, 0))
+		time.Sleep(10 * time.Millisecond)
+		if away {
+			n.engine.Away()
+		}
+		n.stopMirror()
+		n.engine.Close()
+	}
+	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			buf := make([]byte, 1<<20)
+			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package state
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// A sandbox that was removed behind our back may still hold an address.
+func TestPodWithACheckpointStaysNotReadyWhenItsContainerIsRemoved(t *testing.T) {
+	for name, lost := range map[string]func(docker.Event) bool{
+		"told by an event":    nil,
+		"found by the relist": allEvents,
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, dockertest.Options{}, func(n *node) {
+				podID, id := n.startContainer("app")
+				n.sync()
+				n.engine.loseEvents(lost)
+				n.must(n.engine.RemoveContainer(n.Context(), podID))
+				n.must(n.engine.RemoveContainer(n.Context(), id))
+				time.Sleep(20 * time.Minute) // several relists
+				synctest.Wait()
+				pod := n.pod(podID)
+				if pod.Status.State() != podNotReady || pod.Status.PID != 0 || pod.Status.FinishedAt.Before(pod.Status.StartedAt) {
+					n.Errorf("the pod is %+v", pod.Status)
+				}
+				if !slices.Equal(pod.Status.IPs, []string{"10.88.0.2", "fd00::2"}) || pod.Status.NetnsPath == "" {
+					n.Errorf("the pod's network is forgotten: %+v", pod.Status)
+				}
+				if _, err := n.mirror.Snapshot().Container(id); !errdefs.IsNotFound(err) {
+					n.Errorf("the removed container is still there: %v", err)
+				}
+				// Its checkpoint went without anybody telling the mirror.
+				n.records.remove(podID)
+				time.Sleep(6 * time.Minute)
+				n.wantUnknown(podID)
+			})
+		})
+	}
+}
+
+// A checkpoint that cannot be read now is one.
+func TestPodWithAnUnreadableCheckpointStaysWhenItsContainerIsRemoved(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID := n.startPod("web")
+		n.sync()
+		n.records.err = errors.New("an input/output error")
+		n.must(n.engine.RemoveContainer(n.Context(), podID))
+		settle()
+		n.wantPod(podID, podNotReady)
+	})
+}
+
+func TestPodWithoutACheckpointIsForgottenWhenItsContainerIsRemoved(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID := n.createPod("web")
+		n.sync()
+		n.pod(podID)
+		n.must(n.engine.RemoveContainer(n.Context(), podID))
+		synctest.Wait()
+		n.wantUnknown(podID)
+	})
+}
+
+func TestPodsKnownFromTheirCheckpointAloneAreShownAfterAStart(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		record := readyRecord("gone", "web")
+		record.CreatedAt = time.Unix(1000, 0)
+		n.records.save(record)
+		stopped := readyRecord("stopped", "old")
+		stopped.Phase = checkpoint.PhaseStopped
+		n.records.save(stopped)
+		there := n.startPod("there")
+		n.records.err = errors.New("another record cannot be read")
+		n.sync()
+
+		pod := n.pod("gone")
+		n.wantPod("gone", podNotReady)
+		if pod.Meta.Name != translate.SandboxName(podConfig("web").Metadata) || pod.Meta.Config.GetLabels()["app"] != "web" ||
+			!pod.Meta.CreatedAt.Equal(record.CreatedAt) || pod.Status.NetnsPath != "/run/netns/web" || len(pod.Status.IPs) != 2 {
+			n.Errorf("the pod is %+v", pod)
+		}
+		n.wantPod("stopped", podNotReady)
+		n.pod(there)
+		if got := len(n.mirror.Snapshot().Pods()); got != 3 {
+			n.Errorf("%d pods, want 3", got)
+		}
+		// Only at the start: later the mirror knows what it has forgotten.
+		n.records.save(readyRecord("late", "late"))
+		time.Sleep(20 * time.Minute)
+		n.wantUnknown("late")
+		n.wantPod("gone", podNotReady)
+	})
+}
+
+// Half a record is enough to show the pod and to stop it.
+func TestPodWithADamagedConfigurationIsShownFromItsMetadata(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		record := readyRecord("gone", "web")
+		record.Config = []byte(`{"metadata": 7}`)
+		n.records.save(record)
+		n.sync()
+		metadata := n.pod("gone").Meta.Config.GetMetadata()
+		if metadata.GetName() != "web" || metadata.GetNamespace() != "default" || metadata.GetUid() != "uid-web" {
+			n.Errorf("the pod's metadata is %v", metadata)
+		}
+	})
+}
+
+// A sandbox that somebody started again has a new network namespace, which CNI
+// has not set up.
+func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID := n.startPod("web")
+		n.sync()
+		n.wantPod(podID, podReady)
+		n.must(n.engine.Exit(podID, 0))
+		synctest.Wait()
+		time.Sleep(time.Second)
+		n.start(podID)
+		synctest.Wait()
+		if pod := n.pod(podID); !pod.Status.Running || pod.Status.State() != podNotReady {
+			n.Errorf("the pod is %+v", pod.Status)
+		}
+	})
+}
