@@ -76,6 +76,10 @@ func TestPullErrors(t *testing.T) {
 		"cut in the stream": {inStream(`"read tcp 127.0.0.1:1->127.0.0.1:2: read: connection reset by peer"`), ErrRegistryUnavailable},
 		"blob missing":      {inStream(`"error pulling image configuration: download failed after attempts=1: unknown blob"`), errdefs.ErrUnknown},
 		"blob corrupt":      {inStream(`"filesystem layer verification failed for digest sha256:1"`), errdefs.ErrUnknown},
+		"document":          {refused(`"unknown: {\"errors\":[{\"code\":\"MANIFEST_UNKNOWN\",\"message\":\"Unknown manifest\"}]}"`), errdefs.ErrNotFound},
+		"other document":    {refused(`"unknown: {\"errors\":[{\"code\":\"BLOB_UNKNOWN\"}]}"`), errdefs.ErrUnknown},
+		"broken document":   {refused(`"unknown: {\"errors\":["`), errdefs.ErrUnknown},
+		"empty document":    {refused(`"unknown: {\"errors\":[]}"`), errdefs.ErrUnknown},
 		"with a code":       {answer(200, `{"errorDetail":{"code":404,"message":"gone"}}`), errdefs.ErrNotFound},
 		"with code 500":     {answer(200, `{"errorDetail":{"code":500,"message":"unauthorized: x"}}`), errdefs.ErrUnauthenticated},
 		"cut short": {func(w http.ResponseWriter, _ *http.Request) {
@@ -205,6 +209,7 @@ func FuzzTransfer(f *testing.F) {
 func FuzzRegistryError(f *testing.F) {
 	f.Add("unauthorized", 0)
 	f.Add("x: no basic auth credentials", 404)
+	f.Add(`unknown: {"errors":[{"code":"DENIED"}]}`, 0)
 	f.Fuzz(func(t *testing.T, message string, code int) {
 		err := transferError(&jsonstream.Error{Code: code, Message: message})
 		if !hasType(err) || !strings.Contains(err.Error(), message) {

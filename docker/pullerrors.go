@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -74,9 +75,40 @@ var registryMessages = []registryMessage{
 	{suffix: "(Client.Timeout exceeded while awaiting headers)", kind: ErrRegistryUnavailable},
 }
 
+// registryCodes are the error codes of the OCI distribution specification that
+// say something about the caller's request. It is never written to.
+var registryCodes = map[string]error{
+	"MANIFEST_UNKNOWN": errdefs.ErrNotFound,
+	"NAME_UNKNOWN":     errdefs.ErrNotFound,
+	"UNAUTHORIZED":     errdefs.ErrUnauthenticated,
+	"DENIED":           errdefs.ErrPermissionDenied,
+	"TOOMANYREQUESTS":  errdefs.ErrResourceExhausted,
+	"UNAVAILABLE":      ErrRegistryUnavailable,
+}
+
+// registryDocument reads the code out of the registry's own error document,
+// which engine 29 passes on as it is when the registry does not say that it is
+// JSON. It is nil when the message ends in no such document.
+func registryDocument(message string) error {
+	start := strings.Index(message, `{"errors":`)
+	if start < 0 {
+		return nil
+	}
+	var document struct {
+		Errors []struct{ Code string }
+	}
+	if err := json.Unmarshal([]byte(message[start:]), &document); err != nil || len(document.Errors) == 0 {
+		return nil
+	}
+	return registryCodes[document.Errors[0].Code]
+}
+
 // registryError types a message of the registry or of the way to it, ErrUnknown
 // when the message says nothing that is known.
 func registryError(message string) error {
+	if kind := registryDocument(message); kind != nil {
+		return fmt.Errorf("%w: %s", kind, message)
+	}
 	for _, m := range registryMessages {
 		if strings.HasPrefix(message, m.prefix) && strings.HasSuffix(message, m.suffix) {
 			return fmt.Errorf("%w: %s", m.kind, message)

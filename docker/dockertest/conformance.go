@@ -39,7 +39,8 @@ const (
 	longCommand      = `sleep 1000`
 )
 
-// ConformancePrograms are the programs with which an Engine passes Conformance.
+// ConformancePrograms are the programs with which an Engine passes Conformance
+// and ConformanceAbsence.
 func ConformancePrograms() []Program {
 	return []Program{
 		{Command: "sh -c " + obedientCommand, Handles: map[string]int{"SIGTERM": 7}},
@@ -48,6 +49,7 @@ func ConformancePrograms() []Program {
 		{Command: "sh -c " + longCommand},
 		{Command: "sh -c " + talkativeCommand, Exits: true, ExitCode: 5, Stdout: "to stdout\n", Stderr: "to stderr\n"},
 		{Command: missingProgram, Start: errors.New("exec: " + missingProgram + ": no such file or directory")},
+		{Command: "sh -c " + briefCommand, Exits: true, ExitAfter: time.Second, ExitCode: 3},
 		{Command: "cat", Echo: true},
 	}
 }

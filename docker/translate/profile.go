@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 older kubelets set the deprecated fields only
+
 package translate
 
 import (
@@ -55,6 +57,38 @@ func (p profileFields) resolve() (profile, error) {
 	return out, nil
 }
 
+// sandboxSeccomp returns the seccomp profile of a sandbox. field is the path of
+// the security context, here and below.
+func sandboxSeccomp(field string, sc *runtimeapi.LinuxSandboxSecurityContext) (profile, error) {
+	return profileFields{
+		name: field + ".seccomp", value: sc.GetSeccomp(),
+		deprecatedName: field + ".seccomp_profile_path", deprecated: sc.GetSeccompProfilePath(),
+	}.resolve()
+}
+
+// sandboxApparmor returns the AppArmor profile of a sandbox, which has no
+// deprecated field.
+func sandboxApparmor(field string, sc *runtimeapi.LinuxSandboxSecurityContext) (profile, error) {
+	return profileFields{name: field + ".apparmor", value: sc.GetApparmor()}.resolve()
+}
+
+// containerSeccomp returns the seccomp profile of a container.
+func containerSeccomp(field string, sc *runtimeapi.LinuxContainerSecurityContext) (profile, error) {
+	return profileFields{
+		name: field + ".seccomp", value: sc.GetSeccomp(),
+		deprecatedName: field + ".seccomp_profile_path", deprecated: sc.GetSeccompProfilePath(),
+	}.resolve()
+}
+
+// containerApparmor returns the AppArmor profile of a container.
+func containerApparmor(field string, sc *runtimeapi.LinuxContainerSecurityContext) (profile, error) {
+	return profileFields{
+		name: field + ".apparmor", value: sc.GetApparmor(),
+		deprecatedName: field + ".apparmor_profile", deprecated: sc.GetApparmorProfile(),
+	}.resolve()
+}
+
+// parseProfile reads a deprecated field.
 func parseProfile(field, text string) (profile, error) {
 	out := profile{field: field, given: text != ""}
 	switch {

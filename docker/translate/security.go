@@ -24,10 +24,7 @@ func noNewPrivileges(on bool) string { return "no-new-privileges=" + strconv.For
 // be.
 func sandboxSecurity(field string, in SandboxInput, host *container.HostConfig) error {
 	sc := in.Config.GetLinux().GetSecurityContext()
-	seccomp, err := profileFields{
-		name: field + ".seccomp", value: sc.GetSeccomp(),
-		deprecatedName: field + ".seccomp_profile_path", deprecated: sc.GetSeccompProfilePath(),
-	}.resolve()
+	seccomp, err := sandboxSeccomp(field, sc)
 	if err != nil {
 		return err
 	}
@@ -37,7 +34,7 @@ func sandboxSecurity(field string, in SandboxInput, host *container.HostConfig) 
 	if err != nil {
 		return err
 	}
-	apparmor, err := profileFields{name: field + ".apparmor", value: sc.GetApparmor()}.resolve()
+	apparmor, err := sandboxApparmor(field, sc)
 	if err != nil {
 		return err
 	}
@@ -78,17 +75,11 @@ func containerSecurity(field string, in ContainerInput, host *container.HostConf
 // Privileged containers have none of them (CRI text). Docker lifts them too,
 // but newer engines apply a profile that is named all the same.
 func confinement(field string, in ContainerInput, sc *runtimeapi.LinuxContainerSecurityContext) ([]string, error) {
-	seccomp, err := profileFields{
-		name: field + ".seccomp", value: sc.GetSeccomp(),
-		deprecatedName: field + ".seccomp_profile_path", deprecated: sc.GetSeccompProfilePath(),
-	}.resolve()
+	seccomp, err := containerSeccomp(field, sc)
 	if err != nil {
 		return nil, err
 	}
-	apparmor, err := profileFields{
-		name: field + ".apparmor", value: sc.GetApparmor(),
-		deprecatedName: field + ".apparmor_profile", deprecated: sc.GetApparmorProfile(),
-	}.resolve()
+	apparmor, err := containerApparmor(field, sc)
 	if err != nil {
 		return nil, err
 	}

@@ -1,3 +1,5 @@
+//lint:file-ignore SA1019 older kubelets set the deprecated fields only
+
 package translate
 
 import (

@@ -1,0 +1,76 @@
+package dockertest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	api "github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// briefCommand exits by itself while the engine is away.
+const briefCommand = `sleep 1; exit 3`
+
+// ConformanceAbsence checks what docker.Engine promises of an engine with
+// LiveRestore that is killed and started again. away and back do that.
+func ConformanceAbsence(t *testing.T, subject Subject, away, back func()) {
+	s := &suite{Subject: subject}
+	began := time.Now()
+	long := s.start(t, s.shell(longCommand))
+	brief := s.start(t, s.shell(briefCommand))
+	pid := s.inspect(t, long).State.Pid
+
+	broken, subscribed := make(chan error, 1), make(chan struct{})
+	go func() {
+		broken <- s.Engine.Events(withPatience(t), docker.EventsOptions{
+			Subscribed: func() { close(subscribed) }, Handle: func(docker.Event) {},
+		})
+	}()
+	<-subscribed
+	away()
+	wantError(t, "the event stream", <-broken, errdefs.ErrUnavailable)
+	s.wantUnavailable(t, long)
+	time.Sleep(1500 * time.Millisecond)
+	back()
+
+	eventually(t, "the engine answers", func() bool { return s.Engine.Ping(withPatience(t)) == nil })
+	if state := s.inspect(t, long).State; !state.Running || state.Pid != pid {
+		t.Errorf("the container that goes on is %+v, its pid was %d", state, pid)
+	}
+	eventually(t, "the engine knows of the exit", func() bool { return s.inspect(t, brief).State.Status == api.StateExited })
+	w := s.watch(t, began)
+	if err := s.Engine.StopContainer(withPatience(t), long, 0); err != nil {
+		t.Errorf("StopContainer: %v", err)
+	}
+	eventually(t, "the next event comes", func() bool { return len(w.kinds(long)) > 0 })
+	if got := w.kinds(brief); len(got) > 0 {
+		t.Errorf("an exit in the engine's absence is told: %v", got)
+	}
+	if got := w.kinds(long); got[0] != docker.ContainerDied {
+		t.Errorf("events from before the absence are told: %v", got)
+	}
+}
+
+// wantUnavailable shows that every kind of call says that the engine is away.
+func (s *suite) wantUnavailable(t *testing.T, id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	_, featuresErr := s.Engine.Features(ctx)
+	_, listErr := s.Engine.ListContainers(ctx, nil)
+	_, createErr := s.Engine.CreateContainer(ctx, s.shell(longCommand))
+	_, inspectErr := s.Engine.InspectContainer(ctx, id)
+	_, execErr := s.Engine.CreateExec(ctx, id, docker.ExecOptions{Command: []string{"true"}})
+	for call, err := range map[string]error{
+		"Features": featuresErr, "ListContainers": listErr, "CreateContainer": createErr, "InspectContainer": inspectErr, "CreateExec": execErr,
+		"Ping":          s.Engine.Ping(ctx),
+		"StopContainer": s.Engine.StopContainer(ctx, id, 0),
+		"PullImage":     s.Engine.PullImage(ctx, s.Pullable, docker.PullOptions{}),
+		"Events":        s.Engine.Events(ctx, docker.EventsOptions{Handle: func(docker.Event) {}}),
+	} {
+		wantError(t, call+" while the engine is away", err, errdefs.ErrUnavailable)
+	}
+}

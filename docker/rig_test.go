@@ -1,0 +1,177 @@
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// startEngine starts an engine for one test, which has no images. The env that
+// it returns is for it.
+func startEngine(t *testing.T, env rigenv.Env, name string, config map[string]any) (*engine.Engine, rigenv.Env) {
+	t.Helper()
+	own, err := engine.New(engine.Options{
+		Dir: env.WorkDir + "/docker-" + name, Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper, Config: config,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := own.Start(rigContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := own.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	env.DockerHost, env.DockerRoot = own.Host(), own.Root()
+	return own, env
+}
+
+// TestAbsence kills a real engine and starts it again.
+func TestAbsence(t *testing.T) {
+	own, env := startEngine(t, rigenv.Require(t), "absence", map[string]any{"live-restore": true})
+	subject := dockertest.Subject{
+		Engine: dialRig(t, env), Image: env.Image(rigImage), Pullable: env.Image("test/multi:a"), Prefix: uniquePrefix("absence"),
+	}
+	dockertest.ConformanceAbsence(t, subject, own.Kill, func() {
+		if err := own.Start(rigContext(t)); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestFeaturesOfTheRig compares what the client finds out with what the rig
+// knows of its engine.
+func TestFeaturesOfTheRig(t *testing.T) {
+	env := rigenv.Require(t)
+	features, err := dialRig(t, env).Features(rigContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if features.Root != env.DockerRoot || features.NegativeOOMScore != env.NegativeOOM || !features.Seccomp {
+		t.Errorf("%+v, but the rig is %+v", features, env)
+	}
+}
+
+// TestSystemFeatures does so with the installed engine, whose socket may be
+// another program's.
+func TestSystemFeatures(t *testing.T) {
+	env := rigenv.RequireSystem(t)
+	c, err := docker.Dial(docker.Options{Host: env.DockerHost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	features, err := c.Features(rigContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if features.NegativeOOMScore != env.NegativeOOM || features.Root != env.DockerRoot {
+		t.Errorf("%+v, but the rig is %+v", features, env)
+	}
+}
+
+func TestPullWithCredentials(t *testing.T) {
+	env := rigenv.Require(t)
+	c := dialRig(t, env)
+	ref := env.AuthRegistry + "/test/hello:latest"
+	for name, auth := range map[string]*docker.Auth{
+		"none": nil, "wrong": {Username: rigenv.RegistryUser, Password: "wrong"},
+	} {
+		if err := c.PullImage(rigContext(t), ref, docker.PullOptions{Auth: auth}); !errors.Is(err, errdefs.ErrUnauthenticated) {
+			t.Errorf("with %s: %v", name, err)
+		}
+	}
+	auth := &docker.Auth{Username: rigenv.RegistryUser, Password: rigenv.RegistryPassword}
+	if err := c.PullImage(rigContext(t), ref, docker.PullOptions{Auth: auth}); err != nil {
+		t.Fatalf("with the right ones: %v", err)
+	}
+	if err := c.RemoveImage(rigContext(t), ref); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPullFromRegistryInTrouble shows that a pull that fails leaves no image,
+// and which type its error has.
+func TestPullFromRegistryInTrouble(t *testing.T) {
+	// The shared engine may have layers from other tests' pulls.
+	_, env := startEngine(t, rigenv.Require(t), "trouble", nil)
+	c := dialRig(t, env)
+	for ref, want := range map[string]error{
+		env.Image(rigenv.PrefixUnavailable + "/test/big:latest"): docker.ErrRegistryUnavailable,
+		env.Image(rigenv.PrefixNoBlobs + "/test/big:latest"):     nil,
+		env.Image(rigenv.PrefixCorrupt + "/test/big:latest"):     nil,
+		"127.0.0.1:1/test/big:latest":                            docker.ErrRegistryUnavailable,
+		env.Image("test/absent:latest"):                          errdefs.ErrNotFound,
+	} {
+		err := c.PullImage(rigContext(t), ref, docker.PullOptions{})
+		if err == nil || want != nil && !errors.Is(err, want) || errdefs.IsUnavailable(err) {
+			t.Errorf("PullImage %s: got %v, want %v", ref, err, want)
+		}
+		if _, err := c.InspectImage(rigContext(t), ref); !errdefs.IsNotFound(err) {
+			t.Errorf("after the pull of %s: %v", ref, err)
+		}
+	}
+}
+
+// TestPullCancelled shows that a transfer that stands still ends with its
+// caller.
+func TestPullCancelled(t *testing.T) {
+	_, env := startEngine(t, rigenv.Require(t), "cancel", nil)
+	c := dialRig(t, env)
+	ctx, cancel := context.WithCancel(rigContext(t))
+	defer cancel()
+	var signs atomic.Int64
+	began := time.AfterFunc(time.Minute, cancel)
+	defer began.Stop()
+	err := c.PullImage(ctx, env.Image(rigenv.PrefixStalled+"/test/big:latest"), docker.PullOptions{Progress: func(int64) {
+		if signs.Add(1) == 1 {
+			began.Reset(500 * time.Millisecond)
+		}
+	}})
+	if !errors.Is(err, context.Canceled) || signs.Load() == 0 {
+		t.Errorf("after %d signs of life: %v", signs.Load(), err)
+	}
+}
+
+// TestAnonymousVolumesGo shows that a container takes the volumes with it that
+// its configuration made.
+func TestAnonymousVolumesGo(t *testing.T) {
+	env := rigenv.Require(t)
+	c := dialRig(t, env)
+	id, err := c.CreateContainer(rigContext(t), docker.ContainerSpec{
+		Name:   uniquePrefix("volume"),
+		Config: &container.Config{Image: env.Image(rigImage), Volumes: map[string]struct{}{"/data": {}}},
+		Host:   &container.HostConfig{NetworkMode: "none"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, err := c.InspectContainer(rigContext(t), id)
+	if err != nil || len(seen.Mounts) != 1 || seen.Mounts[0].Name == "" {
+		t.Fatalf("the container's mounts are %+v, %v", seen, err)
+	}
+	if err := c.RemoveContainer(rigContext(t), id); err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(client.WithHost(env.DockerHost))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = api.Close() }()
+	if _, err := api.VolumeInspect(rigContext(t), seen.Mounts[0].Name, client.VolumeInspectOptions{}); !errdefs.IsNotFound(err) {
+		t.Errorf("the volume is still there: %v", err)
+	}
+}
