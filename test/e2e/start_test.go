@@ -1,0 +1,258 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// A second server must neither take the first one's socket nor its state.
+func TestSecondServerRefusesToStart(t *testing.T) {
+	env := rigenv.Require(t)
+	first := adapter.ForTest(t, adapter.Options{Env: env})
+	for name, test := range map[string]struct{ flag, want string }{
+		"same socket": {"--container-runtime-endpoint=" + first.Endpoint, "another server answers on"},
+		"same state":  {"--root-directory=" + first.RootDir, "another criadapter uses"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			second := adapter.NewForTest(t, adapter.Options{Env: env, Flags: []string{test.flag}})
+			if err := second.Launch(); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-second.Ended():
+			case <-time.After(20 * time.Second):
+				t.Fatal("the second server runs")
+			}
+			if second.ExitError() == nil {
+				t.Error("the second server ended with exit status 0")
+			}
+			if log := second.LogTail(); !strings.Contains(log, test.want) {
+				t.Errorf("the second server says %q, want %q", log, test.want)
+			}
+			if _, err := first.Runtime.Version(t.Context(), ""); err != nil {
+				t.Errorf("the first server does not answer any more: %v", err)
+			}
+		})
+	}
+}
+
+func TestSocketIsPrivateAndAStaleOneIsReplaced(t *testing.T) {
+	server := adapter.ForTest(t, adapter.Options{Env: rigenv.Require(t)})
+	path := strings.TrimPrefix(server.Endpoint, "unix://")
+	mode := func() fs.FileMode {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Mode()
+	}
+	if got := mode(); got != fs.ModeSocket|0o600 {
+		t.Errorf("mode %s, want a socket with 0600", got)
+	}
+	server.Kill()
+	if got := mode(); got&fs.ModeSocket == 0 {
+		t.Fatal("the kill left no stale socket, so this test shows nothing")
+	}
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("an ordered end leaves the socket: %v", err)
+	}
+}
+
+func TestPlainFileInTheSocketsPlaceStays(t *testing.T) {
+	server := adapter.NewForTest(t, adapter.Options{Env: rigenv.Require(t)})
+	path := strings.TrimPrefix(server.Endpoint, "unix://")
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	<-server.Ended()
+	if content, err := os.ReadFile(path); err != nil || string(content) != "precious" {
+		t.Errorf("the file is now %q, %v", content, err)
+	}
+	if log := server.LogTail(); !strings.Contains(log, "is not a socket") {
+		t.Errorf("the server says %q", log)
+	}
+}
+
+// The engine may come later than criadapter, go away, and come back.
+func TestEngineComesGoesAndComesBack(t *testing.T) {
+	env := rigenv.Require(t)
+	dir, err := os.MkdirTemp(env.WorkDir, "engine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dockerd, err := engine.New(engine.Options{Dir: dir, Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := dockerd.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	// The client that this test uses wants to see the engine when it connects,
+	// so both are up once before.
+	if err := dockerd.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=" + dockerd.Host()}})
+	if err := errors.Join(server.Stop(t.Context()), dockerd.Terminate(t.Context()), server.Launch()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		_, err := server.Runtime.Version(t.Context(), "")
+		return err
+	})
+
+	wantAway(t, server)
+	_, err = server.Runtime.ListPodSandbox(t.Context(), nil)
+	wantCode(t, "ListPodSandbox before the engine was ever seen", err, codes.Unavailable)
+
+	if err := dockerd.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return ready(t, server) })
+	id, err := server.Runtime.RunPodSandbox(t.Context(), sandboxConfig("comes-back"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	dockerd.Kill()
+	eventually(t, func() error {
+		if ready(t, server) == nil {
+			return errors.New("RuntimeReady is still true")
+		}
+		return nil
+	})
+	wantAway(t, server)
+	if pods, err := server.Runtime.ListPodSandbox(t.Context(), nil); err != nil || len(pods) != 1 {
+		t.Errorf("with the engine away the list has %d pods, %v; want the one that was there", len(pods), err)
+	}
+	_, err = server.Runtime.RunPodSandbox(t.Context(), sandboxConfig("too-soon"), "")
+	wantCode(t, "RunPodSandbox with the engine away", err, codes.Unavailable)
+
+	if err := dockerd.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return ready(t, server) })
+	removeSandbox(t, server, id)
+}
+
+func TestNetworkReadyFollowsTheConfiguration(t *testing.T) {
+	server := adapter.ForTest(t, adapter.Options{Env: rigenv.Require(t)})
+	eventually(t, func() error { return ready(t, server) })
+	away := filepath.Join(server.Dir, "away.conflist")
+	if err := os.Rename(server.CNIConfig(), away); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		condition := condition(t, server, runtimeapi.NetworkReady)
+		if condition.GetStatus() || !strings.Contains(condition.GetMessage(), server.CNIConfDir) {
+			return errors.New("NetworkReady: " + condition.String())
+		}
+		return nil
+	})
+	_, err := server.Runtime.RunPodSandbox(t.Context(), sandboxConfig("no-network"), "")
+	wantCode(t, "RunPodSandbox without a network", err, codes.Unavailable)
+	if pods, err := server.Runtime.ListPodSandbox(t.Context(), nil); err != nil || len(pods) != 0 {
+		t.Errorf("left behind: %v, %v", pods, err)
+	}
+	if err := os.Rename(away, server.CNIConfig()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return ready(t, server) })
+}
+
+// wantAway looks for a reason that a person can act on.
+func wantAway(t *testing.T, server *adapter.Server) {
+	t.Helper()
+	got := condition(t, server, runtimeapi.RuntimeReady)
+	if got.GetStatus() || got.GetReason() == "" || got.GetMessage() == "" {
+		t.Errorf("with the engine away RuntimeReady is %v, want false with a reason", got)
+	}
+}
+
+func ready(t *testing.T, server *adapter.Server) error {
+	t.Helper()
+	for _, kind := range []string{runtimeapi.RuntimeReady, runtimeapi.NetworkReady} {
+		if got := condition(t, server, kind); !got.GetStatus() {
+			return errors.New(got.String())
+		}
+	}
+	return nil
+}
+
+func condition(t *testing.T, server *adapter.Server, kind string) *runtimeapi.RuntimeCondition {
+	t.Helper()
+	answer, err := server.Runtime.Status(t.Context(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range answer.GetStatus().GetConditions() {
+		if c.GetType() == kind {
+			return c
+		}
+	}
+	t.Fatalf("Status has no condition %s", kind)
+	return nil
+}
+
+func wantCode(t *testing.T, what string, err error, want codes.Code) {
+	t.Helper()
+	if got := status.Code(err); got != want {
+		t.Errorf("%s: code %s (%v), want %s", what, got, err, want)
+	}
+}
+
+// removeSandbox does what a kubelet does at a pod's end. The test's own context
+// may be over.
+func removeSandbox(t *testing.T, server *adapter.Server, id string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := server.Runtime.StopPodSandbox(ctx, id); err != nil {
+		t.Error(err)
+	}
+	if err := server.Runtime.RemovePodSandbox(ctx, id); err != nil {
+		t.Error(err)
+	}
+}
+
+func decode(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+}
+
+func sandboxConfig(name string) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: "uid-" + name},
+		Hostname: "e2e",
+		Linux:    &runtimeapi.LinuxPodSandboxConfig{},
+	}
+}

@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/pause"
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestSystemMakeRun is what `make run ONCE=1` does, on the engine as it is
+// installed.
+func TestSystemMakeRun(t *testing.T) {
+	env := rigenv.RequireSystem(t)
+	program := filepath.Join(t.TempDir(), "run")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./test/run")
+	build.Dir = filepath.Join("..", "..")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	run := exec.CommandContext(t.Context(), program, "-once", "-server", env.Criadapter, "-docker", env.DockerHost)
+	run.Dir = build.Dir
+	output, err := run.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	for _, want := range []string{
+		"SANDBOX_READY  address 10.", "CONTAINER_RUNNING  hello", "answers: hello from hello", "Z stdout F hello stdout 1", "is removed",
+	} {
+		if !strings.Contains(string(output), want) {
+			t.Errorf("the output lacks %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Logf("output:\n%s", output)
+	}
+}
+
+// TestSystemOOMScore starts a pod whose scores plain runc cannot set on a
+// machine without CAP_SYS_RESOURCE: there they are clamped, and Status says so.
+func TestSystemOOMScore(t *testing.T) {
+	env := rigenv.RequireSystem(t)
+	server := adapter.ForTest(t, adapter.Options{Env: env})
+	eventually(t, func() error { return ready(t, server) })
+	sandbox := runSandbox(t, server, sandboxConfig("oom-score"))
+
+	image, err := server.Images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: pause.Reference}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "guaranteed"},
+		Image:    &runtimeapi.ImageSpec{Image: image.GetImage().GetId()},
+		Linux:    &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{OomScoreAdj: -997}},
+	}
+	id, err := server.Runtime.CreateContainer(t.Context(), sandbox, config, sandboxConfig("oom-score"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Runtime.StartContainer(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	container, err := server.Runtime.ContainerStatus(t.Context(), id, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod, err := server.Runtime.PodSandboxStatus(t.Context(), sandbox, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantContainer, wantSandbox := -997, -998
+	if !env.NegativeOOM {
+		wantContainer, wantSandbox = 0, 0
+	}
+	same(t, "the container's oom_score_adj", oomScore(t, container.GetInfo()["info"]), wantContainer)
+	same(t, "the sandbox's oom_score_adj", oomScore(t, pod.GetInfo()["info"]), wantSandbox)
+
+	answer, err := server.Runtime.Status(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Contains(fmt.Sprint(answer.GetInfo()), "oom_score_adj")
+	same(t, "a verbose Status tells of the clamp", said, !env.NegativeOOM)
+}
+
+// oomScore reads the score of the process in a verbose status.
+func oomScore(t *testing.T, info string) int {
+	t.Helper()
+	var parsed struct {
+		PID int `json:"pid"`
+	}
+	decode(t, info, &parsed)
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", parsed.PID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	score, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return score
+}
+
+// TestSystemBridgeNetwork runs a pod on Docker's default bridge, without CNI.
+func TestSystemBridgeNetwork(t *testing.T) {
+	env := rigenv.RequireSystem(t)
+	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--network-plugin=bridge"}})
+	eventually(t, func() error { return ready(t, server) })
+	config := sandboxConfig("bridge")
+	config.PortMappings = []*runtimeapi.PortMapping{{ContainerPort: 8080, HostPort: freePort(t), HostIp: "127.0.0.1"}}
+	id := runSandbox(t, server, config)
+	status, err := server.Runtime.PodSandboxStatus(t.Context(), id, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ip := status.GetStatus().GetNetwork().GetIp()
+	// Nobody listens in the sandbox: its own kernel refuses.
+	if _, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("address %q: %v, want it to refuse the connection", ip, err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(int(config.GetPortMappings()[0].GetHostPort())))
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	if err != nil {
+		t.Errorf("the host port is not published: %v", err)
+		return
+	}
+	conn.Close()
+}
+
+// freePort is a port of the loopback address that nobody listens on now.
+func freePort(t *testing.T) int32 {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return int32(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// runSandbox runs a pod and removes it with the test.
+func runSandbox(t *testing.T, server *adapter.Server, config *runtimeapi.PodSandboxConfig) string {
+	t.Helper()
+	id, err := server.Runtime.RunPodSandbox(t.Context(), config, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removeSandbox(t, server, id) })
+	return id
+}
