@@ -1,0 +1,139 @@
+package server
+
+import (
+	"fmt"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// runtimeSpec is the part of an OCI runtime specification that is known without
+// asking the engine.
+type runtimeSpec struct {
+	Hostname    string            `json:"hostname,omitempty"`
+	Process     *specProcess      `json:"process,omitempty"`
+	Mounts      []specMount       `json:"mounts,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Linux       specLinux         `json:"linux"`
+}
+
+type specProcess struct {
+	Terminal bool     `json:"terminal,omitempty"`
+	Args     []string `json:"args,omitempty"`
+	Env      []string `json:"env,omitempty"`
+	Cwd      string   `json:"cwd,omitempty"`
+}
+
+type specMount struct {
+	Destination string   `json:"destination"`
+	Type        string   `json:"type"`
+	Source      string   `json:"source"`
+	Options     []string `json:"options"`
+}
+
+type specLinux struct {
+	CgroupsPath string                              `json:"cgroupsPath,omitempty"`
+	Sysctl      map[string]string                   `json:"sysctl,omitempty"`
+	Resources   *runtimeapi.LinuxContainerResources `json:"resources,omitempty"`
+	Namespaces  []specNamespace                     `json:"namespaces"`
+}
+
+// specNamespace is a namespace that the container has of its own, or joins when
+// it has a path. A namespace of the node is left out, as in the OCI
+// specification.
+type specNamespace struct {
+	Type string `json:"type"`
+	Path string `json:"path,omitempty"`
+}
+
+// podNetns is the path of a pod's network namespace: the pinned one, which
+// outlives the sandbox, or that of its process. Empty when there is neither.
+func podNetns(pod *state.Pod) string {
+	if pod.Status.NetnsPath != "" {
+		return pod.Status.NetnsPath
+	}
+	return processNamespace(pod.Status.PID, "net")
+}
+
+// processNamespace is the path of a namespace of a process, empty for none.
+func processNamespace(pid int, kind string) string {
+	if pid == 0 {
+		return ""
+	}
+	return fmt.Sprintf("/proc/%d/ns/%s", pid, kind)
+}
+
+func podNamespaces(pod *state.Pod) []specNamespace {
+	options := namespaceOptions(pod)
+	namespaces := []specNamespace{{Type: "mount"}, {Type: "uts"}}
+	if options.GetPid() != runtimeapi.NamespaceMode_NODE {
+		namespaces = append(namespaces, specNamespace{Type: "pid"})
+	}
+	if options.GetIpc() != runtimeapi.NamespaceMode_NODE {
+		namespaces = append(namespaces, specNamespace{Type: "ipc"})
+	}
+	if !pod.Meta.HostNetwork {
+		namespaces = append(namespaces, specNamespace{Type: "network", Path: podNetns(pod)})
+	}
+	return namespaces
+}
+
+func environment(config *runtimeapi.ContainerConfig) []string {
+	var env []string
+	for _, kv := range config.GetEnvs() {
+		env = append(env, kv.GetKey()+"="+string(kv.GetValue()))
+	}
+	return env
+}
+
+func specMounts(mounts []*runtimeapi.Mount) []specMount {
+	propagations := map[runtimeapi.MountPropagation]string{
+		runtimeapi.MountPropagation_PROPAGATION_PRIVATE:           "rprivate",
+		runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER: "rslave",
+		runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL:     "rshared",
+	}
+	var specs []specMount
+	for _, mount := range mounts {
+		mode := "rw"
+		if mount.GetReadonly() {
+			mode = "ro"
+		}
+		specs = append(specs, specMount{
+			Destination: mount.GetContainerPath(),
+			Type:        "bind",
+			Source:      mount.GetHostPath(),
+			Options:     []string{"rbind", propagations[mount.GetPropagation()], mode},
+		})
+	}
+	return specs
+}
+
+// containerNamespaces lists a container's namespaces with the paths of those
+// that it shares with its pod or with another container.
+func containerNamespaces(snapshot *state.Snapshot, pod *state.Pod, config *runtimeapi.ContainerConfig) []specNamespace {
+	options := config.GetLinux().GetSecurityContext().GetNamespaceOptions()
+	namespaces := []specNamespace{{Type: "mount"}, {Type: "uts"}}
+	switch options.GetPid() {
+	case runtimeapi.NamespaceMode_CONTAINER:
+		namespaces = append(namespaces, specNamespace{Type: "pid"})
+	case runtimeapi.NamespaceMode_TARGET:
+		if target, err := snapshot.Container(options.GetTargetId()); err == nil {
+			namespaces = append(namespaces, specNamespace{Type: "pid", Path: processNamespace(target.Status.PID, "pid")})
+		}
+	case runtimeapi.NamespaceMode_POD:
+		if pod != nil {
+			namespaces = append(namespaces, specNamespace{Type: "pid", Path: processNamespace(pod.Status.PID, "pid")})
+		}
+	}
+	if pod == nil {
+		return namespaces
+	}
+	if options.GetIpc() != runtimeapi.NamespaceMode_NODE {
+		namespaces = append(namespaces, specNamespace{Type: "ipc", Path: processNamespace(pod.Status.PID, "ipc")})
+	}
+	if !pod.Meta.HostNetwork {
+		namespaces = append(namespaces, specNamespace{Type: "network", Path: podNetns(pod)})
+	}
+	return namespaces
+}
