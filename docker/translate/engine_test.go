@@ -41,6 +41,7 @@ func newNode(t *testing.T, env rigenv.Env, host string, images ...string) *node 
 	if n.features, err = client.Features(ctx); err != nil {
 		t.Fatal(err)
 	}
+	t.Logf("Docker Engine %s, API %s, cgroup v%d", n.features.ServerVersion, n.features.APIVersion, n.features.CgroupVersion)
 	for _, image := range images {
 		if err := client.PullImage(ctx, env.Image(image), docker.PullOptions{}); err != nil {
 			t.Fatal(err)
