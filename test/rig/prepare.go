@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	critools "github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/rig/cache"
 	"github.com/criadapter/criadapter/test/rig/cniplugins"
 	"github.com/criadapter/criadapter/test/rig/images"
@@ -39,7 +40,8 @@ var tools = []images.Tool{
 	{Program: "iptables", Package: "iptables"},
 }
 
-// describe fills in what tests on any engine are told, except for the server's program; it builds the plugins.
+// describe fills in what tests on any engine are told, except for the server's program; it builds the plugins and
+// crictl.
 func describe(ctx context.Context, s *scratch) (rigenv.Env, error) {
 	env := rigenv.Env{WorkDir: s.workDir(), Dockerd: os.Getenv("DOCKERD")}
 	if err := images.Packages(ctx, tools...); err != nil {
@@ -54,7 +56,11 @@ func describe(ctx context.Context, s *scratch) (rigenv.Env, error) {
 	if env.NegativeOOM, err = hasSysResource(); err != nil {
 		return env, err
 	}
-	env.CNIBinDir, err = cniplugins.Build(ctx)
+	if env.CNIBinDir, err = cniplugins.Build(ctx); err != nil {
+		return env, err
+	}
+	// Inside there is no way to the Go module proxy; from here on it is cached.
+	_, err = critools.Crictl(ctx)
 	return env, err
 }
 
