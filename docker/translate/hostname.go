@@ -11,6 +11,9 @@ const (
 	maxHostname = 64
 	// maxHostnameLabel is RFC 1035's limit for one label of a name, in bytes.
 	maxHostnameLabel = 63
+
+	// fallbackHostname is for pods whose names have nothing to make one of.
+	fallbackHostname = "pod"
 )
 
 // Hostname returns the host name that a pod gets in its own UTS namespace. For
@@ -37,10 +40,14 @@ func hostnameFrom(name string) string {
 		return '-'
 	}, name)
 	label = strings.Trim(label[:min(len(label), maxHostnameLabel)], "-.")
-	if err := checkHostname("", label); err != nil {
+	switch {
+	case label == "":
+		return fallbackHostname
+	case checkHostname("", label) != nil: // for its dots
 		return strings.ReplaceAll(label, ".", "-")
+	default:
+		return label
 	}
-	return label
 }
 
 // checkHostname accepts dot-separated labels of letters, digits, hyphens and

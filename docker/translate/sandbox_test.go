@@ -72,7 +72,7 @@ func TestHostname(t *testing.T) {
 		{"", "web-0", "web-0"},
 		{"", "My_Pod.x", "My-Pod.x"},
 		{"", "a..b", "a--b"},
-		{"", "é", ""},
+		{"", "é", "pod"},
 		{"", "-.a.-", "a"},
 		{"", strings.Repeat("a", 62) + ".b", strings.Repeat("a", 62)},
 		{"", strings.Repeat("a", 100), strings.Repeat("a", 63)},
