@@ -98,27 +98,24 @@ const (
 // a removal that is already under way: then it waits until the container is
 // gone, so that its name is free when the call succeeds.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
-	bounded, cancel := c.bounded(ctx)
-	defer cancel()
-	underWay := false
-	for pause := removeRetryMin; ; pause = min(2*pause, removeRetryMax) {
-		err := c.onContainer(ctx, "remove container", id, func(ctx context.Context, s *session) error {
+	return c.onContainer(ctx, "remove container", id, func(ctx context.Context, s *session) error {
+		underWay := false
+		for pause := removeRetryMin; ; pause = min(2*pause, removeRetryMax) {
 			_, err := s.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{RemoveVolumes: true, Force: true})
-			return err
-		})
-		switch {
-		case underWay && errdefs.IsNotFound(err):
-			return nil
-		case !errdefs.IsConflict(err):
-			return err
+			switch {
+			case underWay && errdefs.IsNotFound(err):
+				return nil
+			case !errdefs.IsConflict(err):
+				return err
+			}
+			underWay = true
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
-		underWay = true
-		select {
-		case <-time.After(pause):
-		case <-bounded.Done():
-			return typed(ctx, op{"wait for the removal of container", id}, c.timeout, bounded.Err())
-		}
-	}
+	})
 }
 
 // UpdateContainer implements Containers.

@@ -4,8 +4,13 @@
 // Client implements it on a real Docker Engine (API 1.41, that is 20.10, and
 // newer) and reconnects by itself; package dockertest implements it in memory.
 // Features says what the connected engine can do, Event is the engine's event
-// in one form whatever the engine's version. Every error is typed with
-// github.com/containerd/errdefs: ErrNotFound, ErrConflict, ErrInvalidArgument,
-// ErrUnavailable (the engine is away), ErrNotImplemented (the connected engine
-// is too old for a field), and so on.
+// in one form whatever the engine's version.
+//
+// Every error is typed with github.com/containerd/errdefs: ErrNotFound,
+// ErrConflict, ErrInvalidArgument, ErrUnavailable (the engine is away),
+// ErrFailedPrecondition (the engine cannot run pods here), ErrNotImplemented
+// (the connected engine is too old for a field), and so on;
+// ErrRegistryUnavailable is this package's own. The type follows from the HTTP
+// status of the engine's answer. The one exception are pulls, where 20.10 has
+// nothing but the registry's words: see pullerrors.go.
 package docker

@@ -12,8 +12,9 @@ import (
 
 // Engine is what criadapter asks of Docker Engine. All methods are safe for
 // concurrent use, end when their context ends, and return errors typed with
-// github.com/containerd/errdefs; ErrUnavailable means that the engine could
-// not be reached, whatever the call.
+// github.com/containerd/errdefs; whatever the call, ErrUnavailable means that
+// the engine could not be reached or did not answer, and ErrFailedPrecondition
+// that it is not one that can run pods here, with a sentence that says why.
 type Engine interface {
 	System
 	Containers
@@ -30,12 +31,10 @@ type System interface {
 	// Ping asks the engine whether it answers.
 	Ping(ctx context.Context) error
 	// Events streams container, exec and image events that happened at or
-	// after since (zero: from now on) into handle, one at a time and in the
-	// engine's order, until ctx ends or the connection breaks. It always
-	// returns a non-nil error. subscribed, when not nil, is called once the
-	// engine has accepted the subscription, before the first event: what
-	// happens after it is not missed. handle must not block for long, because
-	// the engine silently drops events for a slow reader.
+	// after opts.Since (zero: from now on) into opts.Handle, one at a time and
+	// in the engine's order, until ctx ends, the connection breaks, or Handle is
+	// tens of thousands of events behind. It always returns a non-nil error:
+	// what happened since the last event must then be looked up.
 	Events(ctx context.Context, opts EventsOptions) error
 }
 
@@ -44,9 +43,11 @@ type EventsOptions struct {
 	// Since asks the engine to replay events from that time on. Engines keep
 	// only their last 256 events and forget them on a restart.
 	Since time.Time
-	// Subscribed is called once the engine has accepted the subscription.
+	// Subscribed, when not nil, is called once the engine has accepted the
+	// subscription, before the first event: what happens after it is not
+	// missed.
 	Subscribed func()
-	// Handle is called for each event.
+	// Handle is called for each event, in the goroutine that called Events.
 	Handle func(Event)
 }
 
@@ -132,8 +133,9 @@ type Images interface {
 	// InspectImage looks an image up by id, tag or digest.
 	InspectImage(ctx context.Context, ref string) (*image.InspectResponse, error)
 	// PullImage pulls ref ("name:tag" or "name@digest") and returns when the
-	// image is complete. progress, when not nil, is called on every sign of
-	// life from the registry transfer.
+	// image is complete. An image that the registry does not have fails with
+	// ErrNotFound, refused credentials with ErrUnauthenticated, a registry that
+	// cannot be reached with ErrRegistryUnavailable.
 	PullImage(ctx context.Context, ref string, opts PullOptions) error
 	// LoadImage loads an archive in the format of docker save.
 	LoadImage(ctx context.Context, archive io.Reader) error
@@ -149,8 +151,9 @@ type PullOptions struct {
 	// Auth are the credentials for the registry, nil for none. They are never
 	// logged.
 	Auth *Auth
-	// Progress is called on every progress message, with the bytes fetched so
-	// far over all layers.
+	// Progress, when not nil, is called on every progress message, with the
+	// bytes fetched so far over all layers. Engines send one per 512 KiB of a
+	// layer or so, and others while they extract.
 	Progress func(fetched int64)
 }
 

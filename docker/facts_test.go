@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -74,23 +73,25 @@ func TestCanLowerOOMScore(t *testing.T) {
 		files map[string]string
 		want  bool
 	}{
-		"all capabilities":          {map[string]string{"status": "Name:\tdockerd\n" + all, "uid_map": initial}, true},
-		"without CAP_SYS_RESOURCE":  {map[string]string{"status": without, "uid_map": initial}, false},
-		"in a user namespace":       {map[string]string{"status": all, "uid_map": mapped}, false},
+		"all capabilities":          {map[string]string{"7/comm": "dockerd\n", "7/status": "Name:\tdockerd\n" + all, "7/uid_map": initial}, true},
+		"without CAP_SYS_RESOURCE":  {map[string]string{"7/comm": "dockerd\n", "7/status": without, "7/uid_map": initial}, false},
+		"in a user namespace":       {map[string]string{"7/comm": "dockerd\n", "7/status": all, "7/uid_map": mapped}, false},
 		"nothing to read":           {nil, true},
-		"no uid_map":                {map[string]string{"status": without}, false},
-		"no such line":              {map[string]string{"status": "Name:\tx\n"}, true},
-		"not hexadecimal":           {map[string]string{"status": "CapEff:\tzz\n"}, true},
-		"uid_map of several ranges": {map[string]string{"status": all, "uid_map": "0 0 1\n1 100000 65536\n"}, false},
+		"no uid_map":                {map[string]string{"7/comm": "dockerd\n", "7/status": without}, false},
+		"no such line":              {map[string]string{"7/comm": "dockerd\n", "7/status": "Name:\tx\n"}, true},
+		"not hexadecimal":           {map[string]string{"7/comm": "dockerd\n", "7/status": "CapEff:\tzz\n"}, true},
+		"uid_map of several ranges": {map[string]string{"7/comm": "dockerd\n", "7/status": all, "7/uid_map": "0 0 1\n1 100000 65536\n"}, false},
+		"systemd's socket":          {map[string]string{"7/comm": "systemd\n", "7/status": all, "self/status": without}, false},
+		"a proxy's socket":          {map[string]string{"7/comm": "haproxy\n", "7/status": without, "self/status": all, "self/uid_map": initial}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			proc := t.TempDir()
-			dir := filepath.Join(proc, strconv.Itoa(7))
-			if err := os.Mkdir(dir, 0o700); err != nil {
-				t.Fatal(err)
-			}
 			for file, text := range c.files {
-				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				path := filepath.Join(proc, file)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -77,7 +77,8 @@ func checkVisible(peer int, root string) error {
 
 // checkRunning looks for one running container's process and folder, to tell
 // an engine of another machine, which is forwarded to a socket here, from ours.
-// Without a running container there is nothing to look for.
+// Without a running container, or when the engine does not describe it, there
+// is nothing to look for.
 func checkRunning(ctx context.Context, api *client.Client, root string) error {
 	list, err := api.ContainerList(ctx, client.ContainerListOptions{Limit: 1})
 	if err != nil || len(list.Items) == 0 {
@@ -87,7 +88,7 @@ func checkRunning(ctx context.Context, api *client.Client, root string) error {
 	// What is missing may have ended since it was listed: look once more.
 	for range 2 {
 		seen, err := api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
-		if errdefs.IsNotFound(err) {
+		if hasType(err) {
 			return nil
 		}
 		if err != nil {

@@ -119,6 +119,7 @@ func TestForwardedSocket(t *testing.T) {
 		"no folder here":         {answer(200, inspect(os.Getpid(), true)), false, true},
 		"ours":                   {answer(200, inspect(os.Getpid(), true)), true, false},
 		"ended since the list":   {answer(200, inspect(0, false)), false, false},
+		"cannot be described":    {answer(500, `{"message":"broken"}`), false, false},
 		"removed since the list": {answer(404, `{"message":"No such container"}`), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,388 @@
+package dockertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+func testContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// newEngine is an engine with one image.
+func newEngine(t *testing.T, opts dockertest.Options) *dockertest.Engine {
+	t.Helper()
+	opts.Images = append(opts.Images, dockertest.Image{Names: []string{"app:1"}})
+	e := dockertest.New(opts)
+	t.Cleanup(e.Close)
+	return e
+}
+
+func spec(name string, command ...string) docker.ContainerSpec {
+	return docker.ContainerSpec{Name: name, Config: &container.Config{Image: "app:1", Cmd: command}}
+}
+
+// run creates and starts a container.
+func run(t *testing.T, e *dockertest.Engine, s docker.ContainerSpec) string {
+	t.Helper()
+	id, err := e.CreateContainer(testContext(t), s)
+	if err == nil {
+		err = e.StartContainer(testContext(t), id)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func state(t *testing.T, e *dockertest.Engine, id string) container.State {
+	t.Helper()
+	got, err := e.InspectContainer(testContext(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return *got.State
+}
+
+func listed(t *testing.T, e *dockertest.Engine) container.ContainerState {
+	t.Helper()
+	list, err := e.ListContainers(testContext(t), nil)
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	return list[0].State
+}
+
+// events collects the kinds of events until the test ends.
+func events(t *testing.T, e *dockertest.Engine) func() []docker.EventKind {
+	t.Helper()
+	var mu sync.Mutex
+	var kinds []docker.EventKind
+	ctx, cancel := context.WithCancel(context.Background())
+	ended, subscribed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = e.Events(ctx, docker.EventsOptions{
+			Subscribed: func() { close(subscribed) },
+			Handle: func(event docker.Event) {
+				mu.Lock()
+				defer mu.Unlock()
+				kinds = append(kinds, event.Kind)
+			},
+		})
+	}()
+	t.Cleanup(func() { cancel(); <-ended })
+	<-subscribed
+	return func() []docker.EventKind {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(kinds)
+	}
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if done() {
+			return
+		}
+	}
+	t.Fatalf("never happened: %s", what)
+}
+
+// TestListLags shows what 20.10's list says after a container died, and that
+// 29's is right.
+func TestListLags(t *testing.T) {
+	old := newEngine(t, dockertest.Options{EventLag: 100 * time.Millisecond})
+	id := run(t, old, spec("one"))
+	seen := events(t, old)
+	if err := old.Exit(id, 2); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "die", func() bool { return slices.Contains(seen(), docker.ContainerDied) })
+	if got := listed(t, old); got != container.StateRunning {
+		t.Errorf("the list is right at once: %s", got)
+	}
+	if got := state(t, old, id); got.Status != container.StateExited || got.ExitCode != 2 {
+		t.Errorf("the inspect is wrong: %+v", got)
+	}
+	eventually(t, "the list is right", func() bool { return listed(t, old) == container.StateExited })
+
+	recent := newEngine(t, dockertest.Options{Flavor: dockertest.Docker29, EventLag: 100 * time.Millisecond})
+	id = run(t, recent, spec("one"))
+	if err := recent.Exit(id, 2); err != nil {
+		t.Fatal(err)
+	}
+	if got := listed(t, recent); got != container.StateExited {
+		t.Errorf("the list of 29 lags: %s", got)
+	}
+}
+
+// TestDieEvent shows when it comes: before a stop returns on 20.10, some time
+// after on 29, but before the removal's.
+func TestDieEvent(t *testing.T) {
+	old := newEngine(t, dockertest.Options{})
+	recent := newEngine(t, dockertest.Options{Flavor: dockertest.Docker29, EventLag: 100 * time.Millisecond})
+	for name, e := range map[string]*dockertest.Engine{"20.10": old, "29": recent} {
+		id := run(t, e, spec("one"))
+		seen := events(t, e)
+		if err := e.StopContainer(testContext(t), id, time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if e == recent && len(seen()) > 0 {
+			t.Errorf("%s: die came with the stop", name)
+		}
+		if err := e.RemoveContainer(testContext(t), id); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the removal is told", func() bool { return slices.Contains(seen(), docker.ContainerRemoved) })
+		time.Sleep(150 * time.Millisecond)
+		if want := []docker.EventKind{docker.ContainerDied, docker.ContainerRemoved}; !slices.Equal(seen(), want) {
+			t.Errorf("%s: got %v, want %v", name, seen(), want)
+		}
+	}
+}
+
+func TestOOM(t *testing.T) {
+	e := newEngine(t, dockertest.Options{Programs: []dockertest.Program{{Exits: true, ExitCode: 137, OOMKilled: true}}})
+	seen := events(t, e)
+	id := run(t, e, spec("greedy"))
+	eventually(t, "die", func() bool { return slices.Contains(seen(), docker.ContainerDied) })
+	if got := state(t, e, id); !got.OOMKilled || got.ExitCode != 137 {
+		t.Errorf("%+v", got)
+	}
+	if !slices.Contains(seen(), docker.ContainerOOM) {
+		t.Errorf("events %v", seen())
+	}
+}
+
+func TestPrograms(t *testing.T) {
+	e := newEngine(t, dockertest.Options{Programs: []dockertest.Program{
+		{Command: "two words", Image: "other", Exits: true, ExitCode: 1},
+		{Command: "two words", Image: "docker.io/library/app:1", Exits: true, ExitCode: 2},
+	}})
+	first := run(t, e, spec("first", "two", "words"))
+	eventually(t, "exit", func() bool { return state(t, e, first).ExitCode == 2 })
+	e.Behave(dockertest.Program{Command: "two words", Exits: true, ExitCode: 3})
+	second := run(t, e, spec("second", "two", "words"))
+	eventually(t, "exit", func() bool { return state(t, e, second).ExitCode == 3 })
+	third := run(t, e, spec("third", "other"))
+	time.Sleep(20 * time.Millisecond)
+	if got := state(t, e, third); !got.Running {
+		t.Errorf("without a program: %+v", got)
+	}
+}
+
+func TestSignalPID(t *testing.T) {
+	e := newEngine(t, dockertest.Options{Programs: []dockertest.Program{{Command: "stubborn", Ignores: []string{"SIGTERM"}}}})
+	id := run(t, e, spec("one"))
+	execID, err := e.CreateExec(testContext(t), id, docker.ExecOptions{Command: []string{"stubborn"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := e.AttachExec(testContext(t), execID, docker.ExecOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	exec := func() docker.ExecState {
+		got, err := e.InspectExec(testContext(t), execID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	pid := exec().PID
+	if err := e.SignalPID(pid, "SIGTERM"); err != nil || !exec().Running {
+		t.Errorf("an ignored signal: %v, %+v", err, exec())
+	}
+	if err := e.SignalPID(pid, "9"); err != nil || exec().Running || exec().ExitCode != 137 {
+		t.Errorf("SIGKILL: %v, %+v", err, exec())
+	}
+	if err := e.SignalPID(pid, "KILL"); !errdefs.IsNotFound(err) {
+		t.Errorf("a process that is gone: %v", err)
+	}
+	if err := e.SignalPID(state(t, e, id).Pid, "INT"); err != nil || state(t, e, id).ExitCode != 130 {
+		t.Errorf("SIGINT: %v, %+v", err, state(t, e, id))
+	}
+}
+
+func TestFaults(t *testing.T) {
+	boom := errors.New("boom")
+	for name, c := range map[string]struct {
+		fault   dockertest.Fault
+		errs    []error // of calls one after the other
+		effects int     // containers that were created
+	}{
+		"for good":        {dockertest.Fault{}, []error{errdefs.ErrUnavailable, errdefs.ErrUnavailable}, 0},
+		"twice":           {dockertest.Fault{Err: boom, Times: 2}, []error{boom, boom, nil, nil}, 2},
+		"after effect":    {dockertest.Fault{Err: boom, AfterEffect: true, Times: 1}, []error{boom, nil}, 2},
+		"of one":          {dockertest.Fault{Err: boom, Object: "c1"}, []error{nil, boom, nil}, 2},
+		"slow":            {dockertest.Fault{Delay: time.Millisecond}, []error{nil}, 1},
+		"slow, then fail": {dockertest.Fault{Delay: time.Millisecond, Err: boom}, []error{boom}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, dockertest.Options{})
+			remove := e.Inject("CreateContainer", c.fault)
+			for n, want := range c.errs {
+				if _, err := e.CreateContainer(testContext(t), spec(fmt.Sprintf("c%d", n))); !errors.Is(err, want) {
+					t.Errorf("call %d: got %v, want %v", n, err, want)
+				}
+			}
+			list, err := e.ListContainers(testContext(t), nil)
+			if err != nil || len(list) != c.effects {
+				t.Errorf("%d containers, want %d; %v", len(list), c.effects, err)
+			}
+			remove()
+			if _, err := e.CreateContainer(testContext(t), spec("last")); err != nil {
+				t.Errorf("a removed fault: %v", err)
+			}
+			if got := e.Calls("CreateContainer"); got != len(c.errs)+1 {
+				t.Errorf("%d calls are counted", got)
+			}
+		})
+	}
+}
+
+func TestFaultBlocks(t *testing.T) {
+	e := newEngine(t, dockertest.Options{})
+	e.Inject("Ping", dockertest.Fault{Block: true})
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := e.Ping(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// TestAwayEndsWhatWaits shows that nothing hangs when the engine goes.
+func TestAwayEndsWhatWaits(t *testing.T) {
+	for name, away := range map[string]func(*dockertest.Engine){
+		"Away": (*dockertest.Engine).Away, "Crash": (*dockertest.Engine).Crash, "Close": (*dockertest.Engine).Close,
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEngine(t, dockertest.Options{Programs: []dockertest.Program{{Command: "", Ignores: []string{"SIGTERM"}}}})
+			id := run(t, e, spec("one"))
+			execID, err := e.CreateExec(testContext(t), id, docker.ExecOptions{Command: []string{"x"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stream, err := e.AttachExec(testContext(t), execID, docker.ExecOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			stopped, watched, read := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+			go func() { stopped <- e.StopContainer(context.Background(), id, time.Hour) }()
+			go func() { watched <- e.Events(context.Background(), docker.EventsOptions{Handle: func(docker.Event) {}}) }()
+			go func() {
+				_, err := stream.Read(make([]byte, 1))
+				read <- err
+			}()
+			time.Sleep(20 * time.Millisecond)
+			away(e)
+			if err := <-stopped; !errdefs.IsUnavailable(err) {
+				t.Errorf("StopContainer: %v", err)
+			}
+			if err := <-watched; !errdefs.IsUnavailable(err) {
+				t.Errorf("Events: %v", err)
+			}
+			if err := <-read; err == nil {
+				t.Error("Read goes on")
+			}
+		})
+	}
+}
+
+// TestCrashWithoutLiveRestore shows that containers die with their engine.
+func TestCrashWithoutLiveRestore(t *testing.T) {
+	e := newEngine(t, dockertest.Options{})
+	id := run(t, e, spec("one"))
+	e.Crash()
+	e.Back()
+	if got := state(t, e, id); got.Running || got.ExitCode != 137 {
+		t.Errorf("%+v", got)
+	}
+	seen := events(t, e)
+	time.Sleep(30 * time.Millisecond)
+	if len(seen()) > 0 {
+		t.Errorf("the death is told: %v", seen())
+	}
+	e.Close()
+	e.Back()
+	if err := e.Ping(testContext(t)); !errdefs.IsUnavailable(err) {
+		t.Errorf("a closed engine comes back: %v", err)
+	}
+}
+
+// TestEventsAreForgotten shows that only the last 256 are replayed.
+func TestEventsAreForgotten(t *testing.T) {
+	e := newEngine(t, dockertest.Options{})
+	began := time.Now()
+	for n := range 300 {
+		if _, err := e.CreateContainer(testContext(t), spec(fmt.Sprintf("c%d", n))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(testContext(t), 100*time.Millisecond)
+	defer cancel()
+	count := 0
+	_ = e.Events(ctx, docker.EventsOptions{Since: began.Add(-time.Second), Handle: func(docker.Event) { count++ }})
+	if count != 256 {
+		t.Errorf("%d events are replayed", count)
+	}
+}
+
+func TestRegistry(t *testing.T) {
+	auth := &docker.Auth{Username: "me", Password: "secret"}
+	e := newEngine(t, dockertest.Options{Registry: []dockertest.Image{{Names: []string{"r.example/private:1"}, Auth: auth, Layers: []int64{5, 7}}}})
+	ctx := testContext(t)
+	if err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{}); !errdefs.IsUnauthorized(err) {
+		t.Errorf("without credentials: %v", err)
+	}
+	var seen []int64
+	err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{Auth: auth, Progress: func(n int64) { seen = append(seen, n) }})
+	if err != nil || !slices.Equal(seen, []int64{5, 12}) {
+		t.Errorf("with credentials: %v, %v", seen, err)
+	}
+	first, err := e.InspectImage(ctx, "r.example/private:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Publish(dockertest.Image{Names: []string{"r.example/private:1"}, ID: "sha256:" + fmt.Sprintf("%064d", 1)})
+	if err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	second, err := e.InspectImage(ctx, "r.example/private:1")
+	if err != nil || second.ID == first.ID {
+		t.Errorf("a tag that moved has the image %s, %v", second.ID, err)
+	}
+	if old, err := e.InspectImage(ctx, first.ID); err != nil || len(old.RepoTags) != 0 {
+		t.Errorf("the image that lost its tag: %+v, %v", old, err)
+	}
+}
+
+// TestImageIDs shows the difference that the image stores make.
+func TestImageIDs(t *testing.T) {
+	for flavor, same := range map[dockertest.Flavor]bool{dockertest.Docker20: false, dockertest.Docker29: true} {
+		e := newEngine(t, dockertest.Options{Flavor: flavor})
+		image, err := e.InspectImage(testContext(t), "app:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Contains(image.RepoDigests, "app@"+image.ID); got != same {
+			t.Errorf("flavor %d: the id %s is a manifest's: %t, digests %v", flavor, image.ID, got, image.RepoDigests)
+		}
+	}
+}
