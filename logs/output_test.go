@@ -115,6 +115,29 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
+// Somebody empties the CRI log to make room: positions must not count what is no
+// longer there.
+func TestLogEmptiedBySomebody(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "0.log")
+	o, err := openOutput(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.file.Close()
+	if err := o.write([]byte("before\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.write([]byte("after\n")); err != nil {
+		t.Fatal(err)
+	}
+	if content, _ := os.ReadFile(path); string(content) != "after\n" || o.size != 6 {
+		t.Errorf("the file holds %q, its size is taken for %d", content, o.size)
+	}
+}
+
 func TestCutNeverGrowsTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	if err := os.WriteFile(path, []byte("short\n"), 0o640); err != nil {

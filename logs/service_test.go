@@ -252,6 +252,7 @@ func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 	waitLines(t, logPath, 3)
 	old := saved.get()
 	s = restart(t, s)
+	appendTo(t, logPath, "2024-01-01T00:00:00Z stdout F hal") // killed in the middle of a write
 	engine.lines(4, 60)
 	source.Resume = &old
 	start(t, s, source)
@@ -260,8 +261,8 @@ func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 	if !slices.Equal(got[:3], before) {
 		t.Errorf("the log begins with %q, want %q", got[:3], before)
 	}
-	if got[len(got)-1] != "stdout F line 60" {
-		t.Errorf("the log ends with %q", got[len(got)-1])
+	if got[len(got)-1] != "stdout F line 60" || !strings.HasPrefix(got[3], "stdout F line ") {
+		t.Errorf("the log goes on with %q and ends with %q", got[3], got[len(got)-1])
 	}
 }
 
@@ -381,7 +382,7 @@ func TestTornLastRecordWaits(t *testing.T) {
 
 // The engine was killed in the middle of a record and went on behind it.
 func TestTornRecordIsPassedOver(t *testing.T) {
-	for _, where := range []string{"in the middle", "at the beginning", "at the end", "before a rotation", "zeros"} {
+	for _, where := range []string{"in the middle", "at the beginning", "at the end", "before a rotation", "shortly before a rotation", "zeros"} {
 		t.Run(where, func(t *testing.T) {
 			enginePath, logPath := paths(t)
 			engine := newEngineLog(t, enginePath, 2, 1<<20)
@@ -403,6 +404,12 @@ func TestTornRecordIsPassedOver(t *testing.T) {
 				engine.raw(torn)
 				engine.rotate()
 				want = append(want, engine.lines(31, 40)...)
+			case "shortly before a rotation": // within the torn record's length
+				want = engine.lines(1, 30)
+				engine.raw(torn)
+				want = append(want, engine.lines(31, 32)...)
+				engine.rotate()
+				want = append(want, engine.lines(33, 40)...)
 			case "zeros":
 				want = engine.lines(1, 3)
 				engine.raw(make([]byte, 3*maxWindow))
