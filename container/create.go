@@ -90,6 +90,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 			ID:             pod.ID,
 			Config:         pod.Meta.Config,
 			RuntimeHandler: pod.Meta.RuntimeHandler,
+			HostNetwork:    pod.Meta.HostNetwork,
 		},
 		ImageID:     imageID,
 		Features:    features,
