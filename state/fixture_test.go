@@ -34,14 +34,17 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+var errNoSuchCommand = errors.New("no such command")
+
 const testImage = "example.com/test:1"
 
 // node is an engine in memory with a mirror.
 type node struct {
 	testing.TB
-	engine  *engine
-	records *records
-	mirror  *Mirror
+	engine   *engine
+	features docker.Features
+	records  *records
+	mirror   *Mirror
 	// stop ends the mirror and waits for its end; nil while it does not run.
 	stop func()
 }
@@ -67,6 +70,9 @@ func newNode(t testing.TB, opts dockertest.Options) *node {
 		engine:  &engine{Engine: dockertest.New(opts)},
 		records: &records{byID: map[string]checkpoint.Record{}},
 	}
+	var err error
+	n.features, err = n.engine.Features(n.Context())
+	n.must(err)
 	n.newMirror()
 	return n
 }
@@ -117,14 +123,17 @@ func podConfig(name string) *runtimeapi.PodSandboxConfig {
 	}
 }
 
+func (n *node) sandboxSpec(name string) docker.ContainerSpec {
+	n.Helper()
+	spec, err := translate.Sandbox(translate.SandboxInput{Config: podConfig(name), Image: testImage, Features: n.features})
+	n.must(err)
+	return spec
+}
+
 // createPod makes a sandbox container of ours in the engine, and nothing else.
 func (n *node) createPod(name string) string {
 	n.Helper()
-	features, err := n.engine.Features(n.Context())
-	n.must(err)
-	spec, err := translate.Sandbox(translate.SandboxInput{Config: podConfig(name), Image: testImage, Features: features})
-	n.must(err)
-	id, err := n.engine.CreateContainer(n.Context(), spec)
+	id, err := n.engine.CreateContainer(n.Context(), n.sandboxSpec(name))
 	n.must(err)
 	return id
 }
@@ -158,8 +167,6 @@ func readyRecord(id, name string) checkpoint.Record {
 // containerSpec is a container of a pod as container.Service creates it.
 func (n *node) containerSpec(podID, podName, name string) docker.ContainerSpec {
 	n.Helper()
-	features, err := n.engine.Features(n.Context())
-	n.must(err)
 	spec, err := translate.Container(translate.ContainerInput{
 		Config: &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: name},
@@ -168,7 +175,7 @@ func (n *node) containerSpec(podID, podName, name string) docker.ContainerSpec {
 		},
 		Sandbox:  translate.SandboxRef{ID: podID, Config: podConfig(podName)},
 		ImageID:  testImage,
-		Features: features,
+		Features: n.features,
 	})
 	n.must(err)
 	return spec

@@ -1,0 +1,90 @@
+package state
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// filled is a mirror with that many containers, two in each pod.
+func filled(containers int) (m *Mirror, podID, id string) {
+	m = New(Options{})
+	for i := range containers / 2 {
+		podID = fmt.Sprintf("%064x", 1<<32+i)
+		pod := Pod{ID: podID, Meta: PodMeta{Name: podID, Config: podConfig("web"), CreatedAt: time.Unix(int64(i), 0)}}
+		pod.Status = PodStatus{Running: true, NetworkReady: true, IPs: []string{"10.0.0.1"}}
+		m.pods[podID] = &pod
+		for j := range 2 {
+			id = fmt.Sprintf("%064x", 2*i+j)
+			m.containers[id] = &Container{ID: id, SandboxID: podID, Meta: ContainerMeta{CreatedAt: time.Unix(int64(2*i+j), 0)}}
+		}
+	}
+	m.UpdatePod(podID, func(*PodStatus) {})
+	return m, podID, id
+}
+
+func benchmarkSizes(b *testing.B, run func(b *testing.B, m *Mirror, podID, id string)) {
+	for _, size := range []int{100, 1000, 10000} {
+		b.Run(fmt.Sprintf("containers=%d", size), func(b *testing.B) {
+			m, podID, id := filled(size)
+			b.ReportAllocs()
+			run(b, m, podID, id)
+		})
+	}
+}
+
+// BenchmarkSnapshot is what each request pays before it reads.
+func BenchmarkSnapshot(b *testing.B) {
+	benchmarkSizes(b, func(b *testing.B, m *Mirror, podID, id string) {
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if _, err := m.Snapshot().Container(id); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	})
+}
+
+// BenchmarkList is a list of a node on which nothing has changed since the last
+// one.
+func BenchmarkList(b *testing.B) {
+	benchmarkSizes(b, func(b *testing.B, m *Mirror, podID, id string) {
+		for b.Loop() {
+			if snapshot := m.Snapshot(); len(snapshot.Pods()) == 0 || len(snapshot.Containers()) == 0 {
+				b.Fatal("empty")
+			}
+		}
+	})
+}
+
+// BenchmarkWrite is one change, as an event makes it.
+func BenchmarkWrite(b *testing.B) {
+	benchmarkSizes(b, func(b *testing.B, m *Mirror, podID, id string) {
+		for b.Loop() {
+			m.UpdateContainer(id, func(s *ContainerStatus) { s.ExitCode++ })
+		}
+	})
+}
+
+// BenchmarkWriteThenList is a change and the first list after it.
+func BenchmarkWriteThenList(b *testing.B) {
+	benchmarkSizes(b, func(b *testing.B, m *Mirror, podID, id string) {
+		for b.Loop() {
+			m.UpdateContainer(id, func(s *ContainerStatus) { s.ExitCode++ })
+			m.Snapshot().Containers()
+		}
+	})
+}
+
+// BenchmarkFindByPrefix is what a request with a shortened id pays.
+func BenchmarkFindByPrefix(b *testing.B) {
+	benchmarkSizes(b, func(b *testing.B, m *Mirror, podID, id string) {
+		for b.Loop() {
+			if _, err := m.Snapshot().Container(id[:63]); err == nil {
+				continue
+			}
+			m.Snapshot().Pod(podID[:63])
+		}
+	})
+}

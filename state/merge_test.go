@@ -1,0 +1,142 @@
+package state
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+var (
+	t0 = time.Unix(100, 0)
+	t1 = time.Unix(200, 0)
+	t2 = time.Unix(300, 0)
+	t3 = time.Unix(400, 0)
+)
+
+func TestMergeContainer(t *testing.T) {
+	ours := &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{CpuShares: 7}}
+	theirs := &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{CpuShares: 2}}
+	isCreated := ContainerStatus{}
+	isRunning := ContainerStatus{Running: true, PID: 5, StartedAt: t1}
+	hasExited := ContainerStatus{StartedAt: t1, FinishedAt: t2, ExitCode: 3}
+	runsAgain := ContainerStatus{Running: true, PID: 6, StartedAt: t3}
+	failedStart := ContainerStatus{StartedAt: t1, FinishedAt: t1, ExitCode: 127, Error: "no such command"}
+	tests := map[string]struct {
+		old, seen, want ContainerStatus
+		isNewExit       bool
+	}{
+		"started":                              {isCreated, isRunning, isRunning, false},
+		"ended":                                {isRunning, hasExited, hasExited, true},
+		"started and ended between two looks":  {isCreated, hasExited, hasExited, true},
+		"still running":                        {isRunning, isRunning, isRunning, false},
+		"still ended":                          {hasExited, hasExited, hasExited, false},
+		"old news after the end":               {hasExited, isRunning, hasExited, false},
+		"started again":                        {hasExited, runsAgain, runsAgain, false},
+		"the end of another run":               {hasExited, ContainerStatus{StartedAt: t2, FinishedAt: t3}, ContainerStatus{StartedAt: t2, FinishedAt: t3}, true},
+		"a failed start that the engine tells": {isCreated, failedStart, failedStart, true},
+		"a failed start that only we know":     {failedStart, isCreated, failedStart, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			old := &Container{ID: "c", Meta: ContainerMeta{LogPath: "/log"}, Status: tt.old}
+			seen := &Container{ID: "c", Meta: ContainerMeta{Name: "from labels"}, Status: tt.seen}
+			old.Status.Resources, seen.Status.Resources, tt.want.Resources = ours, theirs, ours
+			oldBefore, seenBefore := *old, *seen
+			got := mergeContainer(old, seen)
+			if !reflect.DeepEqual(got.Status, tt.want) {
+				t.Errorf("the status is %+v, want %+v", got.Status, tt.want)
+			}
+			if got.Meta.LogPath != "/log" || got.Meta.Name != "" {
+				t.Errorf("what never changes did: %+v", got.Meta)
+			}
+			if newExit(old, seen) != tt.isNewExit {
+				t.Errorf("newExit is %v", !tt.isNewExit)
+			}
+			if !reflect.DeepEqual(*old, oldBefore) || !reflect.DeepEqual(*seen, seenBefore) {
+				t.Error("the merge changed what it was given")
+			}
+		})
+	}
+	first := &Container{ID: "c", Status: hasExited}
+	if got := mergeContainer(nil, first); got != first {
+		t.Error("what was never seen before is taken as it is")
+	}
+	if newExit(nil, first) {
+		t.Error("nobody waits for the end of what was never seen")
+	}
+}
+
+func TestMergePod(t *testing.T) {
+	known := PodStatus{
+		Running: true, PID: 5, StartedAt: t1,
+		NetworkReady: true, Stopping: true, NetnsPath: "/run/netns/x", IPs: []string{"10.0.0.1"},
+	}
+	with := func(change func(*PodStatus)) PodStatus {
+		s := known
+		change(&s)
+		return s
+	}
+	ended := with(func(s *PodStatus) { s.Running, s.PID, s.FinishedAt = false, 0, t2 })
+	tests := map[string]struct{ old, seen, want PodStatus }{
+		"what its maker decided stays": {known, PodStatus{Running: true, PID: 5, StartedAt: t1}, known},
+		"ended":                        {known, PodStatus{StartedAt: t1, FinishedAt: t2}, ended},
+		"old news after the end":       {ended, PodStatus{Running: true, PID: 5, StartedAt: t1}, ended},
+		"started again: its network is in another namespace": {
+			ended, PodStatus{Running: true, PID: 6, StartedAt: t3},
+			with(func(s *PodStatus) { s.PID, s.StartedAt, s.NetworkReady = 6, t3, false }),
+		},
+		"started again on the host's network": {
+			PodStatus{StartedAt: t1, FinishedAt: t2, NetworkReady: true}, PodStatus{Running: true, PID: 6, StartedAt: t3},
+			PodStatus{Running: true, PID: 6, StartedAt: t3, NetworkReady: true},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got := mergePod(&Pod{ID: "p", Meta: PodMeta{RuntimeHandler: "h"}, Status: tt.old}, &Pod{ID: "p", Status: tt.seen})
+			if !reflect.DeepEqual(got.Status, tt.want) {
+				t.Errorf("the status is %+v, want %+v", got.Status, tt.want)
+			}
+			if got.Meta.RuntimeHandler != "h" {
+				t.Errorf("what never changes did: %+v", got.Meta)
+			}
+		})
+	}
+}
+
+func TestPodState(t *testing.T) {
+	for _, running := range []bool{false, true} {
+		for _, network := range []bool{false, true} {
+			for _, stopping := range []bool{false, true} {
+				want := podNotReady
+				if running && network && !stopping {
+					want = podReady
+				}
+				if got := (PodStatus{Running: running, NetworkReady: network, Stopping: stopping}).State(); got != want {
+					t.Errorf("running %v, network %v, stopping %v: %v, want %v", running, network, stopping, got, want)
+				}
+			}
+		}
+	}
+}
+
+func TestContainerState(t *testing.T) {
+	tests := map[string]struct {
+		status ContainerStatus
+		want   runtimeapi.ContainerState
+	}{
+		"nothing happened yet": {ContainerStatus{}, created},
+		"running":              {ContainerStatus{Running: true, StartedAt: t0}, running},
+		"ended":                {ContainerStatus{StartedAt: t0, FinishedAt: t1}, exited},
+		"failed start":         {ContainerStatus{FinishedAt: t1, ExitCode: 127}, exited},
+		"dead":                 {ContainerStatus{Unknown: true, Running: true}, runtimeapi.ContainerState_CONTAINER_UNKNOWN},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.status.State(); got != tt.want {
+				t.Errorf("the state is %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

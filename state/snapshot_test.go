@@ -1,0 +1,99 @@
+package state
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+func entries(t *testing.T) *Snapshot {
+	t.Helper()
+	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
+	m := New(Options{})
+	for id, created := range map[string]int64{"aa11": 3, "aa22": 1, "bb33": 2, "cc44": 2} {
+		m.PutPod(Pod{ID: id, Meta: PodMeta{CreatedAt: at(created)}})
+	}
+	for id, created := range map[string]int64{"d1": 1, "d2": 3, "d3": 2} {
+		m.PutContainer(Container{ID: id, SandboxID: "aa11", Meta: ContainerMeta{CreatedAt: at(created)}})
+	}
+	m.PutContainer(Container{ID: "e1", SandboxID: "another", Meta: ContainerMeta{CreatedAt: at(9)}})
+	return m.Snapshot()
+}
+
+func TestFindByIDOrPrefix(t *testing.T) {
+	snapshot := entries(t)
+	tests := map[string]struct {
+		id   string
+		want string
+		err  func(error) bool
+	}{
+		"full id":                     {id: "aa11", want: "aa11"},
+		"prefix":                      {id: "aa1", want: "aa11"},
+		"prefix of one letter":        {id: "b", want: "bb33"},
+		"prefix of two":               {id: "aa", err: errdefs.IsInvalidArgument},
+		"unknown":                     {id: "zz", err: errdefs.IsNotFound},
+		"longer than the id":          {id: "aa111", err: errdefs.IsNotFound},
+		"empty":                       {id: "", err: errdefs.IsInvalidArgument},
+		"a container is no pod":       {id: "d1", err: errdefs.IsNotFound},
+		"a pattern is not understood": {id: "aa*", err: errdefs.IsNotFound},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod, err := snapshot.Pod(tt.id)
+			if tt.err != nil {
+				if !tt.err(err) {
+					t.Errorf("Pod(%q) returned %v, %v", tt.id, pod, err)
+				}
+				return
+			}
+			if err != nil || pod.ID != tt.want {
+				t.Errorf("Pod(%q) returned %v, %v, want %s", tt.id, pod, err, tt.want)
+			}
+		})
+	}
+	if c, err := snapshot.Container("e"); err != nil || c.ID != "e1" {
+		t.Errorf("Container returned %v, %v", c, err)
+	}
+	if _, err := snapshot.Container("d"); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("an ambiguous container returned %v", err)
+	}
+}
+
+// A full id that is the beginning of another one is not ambiguous.
+func TestFullIDWinsOverPrefix(t *testing.T) {
+	m := New(Options{})
+	m.PutPod(Pod{ID: "ab"})
+	m.PutPod(Pod{ID: "abc"})
+	if pod, err := m.Snapshot().Pod("ab"); err != nil || pod.ID != "ab" {
+		t.Errorf("Pod returned %v, %v", pod, err)
+	}
+}
+
+func TestListsHaveTheNewestFirst(t *testing.T) {
+	snapshot := entries(t)
+	ids := func(containers []*Container) (ids []string) {
+		for _, c := range containers {
+			ids = append(ids, c.ID)
+		}
+		return ids
+	}
+	var pods []string
+	for _, pod := range snapshot.Pods() {
+		pods = append(pods, pod.ID)
+	}
+	// Of one age, the lower id first: the order is the same each time.
+	if want := []string{"aa11", "bb33", "cc44", "aa22"}; !slices.Equal(pods, want) {
+		t.Errorf("Pods are %v, want %v", pods, want)
+	}
+	if got, want := ids(snapshot.Containers()), []string{"e1", "d2", "d3", "d1"}; !slices.Equal(got, want) {
+		t.Errorf("Containers are %v, want %v", got, want)
+	}
+	if got, want := ids(snapshot.ContainersOf("aa11")), []string{"d2", "d3", "d1"}; !slices.Equal(got, want) {
+		t.Errorf("ContainersOf are %v, want %v", got, want)
+	}
+	if got := snapshot.ContainersOf("bb33"); len(got) != 0 {
+		t.Errorf("a pod without containers has %v", got)
+	}
+}

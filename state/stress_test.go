@@ -1,0 +1,203 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// Many writers, readers and events at once, with an engine that comes and goes;
+// in the end the mirror holds exactly what the engine has, and on the way no
+// reader ever saw what cannot be.
+func TestManyWritersAndReaders(t *testing.T) {
+	for _, flavor := range []dockertest.Flavor{dockertest.Docker20, dockertest.Docker29} {
+		t.Run(dockertest.DefaultFeatures(flavor).ServerVersion, func(t *testing.T) {
+			n := newNode(t, dockertest.Options{Flavor: flavor, EventLag: time.Millisecond})
+			defer n.engine.Close()
+			n.mirror.OnExit(func(ctx context.Context, _ *Container) { _ = sleep(ctx, 100*time.Microsecond) })
+			n.follow()
+			defer n.stopMirror()
+			n.must(n.mirror.WaitSynced(t.Context()))
+
+			ctx, cancel := context.WithCancel(t.Context())
+			var readers, writers sync.WaitGroup
+			for range 4 {
+				readers.Go(func() { watch(ctx, t, n.mirror) })
+			}
+			readers.Go(func() { flap(ctx, n.engine) })
+			for worker := range 8 {
+				writers.Go(func() { live(n, worker) })
+			}
+			writers.Wait()
+			cancel()
+			readers.Wait()
+			n.engine.Back()
+			n.wantTruth()
+		})
+	}
+}
+
+// live makes pods and containers and does to them what happens to them.
+func live(n *node, worker int) {
+	random := rand.New(rand.NewPCG(1, uint64(worker)))
+	ctx := context.Background()
+	for round := range 30 {
+		name := fmt.Sprintf("pod-%d-%d", worker, round)
+		release, err := n.mirror.Reserve(translate.SandboxName(podConfig(name).Metadata))
+		if err != nil {
+			n.Error(err)
+			return
+		}
+		podID := retry(n, func() (string, error) { return n.engine.CreateContainer(ctx, n.sandboxSpec(name)) })
+		retry(n, func() (string, error) { return "", n.engine.StartContainer(ctx, podID) })
+		n.records.save(readyRecord(podID, name))
+		inspect := retry(n, func() (*container.InspectResponse, error) { return n.engine.InspectContainer(ctx, podID) })
+		n.mirror.PutPod(NewPod(inspect, readyRecord(podID, name)))
+		release()
+		if pod, err := n.mirror.Snapshot().Pod(podID); err != nil || pod.ID != podID {
+			n.Errorf("own pod not read: %v", err)
+		}
+		id := retry(n, func() (string, error) {
+			return n.engine.CreateContainer(ctx, n.containerSpec(podID, name, "app"))
+		})
+		for range random.IntN(6) {
+			switch random.IntN(5) {
+			case 0:
+				retry(n, func() (string, error) { return "", n.engine.StartContainer(ctx, id) })
+			case 1:
+				_ = n.engine.Exit(id, random.IntN(256))
+			case 2:
+				_, _ = n.mirror.RefreshContainer(ctx, id)
+			case 3:
+				n.mirror.UpdateContainer(id, func(s *ContainerStatus) { s.Resources = nil })
+			case 4:
+				n.mirror.UpdatePod(podID, func(s *PodStatus) { s.Stopping = true })
+			}
+		}
+		if random.IntN(2) == 0 {
+			retry(n, func() (string, error) { return "", ignoreNotFound(n.engine.RemoveContainer(ctx, id)) })
+			n.mirror.RemoveContainer(id)
+		}
+		if random.IntN(2) == 0 {
+			retry(n, func() (string, error) { return "", ignoreNotFound(n.engine.RemoveContainer(ctx, podID)) })
+			n.records.remove(podID)
+			n.mirror.RemovePod(podID)
+		}
+	}
+}
+
+// retry repeats a call until the engine is there.
+func retry[T any](n *node, call func() (T, error)) T {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		result, err := call()
+		if err == nil {
+			return result
+		}
+		if time.Now().After(deadline) {
+			n.Errorf("the engine does not come back: %v", err)
+			return result
+		}
+	}
+}
+
+// flap takes the engine away and back until ctx ends.
+func flap(ctx context.Context, e *engine) {
+	for sleep(ctx, 20*time.Millisecond) == nil {
+		e.Away()
+		_ = sleep(ctx, 2*time.Millisecond)
+		e.Back()
+	}
+}
+
+// watch reads until ctx ends and checks that nothing goes back from exited to
+// running under one start, and that no removed id comes back.
+func watch(ctx context.Context, t *testing.T, m *Mirror) {
+	type run struct {
+		id      string
+		started time.Time
+	}
+	ended := map[run]bool{}
+	gone := map[string]bool{}
+	known := map[string]bool{}
+	for sleep(ctx, 100*time.Microsecond) == nil {
+		snapshot := m.Snapshot()
+		for _, c := range snapshot.Containers() {
+			this := run{c.ID, c.Status.StartedAt}
+			if c.Status.Running && ended[this] {
+				t.Errorf("container %s runs again", c.ID)
+				return
+			}
+			ended[this] = c.Status.State() == exited
+			known[c.ID] = true
+			if gone[c.ID] {
+				t.Errorf("container %s is back", c.ID)
+				return
+			}
+		}
+		for id := range known {
+			if _, err := snapshot.Container(id); err != nil {
+				gone[id] = true
+			}
+		}
+	}
+}
+
+// wantTruth waits until the mirror holds exactly what the engine has.
+func (n *node) wantTruth() {
+	n.Helper()
+	var difference string
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if difference = n.difference(); difference == "" {
+			return
+		}
+	}
+	n.Errorf("the mirror does not become what the engine has: %s", difference)
+}
+
+func (n *node) difference() string {
+	list, err := n.engine.ListContainers(n.Context(), map[string]string{translate.LabelKind: ""})
+	n.must(err)
+	snapshot := n.mirror.Snapshot()
+	entries := len(snapshot.Containers())
+	for _, pod := range snapshot.Pods() {
+		// A pod that was removed without its checkpoint stays, and is right to.
+		if _, err := n.records.Load(pod.ID); err != nil || pod.Status.Running {
+			entries++
+		}
+	}
+	found := 0
+	for _, summary := range list {
+		inspect, err := n.engine.Engine.InspectContainer(n.Context(), summary.ID)
+		n.must(err)
+		if pod, err := snapshot.Pod(summary.ID); err == nil {
+			if pod.Status.Running != inspect.State.Running || pod.Status.PID != inspect.State.Pid {
+				return fmt.Sprintf("pod %s is %+v", pod.ID, pod.Status)
+			}
+			if pod.Status.Running {
+				found++
+			}
+			continue
+		}
+		c, err := snapshot.Container(summary.ID)
+		if err != nil {
+			return err.Error()
+		}
+		want := containerStatus(inspect)
+		if c.Status.Running != want.Running || c.Status.ExitCode != want.ExitCode || !c.Status.FinishedAt.Equal(want.FinishedAt) {
+			return fmt.Sprintf("container %s is %+v, want %+v", c.ID, c.Status, want)
+		}
+		found++
+	}
+	if found != entries {
+		return fmt.Sprintf("%d entries, the engine has %d", entries, found)
+	}
+	return ""
+}
