@@ -5,50 +5,71 @@ import (
 	"time"
 )
 
-// short makes one request that is not long by nature.
-func (c *Client) short(ctx context.Context, o op, do func(context.Context, *session) error) error {
-	return c.within(ctx, c.timeout, o, do)
+// op is a request: what error messages call it, and its time limit.
+type op struct {
+	verb, object string
+	// bound is the longest that the request may take, zero for as long as its
+	// caller's context lasts.
+	bound time.Duration
 }
 
-// long makes one request that ends with its context only.
-func (c *Client) long(ctx context.Context, o op, do func(context.Context, *session) error) error {
+func (o op) String() string {
+	if o.object == "" {
+		return o.verb
+	}
+	return o.verb + " " + o.object
+}
+
+// do makes one request on the current session, connecting first if needed, and
+// types its error. f gets a context with the request's bound. A request that
+// finds the engine away drops the session.
+func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session) error) error {
 	s, err := c.session(ctx)
 	if err != nil {
 		return err
 	}
-	return c.failed(ctx, s, o, 0, do(ctx, s))
-}
-
-// within makes one request on the current session, connecting first if needed,
-// and types its error. do gets a context that ends after bound at the latest.
-// A request that finds the engine away drops the session.
-func (c *Client) within(ctx context.Context, bound time.Duration, o op, do func(context.Context, *session) error) error {
-	s, err := c.session(ctx)
-	if err != nil {
-		return err
+	bounded := ctx
+	if o.bound > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, o.bound)
+		defer cancel()
 	}
-	bounded, cancel := context.WithTimeout(ctx, bound)
-	defer cancel()
-	return c.failed(ctx, s, o, bound, do(bounded, s))
-}
-
-// failed types the error of a request that was made on s with the caller's
-// context ctx, and drops s when the error says that its engine is away.
-func (c *Client) failed(ctx context.Context, s *session, o op, bound time.Duration, err error) error {
-	if err == nil {
-		return nil
-	}
+	err = f(bounded, s)
 	if ctx.Err() == nil && isDisconnect(err) {
 		c.drop(s, err)
 	}
-	return typed(ctx, o, bound, err)
+	return typed(ctx, o, err)
+}
+
+// short is do for a request that is not long by nature.
+func (c *Client) short(ctx context.Context, o op, f func(context.Context, *session) error) error {
+	o.bound = c.timeout
+	return c.do(ctx, o, f)
 }
 
 // onContainer is short for a request about one container.
-func (c *Client) onContainer(ctx context.Context, verb, id string, do func(context.Context, *session) error) error {
+func (c *Client) onContainer(ctx context.Context, verb, id string, f func(context.Context, *session) error) error {
 	o := op{verb: verb, object: id}
 	if err := checkObject("container", id); err != nil {
-		return typed(ctx, o, 0, err)
+		return typed(ctx, o, err)
 	}
-	return c.short(ctx, o, do)
+	return c.short(ctx, o, f)
+}
+
+// onExec is short for a request about one exec.
+func (c *Client) onExec(ctx context.Context, verb, id string, f func(context.Context, *session) error) error {
+	o := op{verb: verb, object: id}
+	if err := checkObject("exec", id); err != nil {
+		return typed(ctx, o, err)
+	}
+	return c.short(ctx, o, f)
+}
+
+// onImage is short for a request about one image.
+func (c *Client) onImage(ctx context.Context, verb, ref string, f func(context.Context, *session) error) error {
+	o := op{verb: verb, object: ref}
+	if err := checkImage(ref); err != nil {
+		return typed(ctx, o, err)
+	}
+	return c.short(ctx, o, f)
 }

@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -127,9 +126,4 @@ func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
 		client.WithUserAgent("criadapter"),
 		client.WithHTTPResponseHook(noteResponse),
 	}, opts...)...)
-}
-
-// bounded derives a context for one request that is not long by nature.
-func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, c.timeout)
 }

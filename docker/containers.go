@@ -14,7 +14,7 @@ import (
 
 // CreateContainer implements Containers.
 func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (string, error) {
-	o := op{"create container", spec.Name}
+	o := op{verb: "create container", object: spec.Name}
 	var created client.ContainerCreateResult
 	err := c.short(ctx, o, func(ctx context.Context, s *session) (err error) {
 		if err := CheckSpec(spec, s.features); err != nil {
@@ -28,15 +28,15 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 		})
 		return err
 	})
-	logWarnings(o, created.Warnings)
+	logWarnings(o.String(), created.Warnings)
 	return created.ID, err
 }
 
 // logWarnings passes on what the engine left out of a request that it accepted
 // (a limit that this kernel does not have).
-func logWarnings(o op, warnings []string) {
+func logWarnings(request string, warnings []string) {
 	for _, warning := range warnings {
-		logrus.WithField("request", o.String()).Warnf("Docker Engine: %s", warning)
+		logrus.WithField("request", request).Warnf("Docker Engine: %s", warning)
 	}
 }
 
@@ -52,13 +52,12 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 // StopContainer implements Containers. The grace period is rounded up to whole
 // seconds, the engine's unit; a negative one counts as none.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
-	o := op{"stop container", id}
-	if err := checkObject("container", id); err != nil {
-		return typed(ctx, o, 0, err)
-	}
 	seconds := graceSeconds(grace)
-	bound := c.timeout + time.Duration(seconds)*time.Second
-	return c.within(ctx, bound, o, func(ctx context.Context, s *session) error {
+	o := op{verb: "stop container", object: id, bound: c.timeout + time.Duration(seconds)*time.Second}
+	if err := checkObject("container", id); err != nil {
+		return typed(ctx, o, err)
+	}
+	return c.do(ctx, o, func(ctx context.Context, s *session) error {
 		_, err := s.api.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &seconds})
 		return err
 	})
@@ -125,7 +124,7 @@ func (c *Client) UpdateContainer(ctx context.Context, id string, resources conta
 			return err
 		}
 		updated, err := s.api.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{Resources: &resources})
-		logWarnings(op{"update container", id}, updated.Warnings)
+		logWarnings("update container "+id, updated.Warnings)
 		return err
 	})
 }

@@ -6,23 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
 )
-
-// op names a request in error messages.
-type op struct {
-	verb, object string
-}
-
-func (o op) String() string {
-	if o.object == "" {
-		return o.verb
-	}
-	return o.verb + " " + o.object
-}
 
 // typed turns what the moby client returns into what Engine promises:
 //
@@ -32,9 +19,8 @@ func (o op) String() string {
 //     answer within the request timeout becomes ErrUnavailable,
 //   - anything else (an answer that is not understood) becomes ErrInternal.
 //
-// ctx is the caller's context, not the one derived from it for the request, and
-// bound is what was added to it.
-func typed(ctx context.Context, o op, bound time.Duration, err error) error {
+// ctx is the caller's context, not the one derived from it for the request.
+func typed(ctx context.Context, o op, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -44,7 +30,7 @@ func typed(ctx context.Context, o op, bound time.Duration, err error) error {
 		return fmt.Errorf("%s: %w", o, ctx.Err())
 	case errors.Is(err, context.DeadlineExceeded):
 		// Not wrapped: the caller's deadline has not passed, ours has.
-		return fmt.Errorf("%s: %w: no answer within %s", o, errdefs.ErrUnavailable, bound)
+		return fmt.Errorf("%s: %w: no answer within %s", o, errdefs.ErrUnavailable, o.bound)
 	case isDisconnect(err):
 		return fmt.Errorf("%s: %w: %w", o, errdefs.ErrUnavailable, err)
 	default:

@@ -23,7 +23,7 @@ import (
 // silently.
 func (c *Client) Events(ctx context.Context, opts EventsOptions) error {
 	o := op{verb: "watch events"}
-	return c.long(ctx, o, func(ctx context.Context, s *session) error {
+	return c.do(ctx, o, func(ctx context.Context, s *session) error {
 		ctx, cancel := context.WithCancel(ctx)
 		queue := newEventQueue()
 		subscription, err := c.subscribe(ctx, cancel, s, opts.Since)

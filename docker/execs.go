@@ -17,6 +17,7 @@ func (c *Client) CreateExec(ctx context.Context, containerID string, opts ExecOp
 			AttachStdin:  opts.Stdin,
 			AttachStdout: opts.Stdout,
 			AttachStderr: opts.Stderr,
+			DetachKeys:   noDetachKeys,
 		})
 		return err
 	})
@@ -25,12 +26,8 @@ func (c *Client) CreateExec(ctx context.Context, containerID string, opts ExecOp
 
 // AttachExec implements Execs. The stream lives until it is closed or ctx ends.
 func (c *Client) AttachExec(ctx context.Context, execID string, opts ExecOptions) (Stream, error) {
-	o := op{"start exec", execID}
-	if err := checkObject("exec", execID); err != nil {
-		return nil, typed(ctx, o, 0, err)
-	}
 	var attached client.ExecAttachResult
-	err := c.short(ctx, o, func(ctx context.Context, s *session) (err error) {
+	err := c.onExec(ctx, "start exec", execID, func(ctx context.Context, s *session) (err error) {
 		ctx, note := withResponseNote(ctx)
 		attached, err = s.api.ExecAttach(ctx, execID, client.ExecAttachOptions{TTY: opts.TTY})
 		return refusedUpgrade(err, note.take())
@@ -43,12 +40,8 @@ func (c *Client) AttachExec(ctx context.Context, execID string, opts ExecOptions
 
 // InspectExec implements Execs.
 func (c *Client) InspectExec(ctx context.Context, execID string) (ExecState, error) {
-	o := op{"inspect exec", execID}
-	if err := checkObject("exec", execID); err != nil {
-		return ExecState{}, typed(ctx, o, 0, err)
-	}
 	var seen client.ExecInspectResult
-	err := c.short(ctx, o, func(ctx context.Context, s *session) (err error) {
+	err := c.onExec(ctx, "inspect exec", execID, func(ctx context.Context, s *session) (err error) {
 		seen, err = s.api.ExecInspect(ctx, execID, client.ExecInspectOptions{})
 		return err
 	})

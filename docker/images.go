@@ -51,15 +51,15 @@ func (c *Client) InspectImage(ctx context.Context, ref string) (*image.InspectRe
 // PullImage implements Images. It lasts as long as its context: Progress tells
 // the caller whether the transfer is alive.
 func (c *Client) PullImage(ctx context.Context, ref string, opts PullOptions) error {
-	o := op{"pull image", ref}
+	o := op{verb: "pull image", object: ref}
 	if err := checkImage(ref); err != nil {
-		return typed(ctx, o, 0, err)
+		return typed(ctx, o, err)
 	}
 	auth, err := encodeAuth(opts.Auth)
 	if err != nil {
-		return typed(ctx, o, 0, err)
+		return typed(ctx, o, err)
 	}
-	return c.long(ctx, o, func(ctx context.Context, s *session) error {
+	return c.do(ctx, o, func(ctx context.Context, s *session) error {
 		response, err := s.api.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: auth})
 		if err != nil {
 			return pullError(err)
@@ -85,7 +85,7 @@ func encodeAuth(auth *Auth) (string, error) {
 // LoadImage implements Images. An error of archive is returned as it is.
 func (c *Client) LoadImage(ctx context.Context, archive io.Reader) error {
 	source := &errorKeeper{r: archive}
-	return c.long(ctx, op{verb: "load image"}, func(ctx context.Context, s *session) error {
+	return c.do(ctx, op{verb: "load image"}, func(ctx context.Context, s *session) error {
 		response, err := s.api.ImageLoad(ctx, source, client.ImageLoadWithQuiet(true))
 		if cause := source.err(); cause != nil {
 			// Moby takes it for a broken connection.
@@ -123,7 +123,7 @@ func (k *errorKeeper) err() error {
 // TagImage implements Images.
 func (c *Client) TagImage(ctx context.Context, source, target string) error {
 	if err := checkTag(target); err != nil {
-		return typed(ctx, op{"tag image", source}, 0, err)
+		return typed(ctx, op{verb: "tag image", object: source}, err)
 	}
 	return c.onImage(ctx, "tag image", source, func(ctx context.Context, s *session) error {
 		_, err := s.api.ImageTag(ctx, client.ImageTagOptions{Source: source, Target: target})
@@ -137,13 +137,4 @@ func (c *Client) RemoveImage(ctx context.Context, ref string) error {
 		_, err := s.api.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
 		return err
 	})
-}
-
-// onImage is short for a request about one image.
-func (c *Client) onImage(ctx context.Context, verb, ref string, do func(context.Context, *session) error) error {
-	o := op{verb, ref}
-	if err := checkImage(ref); err != nil {
-		return typed(ctx, o, 0, err)
-	}
-	return c.short(ctx, o, do)
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/pkg/authconfig"
@@ -200,7 +199,7 @@ func FuzzTransfer(f *testing.F) {
 			}
 			last = n
 		})
-		if err != nil && typed(context.Background(), op{"pull image", "x"}, time.Second, err) == nil {
+		if err != nil && typed(context.Background(), op{verb: "pull image", object: "x"}, err) == nil {
 			t.Error("an error is lost")
 		}
 	})

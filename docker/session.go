@@ -25,21 +25,21 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	if s := c.current.Load(); s != nil {
 		return s, nil
 	}
-	o := op{verb: "connect to Docker Engine at", object: c.host}
-	bounded, cancel := c.bounded(ctx)
+	o := op{verb: "connect to Docker Engine at", object: c.host, bound: c.timeout}
+	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	select {
 	case c.connecting <- struct{}{}:
 		defer func() { <-c.connecting }()
 	case <-bounded.Done():
-		return nil, typed(ctx, o, c.timeout, bounded.Err())
+		return nil, typed(ctx, o, bounded.Err())
 	}
 	if s := c.current.Load(); s != nil {
 		return s, nil
 	}
 	s, err := c.connect(bounded)
 	if err != nil {
-		return nil, typed(ctx, o, c.timeout, err)
+		return nil, typed(ctx, o, err)
 	}
 	c.current.Store(s)
 	logrus.WithFields(logrus.Fields{
