@@ -10,6 +10,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/sirupsen/logrus"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
@@ -39,7 +40,11 @@ type draft struct {
 // The order is safe against a crash between any two steps: a container that
 // the engine has and the checkpoint has not was never given to anybody, and
 // the next Create of the same name removes it.
-func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig) (string, error) {
+//
+// podConfig is the request's copy of the pod's configuration. It counts only
+// for a pod that is known from its labels alone (another shim's, or one whose
+// checkpoint was lost), which do not hold its log folder and cgroup.
+func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig) (string, error) {
 	if err := s.opts.Mirror.Err(); err != nil {
 		return "", err
 	}
@@ -47,7 +52,7 @@ func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimea
 	if err != nil {
 		return "", err
 	}
-	d, err := s.prepare(ctx, pod, config)
+	d, err := s.prepare(ctx, withConfig(pod, podConfig), config)
 	if err != nil {
 		return "", err
 	}
@@ -66,6 +71,18 @@ func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimea
 		return "", errors.Join(err, s.unmake(ctx, pod.ID, id))
 	}
 	return id, nil
+}
+
+// withConfig completes what is known of a pod, if the configuration is the
+// pod's.
+func withConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) *state.Pod {
+	known := pod.Meta.Config
+	if known.GetLinux() != nil || known.GetLogDirectory() != "" || !proto.Equal(known.GetMetadata(), config.GetMetadata()) {
+		return pod
+	}
+	completed := *pod
+	completed.Meta.Config = config
+	return &completed
 }
 
 // prepare does everything that can fail without touching the engine.

@@ -82,7 +82,7 @@ func TestCreateRefuses(t *testing.T) {
 			pod := n.pod()
 			asked, config := pod, n.config("sleep")
 			tt.change(n, &asked, config)
-			_, err := n.Create(t.Context(), asked, config)
+			_, err := n.Create(t.Context(), asked, config, nil)
 			if err == nil || !tt.is(err) || !strings.Contains(err.Error(), tt.text) {
 				t.Errorf("Create: %v; want another type, or %q in it", err, tt.text)
 			}
@@ -91,7 +91,7 @@ func TestCreateRefuses(t *testing.T) {
 	}
 	t.Run("no configuration", func(t *testing.T) {
 		n, _ := newFakeNode(t)
-		if _, err := n.Create(t.Context(), n.pod(), nil); !errdefs.IsInvalidArgument(err) {
+		if _, err := n.Create(t.Context(), n.pod(), nil, nil); !errdefs.IsInvalidArgument(err) {
 			t.Errorf("Create: %v", err)
 		}
 	})
@@ -101,13 +101,42 @@ func TestCreateTwice(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	id := n.create(pod, n.config("sleep"))
-	if _, err := n.Create(t.Context(), pod, n.config("sleep")); !errdefs.IsAlreadyExists(err) || !strings.Contains(err.Error(), id) {
+	if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errdefs.IsAlreadyExists(err) || !strings.Contains(err.Error(), id) {
 		t.Errorf("Create of the same name: %v, want ErrAlreadyExists with the id", err)
 	}
 	again := n.config("sleep")
 	again.Metadata.Attempt = 1
 	n.create(pod, again)
 	n.wantState(id, runtimeapi.ContainerState_CONTAINER_CREATED)
+}
+
+// A pod without a checkpoint does not know its log folder; the request does.
+func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	known, err := n.mirror.Snapshot().Pod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := known.Meta.Config
+	bare := *known
+	bare.Meta.Config = &runtimeapi.PodSandboxConfig{Metadata: full.GetMetadata()}
+	n.mirror.PutPod(bare)
+	config := n.config("sleep")
+	config.LogPath = "sleep.log"
+
+	stranger := proto.Clone(full).(*runtimeapi.PodSandboxConfig)
+	stranger.Metadata.Uid = "another"
+	if _, err := n.Create(t.Context(), pod, config, stranger); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("Create with another pod's configuration: %v, want it refused for lack of a log folder", err)
+	}
+	id, err := n.Create(t.Context(), pod, config, full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := n.look(id).Meta.LogPath, filepath.Join(full.GetLogDirectory(), "sleep.log"); got != want {
+		t.Errorf("log path %q, want %q", got, want)
+	}
 }
 
 // Of many requests of one name one gets the container.
@@ -119,7 +148,7 @@ func TestCreateAtTheSameTime(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			id, err := n.Create(t.Context(), pod, n.config("sleep"))
+			id, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -150,7 +179,7 @@ func TestCreateRemovesWhatALostAnswerLeft(t *testing.T) {
 			engine.Inject("CreateContainer", fault)
 			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 			defer cancel()
-			if _, err := n.Create(ctx, pod, n.config("sleep")); err == nil {
+			if _, err := n.Create(ctx, pod, n.config("sleep"), nil); err == nil {
 				t.Fatal("Create succeeded")
 			}
 			n.create(pod, n.config("sleep"))
@@ -198,7 +227,7 @@ func TestCreateLeavesForeignContainersAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Create(t.Context(), pod, n.config("sleep")); !errdefs.IsAlreadyExists(err) {
+	if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errdefs.IsAlreadyExists(err) {
 		t.Errorf("Create: %v", err)
 	}
 	if _, err := engine.InspectContainer(t.Context(), foreign); err != nil {
@@ -220,7 +249,7 @@ func TestCreateRollsBack(t *testing.T) {
 		n, engine := newFakeNode(t)
 		pod := n.pod()
 		remove := engine.Inject("InspectContainer", dockertest.Fault{Err: errors.New("broken")})
-		_, err := n.Create(t.Context(), pod, n.config("sleep"))
+		_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
 		remove()
 		if err == nil || !strings.Contains(err.Error(), "broken") {
 			t.Errorf("Create: %v", err)
@@ -234,7 +263,7 @@ func TestCreateRollsBack(t *testing.T) {
 		if err := os.Rename(folder, folder+".away"); err != nil {
 			t.Fatal(err)
 		}
-		_, err := n.Create(t.Context(), pod, n.config("sleep"))
+		_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
 		if err == nil {
 			t.Error("Create succeeded without a checkpoint")
 		}
@@ -250,7 +279,7 @@ func TestCreateRollsBack(t *testing.T) {
 		time.AfterFunc(20*time.Millisecond, func() {
 			n.mirror.UpdatePod(pod, func(s *state.PodStatus) { s.Stopping = true })
 		})
-		if _, err := n.Create(t.Context(), pod, n.config("sleep")); !errdefs.IsFailedPrecondition(err) {
+		if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errdefs.IsFailedPrecondition(err) {
 			t.Errorf("Create: %v", err)
 		}
 		n.wantNothing(pod)
@@ -267,7 +296,7 @@ func TestCreateWhileTheEngineIsAway(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := n.Create(t.Context(), pod, n.config("sleep")); !errdefs.IsUnavailable(err) {
+	if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errdefs.IsUnavailable(err) {
 		t.Errorf("Create: %v", err)
 	}
 }

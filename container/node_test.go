@@ -211,7 +211,7 @@ func (n *node) config(command ...string) *runtimeapi.ContainerConfig {
 
 func (n *node) create(sandboxID string, config *runtimeapi.ContainerConfig) string {
 	n.t.Helper()
-	id, err := n.Create(n.t.Context(), sandboxID, config)
+	id, err := n.Create(n.t.Context(), sandboxID, config, nil)
 	if err != nil {
 		n.t.Fatalf("Create: %v", err)
 	}

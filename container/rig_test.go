@@ -300,7 +300,7 @@ func TestRigMissingMountSource(t *testing.T) {
 	config := n.config("true")
 	missing := filepath.Join(n.dir, "missing")
 	config.Mounts = []*runtimeapi.Mount{{HostPath: missing, ContainerPath: "/data"}}
-	if _, err := n.Create(t.Context(), pod, config); !errdefs.IsInvalidArgument(err) {
+	if _, err := n.Create(t.Context(), pod, config, nil); !errdefs.IsInvalidArgument(err) {
 		t.Errorf("Create: %v", err)
 	}
 	if _, err := os.Stat(missing); err == nil {

@@ -29,7 +29,7 @@ func (s *Server) CreateContainer(ctx context.Context, req *runtimeapi.CreateCont
 	if err != nil {
 		return nil, err
 	}
-	id, err := s.opts.Containers.Create(ctx, pod.ID, config)
+	id, err := s.opts.Containers.Create(ctx, pod.ID, config, req.GetSandboxConfig())
 	if err != nil {
 		return nil, err
 	}

@@ -225,7 +225,7 @@ func (s sandboxes) Remove(ctx context.Context, id string) error {
 
 type containers struct{ *rooms }
 
-func (c containers) Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig) (string, error) {
+func (c containers) Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
 	if err := c.enter(ctx); err != nil {
 		return "", err
 	}

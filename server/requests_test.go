@@ -169,7 +169,7 @@ func nodeWithPod() *node {
 		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
 		Image:    &runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "busybox:1.29"},
 		Labels:   map[string]string{"tier": "front"},
-	})
+	}, nil)
 	if err != nil || id != containerID {
 		panic(fmt.Sprintf("%s, %v", id, err))
 	}

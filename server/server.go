@@ -49,7 +49,7 @@ type Sandboxes interface {
 // Containers runs containers; *container.Service is one. Stop and Remove of an
 // unknown id succeed.
 type Containers interface {
-	Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig) (id string, err error)
+	Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig) (id string, err error)
 	Start(ctx context.Context, id string) error
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	Remove(ctx context.Context, id string) error
