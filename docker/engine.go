@@ -19,6 +19,7 @@ type Engine interface {
 	System
 	Containers
 	Execs
+	Attachments
 	Images
 }
 
@@ -116,6 +117,32 @@ type ExecState struct {
 	ExitCode int
 	// PID is the process in the host's PID namespace, 0 before it started.
 	PID int
+}
+
+// Attachments is the part of Engine that joins the terminals and streams of
+// running processes.
+type Attachments interface {
+	// AttachContainer joins the streams of a running container, from now on. The
+	// stream ends when the container does, or when it is closed. CloseWrite ends
+	// the container's standard input if it was created with StdinOnce, and the
+	// attachment otherwise.
+	AttachContainer(ctx context.Context, id string, opts AttachOptions) (Stream, error)
+	// ResizeContainer sets the size of a running container's terminal.
+	ResizeContainer(ctx context.Context, id string, size TerminalSize) error
+	// ResizeExec sets the size of the terminal of a process that was started.
+	ResizeExec(ctx context.Context, execID string, size TerminalSize) error
+}
+
+// AttachOptions say which streams of a container to join.
+type AttachOptions struct {
+	Stdin  bool
+	Stdout bool
+	Stderr bool
+}
+
+// TerminalSize is the size of a terminal in characters.
+type TerminalSize struct {
+	Width, Height uint16
 }
 
 // Stream is a bidirectional connection to a process. Without a TTY what Read

@@ -17,6 +17,7 @@ func (c *Client) CreateExec(ctx context.Context, containerID string, opts ExecOp
 			AttachStdin:  opts.Stdin,
 			AttachStdout: opts.Stdout,
 			AttachStderr: opts.Stderr,
+			DetachKeys:   noDetachKeys,
 		})
 		return err
 	})

@@ -19,6 +19,9 @@ func (e *Engine) disconnect() {
 	for _, x := range e.execs {
 		x.output.end()
 	}
+	for _, c := range e.containers {
+		c.endAttachments()
+	}
 }
 
 // Back brings the engine back, with what became of its containers meanwhile and

@@ -41,6 +41,9 @@ type container struct {
 	// owed is a die event that is yet to be published.
 	owed      *docker.Event
 	owedTimer *time.Timer
+
+	attached []*attachment
+	terminal docker.TerminalSize
 }
 
 func hexDigest(text string) string {

@@ -21,6 +21,7 @@ type execution struct {
 	pid       int
 	exitCode  int
 	output    *output
+	terminal  docker.TerminalSize
 }
 
 // CreateExec implements docker.Execs.
@@ -154,8 +155,7 @@ func (x *execution) write(number byte, text string) {
 		return
 	}
 	if !x.opts.TTY {
-		n := len(text)
-		x.output.write([]byte{number, 0, 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
+		x.output.write(frameHeader(number, len(text)))
 	}
 	x.output.write([]byte(text))
 }

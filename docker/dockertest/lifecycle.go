@@ -185,6 +185,7 @@ func (e *Engine) exit(c *container, code int) {
 			e.endExecution(x, killed)
 		}
 	}
+	c.endAttachments()
 	c.state, c.pid, c.exitCode, c.finished = api.StateExited, 0, code, now()
 	if c.oomKilled {
 		e.emit(docker.Event{Kind: docker.ContainerOOM}, c)

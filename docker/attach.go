@@ -1,0 +1,53 @@
+package docker
+
+import (
+	"context"
+
+	"github.com/moby/moby/client"
+)
+
+// noDetachKeys is a key sequence that nobody types. The engine ends a stream
+// with a terminal at a detach sequence, ctrl-p,ctrl-q unless told another, and
+// holds the keys back that may become one: each ctrl-p of a shell's history
+// would show no effect until the next key. It cannot be told to look for none.
+// The first key of this sequence sets a mark in editors, which shows no effect
+// by itself.
+const noDetachKeys = "ctrl-@,ctrl-^,ctrl-@,ctrl-_,ctrl-@,ctrl-^,ctrl-@,ctrl-_"
+
+// AttachContainer implements Attachments. The stream lives until it is closed
+// or ctx ends. A container that does not run, or is paused, fails with
+// ErrConflict.
+func (c *Client) AttachContainer(ctx context.Context, id string, opts AttachOptions) (Stream, error) {
+	var attached client.ContainerAttachResult
+	err := c.onContainer(ctx, "attach to container", id, func(ctx context.Context, s *session) (err error) {
+		ctx, note := withResponseNote(ctx)
+		attached, err = s.api.ContainerAttach(ctx, id, client.ContainerAttachOptions{
+			Stream:     true,
+			Stdin:      opts.Stdin,
+			Stdout:     opts.Stdout,
+			Stderr:     opts.Stderr,
+			DetachKeys: noDetachKeys,
+		})
+		return refusedUpgrade(err, note.take())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newStream(ctx, attached.HijackedResponse), nil
+}
+
+// ResizeContainer implements Attachments.
+func (c *Client) ResizeContainer(ctx context.Context, id string, size TerminalSize) error {
+	return c.onContainer(ctx, "resize the terminal of container", id, func(ctx context.Context, s *session) error {
+		_, err := s.api.ContainerResize(ctx, id, client.ContainerResizeOptions{Height: uint(size.Height), Width: uint(size.Width)})
+		return err
+	})
+}
+
+// ResizeExec implements Attachments.
+func (c *Client) ResizeExec(ctx context.Context, execID string, size TerminalSize) error {
+	return c.onExec(ctx, "resize the terminal of exec", execID, func(ctx context.Context, s *session) error {
+		_, err := s.api.ExecResize(ctx, execID, client.ExecResizeOptions{Height: uint(size.Height), Width: uint(size.Width)})
+		return err
+	})
+}

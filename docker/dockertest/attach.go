@@ -1,0 +1,220 @@
+package dockertest
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// attachment is a caller's end of the streams of a container. Its lock is the
+// engine's.
+type attachment struct {
+	container *container
+	opts      docker.AttachOptions
+	output    *output
+}
+
+// AttachContainer implements docker.Attachments. What the container writes is
+// told by Print; a program with Echo also writes what it reads.
+func (e *Engine) AttachContainer(ctx context.Context, id string, opts docker.AttachOptions) (docker.Stream, error) {
+	leave, err := e.enter(ctx, "AttachContainer", id)
+	if err != nil {
+		return nil, err
+	}
+	a, err := e.attach(id, opts)
+	if err := leave(err); err != nil {
+		return nil, err
+	}
+	s := &attachedStream{ctx: ctx, engine: e, attachment: a}
+	s.detach = context.AfterFunc(ctx, a.output.end)
+	return s, nil
+}
+
+func (e *Engine) attach(id string, opts docker.AttachOptions) (*attachment, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, err := e.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if !c.running() {
+		return nil, fmt.Errorf("%w: You cannot attach to a stopped container, start it first", errdefs.ErrConflict)
+	}
+	a := &attachment{container: c, opts: opts, output: newOutput()}
+	c.attached = append(c.attached, a)
+	return a, nil
+}
+
+// Print makes a running container write; who is attached reads it.
+func (e *Engine) Print(id, stdout, stderr string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, err := e.find(id)
+	if err != nil {
+		return err
+	}
+	for _, a := range c.attached {
+		a.write(streamStdout, stdout)
+		a.write(streamStderr, stderr)
+	}
+	return nil
+}
+
+// write adds to the output, as the engine frames it without a TTY.
+func (a *attachment) write(number byte, text string) {
+	wanted := a.opts.Stdout
+	if number == streamStderr {
+		wanted = a.opts.Stderr
+	}
+	if text == "" || !wanted {
+		return
+	}
+	if !a.container.config.Tty {
+		a.output.write(frameHeader(number, len(text)))
+	}
+	a.output.write([]byte(text))
+}
+
+// frameHeader is what stands before each piece of multiplexed output.
+func frameHeader(number byte, n int) []byte {
+	return []byte{number, 0, 0, 0, byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}
+}
+
+// ResizeContainer implements docker.Attachments.
+func (e *Engine) ResizeContainer(ctx context.Context, id string, size docker.TerminalSize) error {
+	leave, err := e.enter(ctx, "ResizeContainer", id)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, err := e.find(id)
+	if err == nil && !c.running() {
+		err = fmt.Errorf("%w: Container %s is not running", errdefs.ErrConflict, c.id)
+	}
+	if err == nil {
+		c.terminal = size
+	}
+	return leave(err)
+}
+
+// ResizeExec implements docker.Attachments.
+func (e *Engine) ResizeExec(ctx context.Context, execID string, size docker.TerminalSize) error {
+	leave, err := e.enter(ctx, "ResizeExec", execID)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	x, ok := e.execs[execID]
+	switch {
+	case !ok:
+		err = fmt.Errorf("%w: No such exec instance: %s", errdefs.ErrNotFound, execID)
+	case !x.running:
+		err = fmt.Errorf("%w: exec %s is not running", errdefs.ErrConflict, execID)
+	default:
+		x.terminal = size
+	}
+	return leave(err)
+}
+
+// ContainerTerminal returns the last size that the terminal of a container was
+// given, zero for none.
+func (e *Engine) ContainerTerminal(id string) docker.TerminalSize {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, err := e.find(id)
+	if err != nil {
+		return docker.TerminalSize{}
+	}
+	return c.terminal
+}
+
+// ExecTerminals returns the last sizes that the terminals of the running
+// commands in a container were given.
+func (e *Engine) ExecTerminals(id string) []docker.TerminalSize {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var sizes []docker.TerminalSize
+	for _, x := range e.execs {
+		if x.running && x.container.id == id {
+			sizes = append(sizes, x.terminal)
+		}
+	}
+	return sizes
+}
+
+// endAttachments ends the streams of a container that has ended. The caller
+// holds the lock.
+func (c *container) endAttachments() {
+	for _, a := range c.attached {
+		a.output.end()
+	}
+	c.attached = nil
+}
+
+// attachedStream is a docker.Stream.
+type attachedStream struct {
+	ctx        context.Context
+	engine     *Engine
+	attachment *attachment
+	detach     func() bool
+}
+
+func (s *attachedStream) Read(p []byte) (int, error) {
+	n, err := s.attachment.output.read(p)
+	if err == io.EOF && s.ctx.Err() != nil {
+		err = s.ctx.Err()
+	}
+	return n, err
+}
+
+// Write reaches the container only when it was created with OpenStdin, as with
+// the real engine, which discards it otherwise.
+func (s *attachedStream) Write(p []byte) (int, error) {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	a := s.attachment
+	c := a.container
+	if !c.running() {
+		return 0, fmt.Errorf("%w: the container has ended", io.ErrClosedPipe)
+	}
+	if !a.opts.Stdin || !c.config.OpenStdin || !c.program.Echo {
+		return len(p), nil
+	}
+	for _, other := range c.attached {
+		other.write(streamStdout, string(p))
+	}
+	return len(p), nil
+}
+
+func (s *attachedStream) CloseWrite() error {
+	s.engine.endStdin(s.attachment)
+	return nil
+}
+
+func (s *attachedStream) Close() error {
+	s.detach()
+	s.engine.endStdin(s.attachment)
+	s.attachment.output.end()
+	return nil
+}
+
+// endStdin is the end of a client's input: it is the container's, when that was
+// created with StdinOnce, and ends the attachment otherwise.
+func (e *Engine) endStdin(a *attachment) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := a.container
+	switch {
+	case !a.opts.Stdin || !c.running():
+	case !c.config.StdinOnce || c.config.Tty:
+		a.output.end()
+	case c.program.Echo:
+		e.exit(c, c.program.ExitCode)
+	}
+}
