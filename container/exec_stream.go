@@ -1,0 +1,209 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
+)
+
+// dryOutput is how long the engine may send nothing after a command's end,
+// before it is believed that a child holds the output open.
+const dryOutput = 3 * time.Second
+
+// Exec runs a command in a running container with a client's streams (CRI Exec)
+// and returns its exit code. A command that cannot be started gives the exit
+// code that shells use, 126 or 127, and the runtime's words as output.
+//
+// All output of the command is delivered, however slow the client is. A child
+// that the command left behind with its output open is not waited for.
+//
+// The end of ctx means that the client is gone. The command then learns what
+// one learns whose terminal is gone: its input ends, and it gets SIGHUP, as do
+// the other processes of its session. What ignores SIGHUP (nohup) goes on, and
+// its output is discarded.
+//
+// It fails with ErrFailedPrecondition when the container does not run.
+func (s *Service) Exec(ctx context.Context, id string, command []string, streams Streams) (exitCode int, err error) {
+	if len(command) == 0 {
+		return 0, fmt.Errorf("cmd is empty: %w", errdefs.ErrInvalidArgument)
+	}
+	c, err := s.running(id)
+	if err != nil {
+		return 0, err
+	}
+	p, err := s.openProcess(ctx, c.ID, docker.ExecOptions{
+		Command: command,
+		TTY:     streams.TTY,
+		Stdin:   streams.Stdin != nil,
+		Stdout:  streams.Stdout != nil,
+		Stderr:  streams.Stderr != nil && !streams.TTY,
+	})
+	if errdefs.IsConflict(err) {
+		return 0, fmt.Errorf("container %s does not run any more, or is paused: %w: %w", c.ID, errdefs.ErrFailedPrecondition, err)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("running %q in container %s: %w", command[0], c.ID, err)
+	}
+	code, err := p.serve(ctx, streams)
+	if err != nil {
+		return 0, fmt.Errorf("running %q in container %s: %w", command[0], c.ID, err)
+	}
+	return code, nil
+}
+
+// running returns a container that must run.
+func (s *Service) running(id string) (*state.Container, error) {
+	c, err := s.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return nil, wrongState(c, "running")
+	}
+	return c, nil
+}
+
+// interactive is a command in a container with a client's streams.
+type interactive struct {
+	process
+	output *meter
+}
+
+// openProcess starts a command. The caller calls serve.
+func (s *Service) openProcess(ctx context.Context, containerID string, options docker.ExecOptions) (*interactive, error) {
+	execID, err := s.opts.Engine.CreateExec(ctx, containerID, options)
+	if err != nil {
+		return nil, err
+	}
+	p := &interactive{process: process{
+		engine:      s.opts.Engine,
+		containerID: containerID,
+		execID:      execID,
+		copied:      make(chan struct{}),
+	}}
+	// The watch begins before the command: its end cannot be missed.
+	p.exited, p.unwatch = s.opts.Mirror.WatchExec(execID)
+	// The stream outlives ctx: at its end the command is told first.
+	p.stream, err = s.opts.Engine.AttachExec(context.WithoutCancel(ctx), execID, options)
+	if err != nil {
+		p.unwatch()
+		return nil, err
+	}
+	p.output = &meter{Reader: p.stream}
+	return p, nil
+}
+
+// serve connects the client until the command's end, which it returns, or the
+// end of ctx.
+func (p *interactive) serve(ctx context.Context, streams Streams) (int, error) {
+	defer p.close()
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		defer close(p.copied)
+		streams.copyOutput(p.output)
+	}()
+	go streams.copyInput(p.stream, p.endInput(streams.TTY))
+	go streams.follow(following, func(ctx context.Context, size docker.TerminalSize) error {
+		return p.engine.ResizeExec(ctx, p.execID, size)
+	})
+	code, err := p.waitExit(ctx)
+	if err == nil {
+		p.drain(ctx)
+		return code, nil
+	}
+	if ctx.Err() != nil {
+		if hangUpErr := p.hangUp(ctx); hangUpErr != nil {
+			logrus.WithError(hangUpErr).WithField("container", p.containerID).Warn("a command whose client is gone may run on")
+		}
+		err = ctx.Err()
+	}
+	return 0, err
+}
+
+// endOfTransmission is what a terminal sends for the end of input (ctrl-D).
+const endOfTransmission = 4
+
+// endInput returns what ends the command's input. A terminal's cannot be closed
+// on its own: the engine would end the output with it.
+func (p *interactive) endInput(tty bool) func() error {
+	if !tty {
+		return p.stream.CloseWrite
+	}
+	return func() error {
+		_, err := p.stream.Write([]byte{endOfTransmission})
+		return err
+	}
+}
+
+// drain waits until the client has all the output of a command that has ended,
+// or ctx ends.
+func (p *interactive) drain(ctx context.Context) {
+	ticker := time.NewTicker(dryOutput)
+	defer ticker.Stop()
+	before := p.output.steps.Load()
+	for {
+		select {
+		case <-p.copied:
+			return
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			now, dried := p.output.dried(before)
+			if dried {
+				return
+			}
+			before = now
+		}
+	}
+}
+
+// hangUp sends SIGHUP to the command's session and its descendants, on a
+// context of its own.
+func (p *interactive) hangUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
+	defer cancel()
+	pid, err := p.pid(ctx)
+	if err != nil || pid == 0 {
+		return err
+	}
+	members, err := tree(pid)
+	if err != nil {
+		return fmt.Errorf("finding the command's session: %w", err)
+	}
+	var errs []error
+	for _, member := range members {
+		errs = append(errs, signalInContainer(member, p.containerID, unix.SIGHUP))
+	}
+	return errors.Join(errs...)
+}
+
+// signalInContainer signals the process pid if it is one of the container. It
+// is held by a file descriptor meanwhile: a process id that was used again hits
+// nobody else.
+func signalInContainer(pid int, containerID string, signal unix.Signal) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("pidfd_open %d: %w", pid, err)
+	}
+	defer unix.Close(fd)
+	if !inContainer(pid, containerID) {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, signal, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signalling process %d: %w", pid, err)
+	}
+	return nil
+}
