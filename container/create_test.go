@@ -127,15 +127,22 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 
 	stranger := proto.Clone(full).(*runtimeapi.PodSandboxConfig)
 	stranger.Metadata.Uid = "another"
-	if _, err := n.Create(t.Context(), pod, config, stranger); !errdefs.IsInvalidArgument(err) {
-		t.Errorf("Create with another pod's configuration: %v, want it refused for lack of a log folder", err)
-	}
-	id, err := n.Create(t.Context(), pod, config, full)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := n.look(id).Meta.LogPath, filepath.Join(full.GetLogDirectory(), "sleep.log"); got != want {
-		t.Errorf("log path %q, want %q", got, want)
+	for attempt, test := range []struct {
+		config *runtimeapi.PodSandboxConfig
+		want   string
+	}{
+		{nil, ""},
+		{stranger, ""},
+		{full, filepath.Join(full.GetLogDirectory(), "sleep.log")},
+	} {
+		config.Metadata.Attempt = uint32(attempt)
+		id, err := n.Create(t.Context(), pod, config, test.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := n.look(id).Meta.LogPath; got != test.want {
+			t.Errorf("attempt %d: log path %q, want %q", attempt, got, test.want)
+		}
 	}
 }
 
