@@ -13,13 +13,12 @@ func filled(containers int) (m *Mirror, podID, id string) {
 		podID = fmt.Sprintf("%064x", 1<<32+i)
 		pod := Pod{ID: podID, Meta: PodMeta{Name: podID, Config: podConfig("web"), CreatedAt: time.Unix(int64(i), 0)}}
 		pod.Status = PodStatus{Running: true, NetworkReady: true, IPs: []string{"10.0.0.1"}}
-		m.pods[podID] = &pod
+		m.PutPod(pod)
 		for j := range 2 {
 			id = fmt.Sprintf("%064x", 2*i+j)
-			m.containers[id] = &Container{ID: id, SandboxID: podID, Meta: ContainerMeta{CreatedAt: time.Unix(int64(2*i+j), 0)}}
+			m.PutContainer(Container{ID: id, SandboxID: podID, Meta: ContainerMeta{CreatedAt: time.Unix(int64(2*i+j), 0)}})
 		}
 	}
-	m.UpdatePod(podID, func(*PodStatus) {})
 	return m, podID, id
 }
 
@@ -28,6 +27,7 @@ func benchmarkSizes(b *testing.B, run func(b *testing.B, m *Mirror, podID, id st
 		b.Run(fmt.Sprintf("containers=%d", size), func(b *testing.B) {
 			m, podID, id := filled(size)
 			b.ReportAllocs()
+			b.ResetTimer()
 			run(b, m, podID, id)
 		})
 	}

@@ -22,8 +22,16 @@
 //   - The engine's list is used only to learn which containers exist; what
 //     they do is always taken from an inspect, because after a die event the
 //     list of Docker 20.10 still says running for a while.
+//   - Every change of a snapshot that a subscriber wants to know of reaches it in
+//     the order of the snapshots, or the subscriber learns that it was too slow.
+//   - An event from outside is seen after the time of one inspect: some
+//     milliseconds on an engine that is not busy. One that the engine did not
+//     tell is seen at the next relist (Options.RelistPeriod at most).
 //   - An exit is published in one order: inspect, the exit hook (which drains
-//     the log), then the new state.
+//     the log), then the new state; also that of a container which was never
+//     seen running. A hook that was cut short runs again first.
+//   - A single container that the engine cannot describe does not keep the
+//     others from being known. It is tried again.
 //   - A container whose name is reserved is not shown until its maker publishes
 //     it, so nobody sees a pod that is half set up. If the maker gives up and
 //     the container is still there, it appears as soon as the name is released.

@@ -276,6 +276,8 @@ type engine struct {
 	listed func([]container.Summary)
 	// lose says which events are lost.
 	lose func(docker.Event) bool
+	// subscribing is how long the engine takes to accept a subscription.
+	subscribing time.Duration
 }
 
 func (e *engine) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
@@ -301,6 +303,10 @@ func (e *engine) ListContainers(ctx context.Context, labels map[string]string) (
 }
 
 func (e *engine) Events(ctx context.Context, opts docker.EventsOptions) error {
+	e.mu.Lock()
+	subscribing := e.subscribing
+	e.mu.Unlock()
+	time.Sleep(subscribing)
 	handle := opts.Handle
 	opts.Handle = func(event docker.Event) {
 		e.mu.Lock()

@@ -40,8 +40,9 @@ type Mirror struct {
 	synced     chan struct{} // closed after the first complete relist
 	syncedOnce sync.Once
 
-	refreshes refreshes
-	execs     execWatchers
+	refreshes   refreshes
+	execs       execWatchers
+	subscribers subscribers
 
 	mu         sync.Mutex
 	err        error // why the mirror is not fresh, nil when it is
@@ -70,7 +71,7 @@ func New(opts Options) *Mirror {
 		asked:      map[uint64]int{},
 		reserved:   map[string]*reservation{},
 	}
-	m.snapshot.Store(newSnapshot(nil, nil))
+	m.snapshot.Store(&Snapshot{})
 	return m
 }
 
@@ -169,7 +170,10 @@ func (m *Mirror) write(id string, change func() bool) {
 func (m *Mirror) publish(id string) {
 	m.seq++
 	m.written[id] = m.seq
-	m.snapshot.Store(newSnapshot(m.pods, m.containers))
+	before := m.snapshot.Load()
+	after := before.with(id, m.pods[id], m.containers[id])
+	m.snapshot.Store(after)
+	m.tell(id, before, after)
 }
 
 // ask is called before the engine is asked and returns the sequence number of

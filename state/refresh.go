@@ -181,7 +181,7 @@ func (m *Mirror) merge(ctx context.Context, inspect *container.InspectResponse, 
 }
 
 func (m *Mirror) mergeContainer(ctx context.Context, entry *Container, seq uint64) (merged bool, err error) {
-	if old := m.Snapshot().containers[entry.ID]; m.exitHook != nil && newExit(old, entry) {
+	if old := m.Snapshot().container(entry.ID); m.exitHook != nil && newExit(old, entry) {
 		m.exitHook(ctx, entry)
 		if err := ctx.Err(); err != nil {
 			// The hook was cut short. The next look at the container runs it

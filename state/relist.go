@@ -69,11 +69,11 @@ func nothing(container.Summary) bool { return false }
 func (m *Mirror) agrees(summary container.Summary) bool {
 	running := summary.State == container.StateRunning || summary.State == container.StatePaused || summary.State == container.StateRestarting
 	snapshot := m.Snapshot()
-	if pod, ok := snapshot.pods[summary.ID]; ok {
+	if pod := snapshot.pod(summary.ID); pod != nil {
 		return pod.Status.Running == running
 	}
-	c, ok := snapshot.containers[summary.ID]
-	if !ok || c.Status.Unknown {
+	c := snapshot.container(summary.ID)
+	if c == nil || c.Status.Unknown {
 		return false
 	}
 	ended := !c.Status.FinishedAt.IsZero()

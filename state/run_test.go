@@ -3,8 +3,8 @@ package state
 import (
 	"context"
 	"errors"
-	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,12 +249,25 @@ func TestOneBrokenContainerDoesNotKeepTheMirrorFromSyncing(t *testing.T) {
 		n.wantContainer(healthy, running)
 		before := n.engine.Calls("InspectContainer")
 		time.Sleep(4 * time.Minute)
+		n.wantContainer(healthy, running)
 		if tries := n.engine.Calls("InspectContainer") - before; tries > refreshTries {
 			n.Errorf("%d looks at the broken container in 4 minutes", tries)
 		}
 		repair()
 		time.Sleep(6 * time.Minute)
 		n.wantContainer(broken, running)
+	})
+}
+
+// One that could not be inspected for a moment is not missing until the next
+// relist.
+func TestContainerThatTheRelistCouldNotInspectIsTriedAgain(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, id := n.startContainer("app")
+		n.engine.Inject("InspectContainer", dockertest.Fault{Object: id, Times: 3, Err: errdefs.ErrInternal})
+		n.sync()
+		time.Sleep(time.Second)
+		n.wantContainer(id, running)
 	})
 }
 
@@ -303,31 +316,86 @@ func TestEventsOfOtherContainersCostNothing(t *testing.T) {
 	})
 }
 
-// All goroutines of a mirror have ended when Run returns, with an exit hook
-// under way, inspects that hang, and a relist in the middle.
-func TestRunLeavesNoGoroutine(t *testing.T) {
-	before := runtime.NumGoroutine()
-	for _, away := range []bool{false, true} {
-		n := newNode(t, dockertest.Options{})
+// The list is asked for once the events come, so that nothing falls between the
+// two.
+func TestNothingIsMissedBetweenListAndEvents(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")
-		_, hanging := n.startContainer("hanging")
-		n.mirror.OnExit(func(ctx context.Context, _ *Container) { <-ctx.Done() })
+		n.engine.subscribing = time.Second
 		n.follow()
-		n.must(n.mirror.WaitSynced(t.Context()))
-		n.engine.Inject("InspectContainer", dockertest.Fault{Object: hanging, Block: true})
+		time.Sleep(time.Second / 2)
 		n.must(n.engine.Exit(id, 0))
-		n.must(n.engine.Exit(hanging, 0))
-		time.Sleep(10 * time.Millisecond)
-		if away {
+		n.must(n.mirror.WaitSynced(n.Context()))
+		settle()
+		n.wantContainer(id, exited)
+	})
+}
+
+// What happens while the answer about an earlier event is under way is asked
+// for once more, however many events it were.
+func TestEventDuringAnInspectIsFollowedByAnother(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		podID := n.startPod("web")
+		id := n.createContainer(podID, "web", "app")
+		n.sync()
+		arrived, release := n.engine.holdInspect(id)
+		n.start(id)
+		<-arrived
+		calls := n.engine.Calls("InspectContainer")
+		n.must(n.engine.UpdateContainer(n.Context(), id, container.Resources{CPUShares: 5}))
+		n.must(n.engine.UpdateContainer(n.Context(), id, container.Resources{CPUShares: 6}))
+		n.must(n.engine.Exit(id, 0))
+		synctest.Wait()
+		release()
+		synctest.Wait()
+		n.wantContainer(id, exited)
+		if more := n.engine.Calls("InspectContainer") - calls; more != 1 {
+			n.Errorf("%d more inspects, want 1", more)
+		}
+	})
+}
+
+// When Run returns, all that it started has ended: exit hooks that events or a
+// relist began, and inspects that hang.
+func TestRunEndsWithAllThatItStarted(t *testing.T) {
+	for name, exit := range map[string]func(*node, string){
+		"an exit told by an event": func(n *node, id string) { n.must(n.engine.Exit(id, 0)) },
+		"an exit found by the relist": func(n *node, id string) {
 			n.engine.Away()
-		}
-		n.stopMirror()
-		n.engine.Close()
-	}
-	for deadline := time.Now().Add(5 * time.Second); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			buf := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, buf[:runtime.Stack(buf, true)])
-		}
+			n.must(n.engine.Exit(id, 0))
+			n.engine.Back()
+		},
+		"a lost connection": func(n *node, id string) {
+			n.must(n.engine.Exit(id, 0))
+			synctest.Wait()
+			n.engine.Away()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, dockertest.Options{}, func(n *node) {
+				_, id := n.startContainer("app")
+				_, hanging := n.startContainer("hanging")
+				var under atomic.Int32
+				n.mirror.OnExit(func(ctx context.Context, _ *Container) {
+					under.Add(1)
+					defer under.Add(-1)
+					<-ctx.Done()
+					time.Sleep(time.Second)
+				})
+				n.sync()
+				n.engine.Inject("InspectContainer", dockertest.Fault{Object: hanging, Block: true})
+				n.must(n.engine.Exit(hanging, 0))
+				exit(n, id)
+				time.Sleep(150 * time.Millisecond)
+				synctest.Wait()
+				if under.Load() == 0 {
+					n.Fatal("no exit hook is under way")
+				}
+				n.stopMirror()
+				if left := under.Load(); left != 0 {
+					n.Errorf("%d exit hooks are under way after Run returned", left)
+				}
+			})
+		})
 	}
 }

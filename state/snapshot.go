@@ -3,95 +3,109 @@ package state
 import (
 	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
-	"sync"
 
 	"github.com/containerd/errdefs"
 )
 
 // Snapshot is the node at one moment. It is immutable and safe for concurrent
-// use.
+// use. A write makes the next one by copying its lists of pointers, so every
+// order that readers want is kept ready and nobody sorts.
 type Snapshot struct {
-	pods       map[string]*Pod
-	containers map[string]*Container
-
-	// The sorted views are made by the first reader who wants them, so that a
-	// burst of writes does not sort once per write.
-	sort             sync.Once
-	sortedPods       []*Pod
-	sortedContainers []*Container
-	bySandbox        map[string][]*Container
+	podsByID, podsByAge                                  ordered[Pod]
+	containersByID, containersByAge, containersBySandbox ordered[Container]
 }
 
-func newSnapshot(pods map[string]*Pod, containers map[string]*Container) *Snapshot {
-	return &Snapshot{pods: maps.Clone(pods), containers: maps.Clone(containers)}
+// with returns the snapshot after a write: pod and container are what the id is
+// now, nil for nothing.
+func (s *Snapshot) with(id string, pod *Pod, container *Container) *Snapshot {
+	next := *s
+	if old := s.pod(id); old != pod {
+		next.podsByID = s.podsByID.with(old, pod, podID)
+		next.podsByAge = s.podsByAge.with(old, pod, newestPodFirst)
+	}
+	if old := s.container(id); old != container {
+		next.containersByID = s.containersByID.with(old, container, containerID)
+		next.containersByAge = s.containersByAge.with(old, container, newestContainerFirst)
+		next.containersBySandbox = s.containersBySandbox.with(old, container, sandboxThenNewest)
+	}
+	return &next
 }
 
 // Pod returns the pod of a full id or of an unambiguous id prefix. It fails
 // with ErrNotFound, and with ErrInvalidArgument when the prefix fits several.
 func (s *Snapshot) Pod(idOrPrefix string) (*Pod, error) {
-	return find(s.pods, idOrPrefix, "pod sandbox")
+	return find(s.podsByID, idOrPrefix, func(p *Pod) string { return p.ID }, "pod sandbox")
 }
 
 // Container is Pod for containers.
 func (s *Snapshot) Container(idOrPrefix string) (*Container, error) {
-	return find(s.containers, idOrPrefix, "container")
+	return find(s.containersByID, idOrPrefix, func(c *Container) string { return c.ID }, "container")
 }
 
 // Pods returns all pods, the newest first. The slice must not be changed.
-func (s *Snapshot) Pods() []*Pod {
-	s.sort.Do(s.buildViews)
-	return s.sortedPods
-}
+func (s *Snapshot) Pods() []*Pod { return s.podsByAge }
 
 // Containers returns all containers, the newest first. The slice must not be
 // changed.
-func (s *Snapshot) Containers() []*Container {
-	s.sort.Do(s.buildViews)
-	return s.sortedContainers
-}
+func (s *Snapshot) Containers() []*Container { return s.containersByAge }
 
 // ContainersOf returns the containers of the sandbox with this full id, the
 // newest first. The slice must not be changed.
 func (s *Snapshot) ContainersOf(sandboxID string) []*Container {
-	s.sort.Do(s.buildViews)
-	return s.bySandbox[sandboxID]
+	compare := func(c *Container) int { return cmp.Compare(c.SandboxID, sandboxID) }
+	rest := s.containersBySandbox.from(compare)
+	end := 0
+	for end < len(rest) && compare(rest[end]) == 0 {
+		end++
+	}
+	return rest[:end:end]
 }
 
-func (s *Snapshot) buildViews() {
-	s.sortedPods = slices.SortedFunc(maps.Values(s.pods), func(a, b *Pod) int {
-		return cmp.Or(b.Meta.CreatedAt.Compare(a.Meta.CreatedAt), cmp.Compare(a.ID, b.ID))
-	})
-	s.sortedContainers = slices.SortedFunc(maps.Values(s.containers), func(a, b *Container) int {
-		return cmp.Or(b.Meta.CreatedAt.Compare(a.Meta.CreatedAt), cmp.Compare(a.ID, b.ID))
-	})
-	s.bySandbox = make(map[string][]*Container, len(s.pods))
-	for _, c := range s.sortedContainers {
-		s.bySandbox[c.SandboxID] = append(s.bySandbox[c.SandboxID], c)
+// pod returns the pod with exactly this id, nil when there is none.
+func (s *Snapshot) pod(id string) *Pod {
+	if rest := s.podsByID.from(func(p *Pod) int { return cmp.Compare(p.ID, id) }); len(rest) > 0 && rest[0].ID == id {
+		return rest[0]
 	}
+	return nil
 }
 
-func find[T any](entries map[string]*T, idOrPrefix, what string) (*T, error) {
-	if entry, ok := entries[idOrPrefix]; ok {
-		return entry, nil
+// container is pod for containers.
+func (s *Snapshot) container(id string) *Container {
+	if rest := s.containersByID.from(func(c *Container) int { return cmp.Compare(c.ID, id) }); len(rest) > 0 && rest[0].ID == id {
+		return rest[0]
 	}
+	return nil
+}
+
+// find looks an id or its beginning up in entries ordered by id, where all that
+// begin alike stand together.
+func find[T any](byID ordered[T], idOrPrefix string, id func(*T) string, what string) (*T, error) {
 	if idOrPrefix == "" {
 		return nil, fmt.Errorf("the %s id is empty: %w", what, errdefs.ErrInvalidArgument)
 	}
-	var found *T
-	for id, entry := range entries {
-		if !strings.HasPrefix(id, idOrPrefix) {
-			continue
-		}
-		if found != nil {
-			return nil, fmt.Errorf("%s id prefix %q fits more than one, give more of it: %w", what, idOrPrefix, errdefs.ErrInvalidArgument)
-		}
-		found = entry
-	}
-	if found == nil {
+	rest := byID.from(func(entry *T) int { return cmp.Compare(id(entry), idOrPrefix) })
+	if len(rest) == 0 || !strings.HasPrefix(id(rest[0]), idOrPrefix) {
 		return nil, fmt.Errorf("%s %q: %w", what, idOrPrefix, errdefs.ErrNotFound)
 	}
-	return found, nil
+	if id(rest[0]) != idOrPrefix && len(rest) > 1 && strings.HasPrefix(id(rest[1]), idOrPrefix) {
+		return nil, fmt.Errorf("%s id prefix %q fits more than one, give more of it: %w", what, idOrPrefix, errdefs.ErrInvalidArgument)
+	}
+	return rest[0], nil
+}
+
+func podID(a, b *Pod) int { return cmp.Compare(a.ID, b.ID) }
+
+func containerID(a, b *Container) int { return cmp.Compare(a.ID, b.ID) }
+
+func newestPodFirst(a, b *Pod) int {
+	return cmp.Or(b.Meta.CreatedAt.Compare(a.Meta.CreatedAt), podID(a, b))
+}
+
+func newestContainerFirst(a, b *Container) int {
+	return cmp.Or(b.Meta.CreatedAt.Compare(a.Meta.CreatedAt), containerID(a, b))
+}
+
+func sandboxThenNewest(a, b *Container) int {
+	return cmp.Or(cmp.Compare(a.SandboxID, b.SandboxID), newestContainerFirst(a, b))
 }

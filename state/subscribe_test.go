@@ -1,0 +1,249 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+func subscribe(t testing.TB, m *Mirror) *Subscription {
+	t.Helper()
+	s := m.Subscribe()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// received takes what waits in a subscription, as "type id" lines.
+func received(t testing.TB, s *Subscription) []string {
+	t.Helper()
+	var got []string
+	for len(s.changes) > 0 {
+		change, err := s.Next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(change.Type, " ", change.ID))
+	}
+	return got
+}
+
+func wantChanges(t testing.TB, s *Subscription, want ...string) {
+	t.Helper()
+	if got := received(t, s); !slices.Equal(got, want) {
+		t.Errorf("received %q, want %q", got, want)
+	}
+}
+
+func TestTransitions(t *testing.T) {
+	at := func(seconds int64) time.Time { return time.Unix(seconds, 0) }
+	none := phase{}
+	made := phase{exists: true}
+	runs := phase{exists: true, running: true, started: at(1)}
+	runsAgain := phase{exists: true, running: true, started: at(5)}
+	over := phase{exists: true, started: at(1), finished: at(2)}
+	overAgain := phase{exists: true, started: at(5), finished: at(6)}
+	failed := phase{exists: true, started: at(1), finished: at(1)}
+	for _, test := range []struct {
+		name     string
+		old, now phase
+		want     []ChangeType
+	}{
+		{"made", none, made, []ChangeType{Created}},
+		{"seen running", none, runs, []ChangeType{Created, Started}},
+		{"seen ended", none, over, []ChangeType{Created, Started, Stopped}},
+		{"seen with a failed start", none, failed, []ChangeType{Created, Stopped}},
+		{"started", made, runs, []ChangeType{Started}},
+		{"ended", runs, over, []ChangeType{Stopped}},
+		{"ended before it was seen running", made, over, []ChangeType{Started, Stopped}},
+		{"failed to start", made, failed, []ChangeType{Stopped}},
+		{"started again", over, runsAgain, []ChangeType{Started}},
+		{"started again and nobody saw the end", runs, runsAgain, []ChangeType{Stopped, Started}},
+		{"ran a second time unseen", over, overAgain, []ChangeType{Started, Stopped}},
+		{"ended twice unseen", runs, overAgain, []ChangeType{Stopped}},
+		{"removed", over, none, []ChangeType{Deleted}},
+		{"removed before a start", made, none, []ChangeType{Deleted}},
+		{"removed while it ran", runs, none, []ChangeType{Stopped, Deleted}},
+		{"nothing", runs, runs, nil},
+		{"still over", over, over, nil},
+		{"never there", none, none, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := transitions(test.old, test.now); !slices.Equal(got, test.want) {
+				t.Errorf("got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestSubscriberSeesALife: from the engine's events alone, as for a pod that
+// somebody else runs.
+func TestSubscriberSeesALife(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		s := subscribe(n, n.mirror)
+		pod := n.startPod("web")
+		settle()
+		id := n.createContainer(pod, "web", "app")
+		settle()
+		wantChanges(n, s, "created "+pod, "started "+pod, "created "+id)
+		n.start(id)
+		settle()
+		change, err := s.Next(n.Context())
+		n.must(err)
+		if change.Type != Started || change.ID != id || change.Time.IsZero() || change.Pod == nil ||
+			change.Pod.Meta.Config.GetMetadata().GetUid() != "uid-web" || len(change.Containers) != 1 || !change.Containers[0].Status.Running {
+			n.Errorf("received %+v", change)
+		}
+		n.must(n.engine.Exit(id, 3))
+		settle()
+		change, err = s.Next(n.Context())
+		n.must(err)
+		if change.Type != Stopped || change.Containers[0].Status.ExitCode != 3 {
+			n.Errorf("received %+v", change)
+		}
+		n.must(n.engine.RemoveContainer(n.Context(), id))
+		settle()
+		change, err = s.Next(n.Context())
+		n.must(err)
+		if change.Type != Deleted || change.Pod == nil || len(change.Containers) != 0 {
+			n.Errorf("received %+v", change)
+		}
+		n.mirror.RemovePod(pod)
+		change, err = s.Next(n.Context())
+		n.must(err)
+		if change.Type != Stopped || change.ID != pod || change.Pod.Status.Running {
+			n.Errorf("received %+v", change)
+		}
+		wantChanges(n, s, "deleted "+pod)
+	})
+}
+
+// TestSubscriberSeesWhatRelistsFind: what the engine did not tell is told all
+// the same.
+func TestSubscriberSeesWhatRelistsFind(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, id := n.startContainer("app")
+		n.sync()
+		s := subscribe(n, n.mirror)
+		n.engine.loseEvents(allEvents)
+		n.must(n.engine.Exit(id, 0))
+		settle()
+		wantChanges(n, s)
+		time.Sleep(n.mirror.opts.RelistPeriod)
+		synctest.Wait()
+		wantChanges(n, s, "stopped "+id)
+	})
+}
+
+// TestSlowSubscriberIsCutOff and nobody waits for it: a writer that did would
+// hang the test, and the quick subscriber misses nothing.
+func TestSlowSubscriberIsCutOff(t *testing.T) {
+	m := New(Options{})
+	slow, quick := subscribe(t, m), subscribe(t, m)
+	m.PutContainer(Container{ID: "a"})
+	wantChanges(t, quick, "created a")
+	running := false
+	for range subscriberQueue {
+		running = !running
+		m.UpdateContainer("a", func(s *ContainerStatus) { s.Running = running })
+		if got := received(t, quick); len(got) != 1 {
+			t.Fatalf("the quick subscriber received %q", got)
+		}
+	}
+	select {
+	case <-slow.CutOff():
+	default:
+		t.Error("the slow subscriber is not told")
+	}
+	if change, err := slow.Next(t.Context()); !errdefs.IsResourceExhausted(err) {
+		t.Errorf("the slow subscriber received %v, %v", change, err)
+	}
+	select {
+	case <-quick.CutOff():
+		t.Error("the quick subscriber is cut off")
+	default:
+	}
+	m.mu.Lock()
+	left := len(m.subscribers.all)
+	m.mu.Unlock()
+	if left != 1 {
+		t.Errorf("%d subscribers left", left)
+	}
+}
+
+func TestNextEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := subscribe(t, New(Options{}))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		if _, err := s.Next(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Hour {
+			t.Errorf("Next returned %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+func TestClosedSubscriptionReceivesNothing(t *testing.T) {
+	m := New(Options{})
+	s := m.Subscribe()
+	s.Close()
+	s.Close()
+	m.PutPod(Pod{ID: "a"})
+	wantChanges(t, s)
+}
+
+// TestSubscribersAgreeWithSnapshots: many writers and subscribers; each one who
+// adds up what it received arrives at the last snapshot, and finds each change
+// in a snapshot taken after it.
+func TestSubscribersAgreeWithSnapshots(t *testing.T) {
+	m := New(Options{})
+	const writers, each = 4, 100
+	var group sync.WaitGroup
+	for range 3 {
+		s := subscribe(t, m)
+		group.Go(func() {
+			alive := map[string]bool{}
+			for range writers * each * 3 / 2 {
+				change, err := s.Next(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_, err = m.Snapshot().Container(change.ID)
+				switch {
+				case change.Type == Deleted && err == nil:
+					t.Errorf("deleted container %s is still there", change.ID)
+				case change.Type == Deleted:
+					delete(alive, change.ID)
+				default:
+					alive[change.ID] = true
+				}
+			}
+			if len(alive) != len(m.Snapshot().Containers()) {
+				t.Errorf("%d containers were told of, %d are there", len(alive), len(m.Snapshot().Containers()))
+			}
+		})
+	}
+	for w := range writers {
+		group.Go(func() {
+			for i := range each {
+				id := fmt.Sprintf("%d-%d", w, i)
+				m.PutContainer(Container{ID: id})
+				if i%2 == 0 {
+					m.RemoveContainer(id)
+				}
+				time.Sleep(10 * time.Microsecond)
+			}
+		})
+	}
+	group.Wait()
+}
