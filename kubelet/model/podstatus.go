@@ -1,0 +1,112 @@
+package model
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// PodStatus is what the runtime says of one pod at one time. It is immutable once made.
+type PodStatus struct {
+	UID             types.UID
+	Name, Namespace string
+	// Sandboxes are the pod's sandboxes, newest first.
+	Sandboxes []SandboxStatus
+	// Containers are all attempts of all containers that still exist, newest first.
+	Containers []ContainerStatus
+	// ObservedAt is the time before the first question to the runtime: whatever was done before it is seen.
+	ObservedAt time.Time
+}
+
+// SandboxStatus is one sandbox.
+type SandboxStatus struct {
+	ID        string
+	Attempt   uint32
+	Ready     bool
+	CreatedAt time.Time
+	// IPs holds the primary address first; it is empty in the host's network.
+	IPs         []string
+	HostNetwork bool
+	Annotations map[string]string
+}
+
+// ContainerState is the state of one attempt.
+type ContainerState string
+
+// The states that a runtime reports.
+const (
+	StateCreated ContainerState = "created"
+	StateRunning ContainerState = "running"
+	StateExited  ContainerState = "exited"
+	StateUnknown ContainerState = "unknown"
+)
+
+// ContainerStatus is one attempt of a container.
+type ContainerStatus struct {
+	ID, SandboxID, Name string
+	// Attempt counts from 0; it is the number of restarts before this one.
+	Attempt uint32
+	State   ContainerState
+	// The times are zero as long as they did not happen.
+	CreatedAt, StartedAt, FinishedAt time.Time
+	ExitCode                         int32
+	Reason, Message                  string
+	// Image is the name in the pod, ImageID the runtime's identity of the image, ImageRef what it was pulled as.
+	Image, ImageID, ImageRef string
+	// Hash is AnnotationHash: what of the container's specification was in force when it was made.
+	Hash string
+	// LogPath is the absolute path of the log.
+	LogPath     string
+	Annotations map[string]string
+}
+
+// Running says whether any container of the pod runs.
+func (s *PodStatus) Running() bool {
+	for i := range s.Containers {
+		if s.Containers[i].State == StateRunning {
+			return true
+		}
+	}
+	return false
+}
+
+// Alive says whether the runtime still works on the pod: a ready sandbox or a running container.
+func (s *PodStatus) Alive() bool {
+	return s.ReadySandbox() != nil || s.Running()
+}
+
+// ReadySandbox returns the newest sandbox if it is ready, else nil.
+func (s *PodStatus) ReadySandbox() *SandboxStatus {
+	if len(s.Sandboxes) > 0 && s.Sandboxes[0].Ready {
+		return &s.Sandboxes[0]
+	}
+	return nil
+}
+
+// IPs are the pod's addresses, primary first: those of its ready sandbox.
+func (s *PodStatus) IPs() []string {
+	if sandbox := s.ReadySandbox(); sandbox != nil {
+		return sandbox.IPs
+	}
+	return nil
+}
+
+// Container returns the newest attempt of the container of that name, or nil.
+func (s *PodStatus) Container(name string) *ContainerStatus {
+	for i := range s.Containers {
+		if s.Containers[i].Name == name {
+			return &s.Containers[i]
+		}
+	}
+	return nil
+}
+
+// ContainerByID returns the attempt with that id, or nil.
+func (s *PodStatus) ContainerByID(id string) *ContainerStatus {
+	for i := range s.Containers {
+		if s.Containers[i].ID == id {
+			return &s.Containers[i]
+		}
+	}
+	return nil
+}
