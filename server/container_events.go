@@ -1,11 +1,86 @@
 package server
 
 import (
+	"context"
+	"fmt"
+
+	"github.com/containerd/errdefs"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
 )
 
-// GetContainerEvents is not implemented yet; the kubelet then asks for lists (KEP-3386).
-func (s *Server) GetContainerEvents(*runtimeapi.GetEventsRequest, grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
-	return later("the stream of container events")
+// GetContainerEvents tells of everything that happens to pods and containers
+// from now on, each time with the pod's status and the statuses of its
+// containers, so that the kubelet needs no list (KEP-3386). A pod's own events
+// carry the sandbox's id as the container id. The header is sent once nothing is
+// missed any more.
+//
+// It ends with the client, with ResourceExhausted for a client that does not
+// keep up, and with Unavailable when the server shuts down; the kubelet then
+// subscribes and lists again.
+func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
+	if _, err := s.snapshot(stream.Context()); err != nil {
+		return err
+	}
+	events := s.opts.Mirror.Subscribe()
+	defer events.Close()
+	if err := stream.SendHeader(metadata.MD{}); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(stream.Context())
+	defer cancel()
+	// A send waits for a client that does not read. The sender then outlives
+	// this call, until gRPC ends the stream right after it.
+	sent := make(chan error, 1)
+	go func() { sent <- sendEvents(ctx, events, stream) }()
+	select {
+	case err := <-sent:
+		return err
+	case <-events.CutOff():
+		_, err := events.Next(ctx)
+		return err
+	case <-s.ending:
+		return fmt.Errorf("criadapter is shutting down: %w", errdefs.ErrUnavailable)
+	}
+}
+
+// EndStreams ends the streams that would otherwise last as long as their
+// clients, for a server that shuts down. It may be called once.
+func (s *Server) EndStreams() { close(s.ending) }
+
+func sendEvents(ctx context.Context, events *state.Subscription, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
+	for {
+		change, err := events.Next(ctx)
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(containerEvent(change)); err != nil {
+			return err
+		}
+	}
+}
+
+var eventTypes = map[state.ChangeType]runtimeapi.ContainerEventType{
+	state.Created: runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT,
+	state.Started: runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT,
+	state.Stopped: runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT,
+	state.Deleted: runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT,
+}
+
+func containerEvent(change state.Change) *runtimeapi.ContainerEventResponse {
+	event := &runtimeapi.ContainerEventResponse{
+		ContainerId:        change.ID,
+		ContainerEventType: eventTypes[change.Type],
+		CreatedAt:          change.Time.UnixNano(),
+	}
+	if change.Pod != nil {
+		event.PodSandboxStatus = sandboxStatus(change.Pod)
+	}
+	for _, c := range change.Containers {
+		event.ContainersStatuses = append(event.ContainersStatuses, containerStatus(c))
+	}
+	return event
 }

@@ -31,6 +31,8 @@ type Mirror interface {
 	Err() error
 	// WaitSynced waits until the snapshot holds what the engine has.
 	WaitSynced(ctx context.Context) error
+	// Subscribe tells of every change from now on.
+	Subscribe() *state.Subscription
 }
 
 // Engine is what the server asks of the engine; docker.Engine is one.
@@ -107,6 +109,8 @@ type Server struct {
 	opts Options
 	// firstSync is the constant of this name, shorter in tests.
 	firstSync time.Duration
+	// ending is closed by EndStreams.
+	ending chan struct{}
 	// synced is true once the mirror has been complete.
 	synced atomic.Bool
 	// requests numbers the requests for the log.
@@ -123,7 +127,7 @@ func New(opts Options) *Server {
 	if opts.RequestTimeout == 0 {
 		opts.RequestTimeout = DefaultRequestTimeout
 	}
-	return &Server{opts: opts, firstSync: firstSync}
+	return &Server{opts: opts, firstSync: firstSync, ending: make(chan struct{})}
 }
 
 // Register makes a gRPC server answer both CRI services with s. The gRPC

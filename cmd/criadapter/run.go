@@ -67,6 +67,7 @@ func serve(ctx context.Context, cfg config.Config, listener net.Listener, rooms 
 	}
 	notify(daemon.SdNotifyStopping)
 	logrus.Info("ending; pods and containers go on running")
+	cri.EndStreams()
 	shutDown(rpc)
 	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 		return fmt.Errorf("serving CRI: %w", err)

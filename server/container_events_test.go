@@ -1,0 +1,187 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+type eventStream = grpc.ServerStreamingClient[runtimeapi.ContainerEventResponse]
+
+// subscribe returns a stream that misses nothing any more.
+func subscribe(t *testing.T, conn *grpc.ClientConn) eventStream {
+	t.Helper()
+	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{})
+	wantOK(t, err)
+	_, err = stream.Header()
+	wantOK(t, err)
+	return stream
+}
+
+// next receives one event as "TYPE id".
+func next(t *testing.T, stream eventStream) (string, *runtimeapi.ContainerEventResponse) {
+	t.Helper()
+	event, err := stream.Recv()
+	wantOK(t, err)
+	kind := strings.TrimSuffix(strings.TrimPrefix(event.GetContainerEventType().String(), "CONTAINER_"), "_EVENT")
+	return kind + " " + event.GetContainerId(), event
+}
+
+// TestEventsOfAPodsLife takes a pod through all rooms and reads what the kubelet
+// reads of each event.
+func TestEventsOfAPodsLife(t *testing.T) {
+	w := newWhole(t)
+	stream := subscribe(t, w.conn)
+	ctx := t.Context()
+	run, err := w.runtime.RunPodSandbox(ctx, w.podRequest("web"))
+	wantOK(t, err)
+	w.pod = run.GetPodSandboxId()
+	create, err := w.runtime.CreateContainer(ctx, w.containerRequest("main"))
+	wantOK(t, err)
+	w.container = create.GetContainerId()
+	_, err = w.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: w.container})
+	wantOK(t, err)
+	_, err = w.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: w.container, Timeout: 1})
+	wantOK(t, err)
+	_, err = w.runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: w.container})
+	wantOK(t, err)
+	_, err = w.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: w.pod})
+	wantOK(t, err)
+	_, err = w.runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: w.pod})
+	wantOK(t, err)
+	last := int64(0)
+	for _, want := range []struct {
+		event      string
+		pod        runtimeapi.PodSandboxState
+		containers []runtimeapi.ContainerState
+	}{
+		{"CREATED " + w.pod, runtimeapi.PodSandboxState_SANDBOX_READY, nil},
+		{"STARTED " + w.pod, runtimeapi.PodSandboxState_SANDBOX_READY, nil},
+		{"CREATED " + w.container, runtimeapi.PodSandboxState_SANDBOX_READY, []runtimeapi.ContainerState{runtimeapi.ContainerState_CONTAINER_CREATED}},
+		{"STARTED " + w.container, runtimeapi.PodSandboxState_SANDBOX_READY, []runtimeapi.ContainerState{runtimeapi.ContainerState_CONTAINER_RUNNING}},
+		{"STOPPED " + w.container, runtimeapi.PodSandboxState_SANDBOX_READY, []runtimeapi.ContainerState{runtimeapi.ContainerState_CONTAINER_EXITED}},
+		{"DELETED " + w.container, runtimeapi.PodSandboxState_SANDBOX_READY, nil},
+		{"STOPPED " + w.pod, runtimeapi.PodSandboxState_SANDBOX_NOTREADY, nil},
+		{"DELETED " + w.pod, runtimeapi.PodSandboxState_SANDBOX_NOTREADY, nil},
+	} {
+		got, event := next(t, stream)
+		var states []runtimeapi.ContainerState
+		for _, c := range event.GetContainersStatuses() {
+			states = append(states, c.GetState())
+		}
+		pod := event.GetPodSandboxStatus()
+		if got != want.event || pod.GetState() != want.pod || !slices.Equal(states, want.containers) {
+			t.Errorf("got %s with pod %v and containers %v, want %+v", got, pod.GetState(), states, want)
+		}
+		if pod.GetId() != w.pod || pod.GetMetadata().GetUid() != "web-uid" {
+			t.Errorf("%s names the pod %v", got, pod)
+		}
+		if event.GetCreatedAt() < last {
+			t.Errorf("%s is older than the event before", got)
+		}
+		last = event.GetCreatedAt()
+	}
+}
+
+// TestEventsWaitWhileNothingHappens and end with the client.
+func TestEventsWaitWhileNothingHappens(t *testing.T) {
+	n := nodeWithPod()
+	conn := n.dial(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(ctx, &runtimeapi.GetEventsRequest{})
+	wantOK(t, err)
+	_, err = stream.Header()
+	wantOK(t, err)
+	received := make(chan error, 1)
+	go func() {
+		_, err := stream.Recv()
+		received <- err
+	}()
+	select {
+	case err := <-received:
+		t.Fatalf("received %v though nothing happened", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	cancel()
+	if err := <-received; status.Code(err) != codes.Canceled {
+		t.Errorf("the stream ended with %v", err)
+	}
+}
+
+// TestSlowClientIsCutOff: it gets an error, and the others everything, while
+// the writers wait for nobody.
+func TestSlowClientIsCutOff(t *testing.T) {
+	n := nodeWithPod()
+	slow, quick := subscribe(t, n.dial(t)), subscribe(t, n.dial(t))
+	const changes = 20000 // more than the queues and what gRPC and the sockets hold
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for i := range changes {
+			event, err := quick.Recv()
+			if err != nil || event.GetContainerId() != fmt.Sprint("c", i) {
+				t.Errorf("the quick client's event %d is %v, %v", i, event, err)
+				return
+			}
+		}
+	})
+	for i := range changes {
+		n.mirror.PutContainer(state.Container{ID: fmt.Sprint("c", i), Meta: state.ContainerMeta{
+			Config: &runtimeapi.ContainerConfig{Annotations: map[string]string{"note": strings.Repeat("x", 100)}},
+		}})
+		if i%100 == 0 {
+			time.Sleep(time.Millisecond) // for the quick client
+		}
+	}
+	reading.Wait()
+	received := 0
+	for {
+		_, err := slow.Recv()
+		if err == nil {
+			received++
+			continue
+		}
+		if status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("the slow client ended with %v", err)
+		}
+		break
+	}
+	if received == 0 || received >= changes {
+		t.Errorf("the slow client received %d of %d events", received, changes)
+	}
+}
+
+// TestEventsEndWithTheServer: a graceful stop must not wait for a client that
+// never goes.
+func TestEventsEndWithTheServer(t *testing.T) {
+	n := nodeWithPod()
+	stream := subscribe(t, n.dial(t))
+	n.EndStreams()
+	if event, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("received %v, %v", event, err)
+	}
+}
+
+// TestEventsWaitForTheFirstSync: a kubelet that listed nothing must not count
+// on events.
+func TestEventsWaitForTheFirstSync(t *testing.T) {
+	n := nodeWithPod()
+	n.mirror.unsynced = true
+	conn := n.dial(t)
+	n.firstSync = time.Millisecond
+	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{})
+	wantOK(t, err)
+	if event, err := stream.Recv(); status.Code(err) != codes.Unavailable {
+		t.Errorf("received %v, %v", event, err)
+	}
+}
