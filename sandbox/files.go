@@ -12,21 +12,26 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// The host's files that a pod gets a copy of where it has no own.
-const (
-	hostResolvConf     = "/etc/resolv.conf"
-	hostHosts          = "/etc/hosts"
-	resolvedResolvConf = "/run/systemd/resolve/resolv.conf"
-)
+// nodeFiles are the node's files that a pod gets a copy of where it has no own.
+type nodeFiles struct{ resolvConf, resolvedResolvConf, hosts string }
 
 // Files keeps each pod's resolv.conf, hosts and hostname, which the engine does
 // not provide for a container without a network of its making. They are
 // complete before the pod's first container exists and are mounted into each
 // of them.
-type Files struct{ dir string }
+type Files struct {
+	dir  string
+	node nodeFiles
+}
 
 // NewFiles keeps the files below dir, a folder per pod.
-func NewFiles(dir string) *Files { return &Files{dir: dir} }
+func NewFiles(dir string) *Files {
+	return &Files{dir: dir, node: nodeFiles{
+		resolvConf:         "/etc/resolv.conf",
+		resolvedResolvConf: "/run/systemd/resolve/resolv.conf",
+		hosts:              "/etc/hosts",
+	}}
+}
 
 // Of returns the paths of a pod's files, all empty for a pod that another shim
 // made.
@@ -47,7 +52,7 @@ func (f *Files) write(sandboxID string, config *runtimeapi.PodSandboxConfig) err
 	if err := os.MkdirAll(filepath.Join(f.dir, sandboxID), 0o711); err != nil {
 		return fmt.Errorf("making the folder of the pod's files: %w", err)
 	}
-	resolv, err := resolvConf(config)
+	resolv, err := f.resolvConf(config)
 	if err != nil {
 		return err
 	}
@@ -69,7 +74,7 @@ func (f *Files) write(sandboxID string, config *runtimeapi.PodSandboxConfig) err
 
 // writeHosts writes the hosts file for the addresses given.
 func (f *Files) writeHosts(sandboxID string, config *runtimeapi.PodSandboxConfig, ips []string) error {
-	content, err := hosts(config, ips)
+	content, err := f.hosts(config, ips)
 	if err != nil {
 		return err
 	}
@@ -94,11 +99,11 @@ func (f *Files) remove(sandboxID string) error {
 }
 
 // resolvConf is the pod's own DNS configuration, on the host's network too, or
-// else the host's.
-func resolvConf(config *runtimeapi.PodSandboxConfig) ([]byte, error) {
+// else the node's.
+func (f *Files) resolvConf(config *runtimeapi.PodSandboxConfig) ([]byte, error) {
 	dns := config.GetDnsConfig()
 	if len(dns.GetServers())+len(dns.GetSearches())+len(dns.GetOptions()) == 0 {
-		return hostsResolvConf(usesHostNetwork(config))
+		return f.nodeResolvConf(usesHostNetwork(config))
 	}
 	var b bytes.Buffer
 	for _, server := range dns.GetServers() {
@@ -113,26 +118,26 @@ func resolvConf(config *runtimeapi.PodSandboxConfig) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// hostsResolvConf reads the host's file. systemd-resolved's stub on 127.0.0.53
+// nodeResolvConf reads the node's file. systemd-resolved's stub on 127.0.0.53
 // cannot be reached from a pod's own network; the service keeps a second file
 // with the real servers for this case.
-func hostsResolvConf(onHostNetwork bool) ([]byte, error) {
-	content, err := readOptional(hostResolvConf)
+func (f *Files) nodeResolvConf(onHostNetwork bool) ([]byte, error) {
+	content, err := readOptional(f.node.resolvConf)
 	if err != nil {
 		return nil, err
 	}
 	if !onHostNetwork && bytes.Contains(content, []byte("nameserver 127.0.0.53")) {
-		if real, err := readOptional(resolvedResolvConf); err == nil && len(real) > 0 {
+		if real, err := readOptional(f.node.resolvedResolvConf); err == nil && len(real) > 0 {
 			return real, nil
 		}
 	}
 	return content, nil
 }
 
-// hosts is the host's file on the host's network, else one for the pod.
-func hosts(config *runtimeapi.PodSandboxConfig, ips []string) ([]byte, error) {
+// hosts is the node's file on the host's network, else one for the pod.
+func (f *Files) hosts(config *runtimeapi.PodSandboxConfig, ips []string) ([]byte, error) {
 	if usesHostNetwork(config) {
-		return readOptional(hostHosts)
+		return readOptional(f.node.hosts)
 	}
 	name, err := hostname(config)
 	if err != nil {
@@ -170,7 +175,7 @@ func hostname(config *runtimeapi.PodSandboxConfig) (string, error) {
 func readOptional(path string) ([]byte, error) {
 	content, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
-		return nil, fmt.Errorf("reading the host's file for the pod: %w", err)
+		return nil, fmt.Errorf("reading the node's file for the pod: %w", err)
 	}
 	return content, nil
 }
