@@ -178,10 +178,10 @@ type PullOptions struct {
 	// Auth are the credentials for the registry, nil for none. They are never
 	// logged.
 	Auth *Auth
-	// Progress, when not nil, is called on every progress message, with the
-	// bytes fetched so far over all layers. Engines send one per 512 KiB of a
-	// layer or so, and others while they extract.
-	Progress func(fetched int64)
+	// Progress, when not nil, is called whenever a layer gets on: with the next
+	// bytes of its download (every 512 KiB or so), while it is extracted, and
+	// from one step to the next. A transfer that stands still is silent.
+	Progress func()
 }
 
 // Auth are credentials for a registry.

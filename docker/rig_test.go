@@ -136,7 +136,7 @@ func TestPullCancelled(t *testing.T) {
 	var signs atomic.Int64
 	began := time.AfterFunc(time.Minute, cancel)
 	defer began.Stop()
-	err := c.PullImage(ctx, env.Image(rigenv.PrefixStalled+"/test/big:latest"), docker.PullOptions{Progress: func(int64) {
+	err := c.PullImage(ctx, env.Image(rigenv.PrefixStalled+"/test/big:latest"), docker.PullOptions{Progress: func() {
 		if signs.Add(1) == 1 {
 			began.Reset(500 * time.Millisecond)
 		}

@@ -5,17 +5,16 @@ import (
 	"errors"
 	"io"
 	"iter"
-	"math"
 
 	"github.com/moby/moby/api/types/jsonstream"
 )
 
 // followTransfer reads the progress of a pull or a load to its end and returns
 // the error that the engine put into it, because the HTTP status was sent
-// before the transfer began. progress, when not nil, gets the bytes fetched so
-// far with every message.
-func followTransfer(messages iter.Seq2[jsonstream.Message, error], progress func(int64)) error {
-	fetched := transferred{}
+// before the transfer began. progress, when not nil, is called on every message
+// that tells something new.
+func followTransfer(messages iter.Seq2[jsonstream.Message, error], progress func()) error {
+	seen := make(transferred)
 	for message, err := range messages {
 		if err != nil {
 			return err
@@ -23,9 +22,8 @@ func followTransfer(messages iter.Seq2[jsonstream.Message, error], progress func
 		if message.Error != nil {
 			return transferError(message.Error)
 		}
-		fetched.note(message)
-		if progress != nil {
-			progress(fetched.total)
+		if seen.note(message) && progress != nil {
+			progress()
 		}
 	}
 	return nil
@@ -48,25 +46,26 @@ func decodeMessages(r io.Reader) iter.Seq2[jsonstream.Message, error] {
 	}
 }
 
-// transferred adds up the bytes fetched over all layers.
-type transferred struct {
-	layers map[string]int64
-	total  int64
+// transferred is the last step of each layer, by the layer's short id; what
+// concerns no layer has the id "".
+type transferred map[string]transferStep
+
+// transferStep is what an engine does with a layer, and how far it has come:
+// bytes, or the seconds that it has taken so far.
+type transferStep struct {
+	status   string
+	position int64
 }
 
-// note takes a layer's position. An engine counts one layer again when it
-// extracts it, and starts over when a download is tried again: neither counts.
-func (t *transferred) note(message jsonstream.Message) {
-	if message.Progress == nil || message.Status != "Downloading" {
-		return
+// note reports whether a message tells another step than the last one of its
+// layer. Engines with the containerd image store repeat every layer's step each
+// 100 ms, also when nothing arrives.
+func (t transferred) note(message jsonstream.Message) bool {
+	now := transferStep{status: message.Status}
+	if message.Progress != nil {
+		now.position = message.Progress.Current
 	}
-	if t.layers == nil {
-		t.layers = make(map[string]int64)
-	}
-	before, now := t.layers[message.ID], message.Progress.Current
-	if now <= before {
-		return
-	}
-	t.layers[message.ID] = now
-	t.total += min(now-before, math.MaxInt64-t.total)
+	before, known := t[message.ID]
+	t[message.ID] = now
+	return !known || now != before
 }

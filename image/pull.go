@@ -64,7 +64,7 @@ func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docke
 	defer stop()
 	err := s.engine.PullImage(watched, ref.String(), docker.PullOptions{
 		Auth:     auth,
-		Progress: func(int64) { alive() },
+		Progress: alive,
 	})
 	if err != nil {
 		if cause := context.Cause(watched); cause != nil {

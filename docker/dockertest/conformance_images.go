@@ -147,7 +147,7 @@ func testInherit(t *testing.T, s *suite) {
 
 func testPull(t *testing.T, s *suite) {
 	signs := 0
-	err := s.Engine.PullImage(withPatience(t), s.Pullable, docker.PullOptions{Progress: func(int64) { signs++ }})
+	err := s.Engine.PullImage(withPatience(t), s.Pullable, docker.PullOptions{Progress: func() { signs++ }})
 	if err != nil {
 		t.Fatalf("PullImage: %v", err)
 	}

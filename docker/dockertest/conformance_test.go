@@ -15,7 +15,7 @@ func newSubject(t *testing.T, flavor dockertest.Flavor) (*dockertest.Engine, doc
 		Flavor:   flavor,
 		Features: features,
 		Images:   []dockertest.Image{{Names: []string{"busybox:1.36"}}},
-		Registry: []dockertest.Image{{Names: []string{"registry.example/hello:1"}, Layers: []int64{10, 20}}},
+		Registry: []dockertest.Image{{Names: []string{"registry.example/hello:1"}, Layers: 2}},
 		Programs: dockertest.ConformancePrograms(),
 	})
 	t.Cleanup(engine.Close)

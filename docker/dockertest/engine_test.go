@@ -346,15 +346,15 @@ func TestEventsAreForgotten(t *testing.T) {
 
 func TestRegistry(t *testing.T) {
 	auth := &docker.Auth{Username: "me", Password: "secret"}
-	e := newEngine(t, dockertest.Options{Registry: []dockertest.Image{{Names: []string{"r.example/private:1"}, Auth: auth, Layers: []int64{5, 7}}}})
+	e := newEngine(t, dockertest.Options{Registry: []dockertest.Image{{Names: []string{"r.example/private:1"}, Auth: auth, Layers: 2}}})
 	ctx := testContext(t)
 	if err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{}); !errdefs.IsUnauthorized(err) {
 		t.Errorf("without credentials: %v", err)
 	}
-	var seen []int64
-	err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{Auth: auth, Progress: func(n int64) { seen = append(seen, n) }})
-	if err != nil || !slices.Equal(seen, []int64{5, 12}) {
-		t.Errorf("with credentials: %v, %v", seen, err)
+	signs := 0
+	err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{Auth: auth, Progress: func() { signs++ }})
+	if err != nil || signs != 2 {
+		t.Errorf("with credentials: %d signs of progress, %v", signs, err)
 	}
 	first, err := e.InspectImage(ctx, "r.example/private:1")
 	if err != nil {

@@ -38,9 +38,8 @@ type Image struct {
 
 	// Auth is what a pull needs, nil for nothing.
 	Auth *docker.Auth
-	// Layers are the sizes that a pull reports one after the other; none means
-	// one layer of Size.
-	Layers []int64
+	// Layers is how many signs of progress a pull shows, at least one.
+	Layers int
 }
 
 // completed returns a copy with normal names and everything set.

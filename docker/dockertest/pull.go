@@ -33,15 +33,9 @@ func (e *Engine) pull(ref string, opts docker.PullOptions) error {
 	if err != nil {
 		return err
 	}
-	layers := found.Layers
-	if len(layers) == 0 {
-		layers = []int64{found.Size}
-	}
-	var fetched int64
-	for _, size := range layers {
-		fetched += size
+	for range max(found.Layers, 1) {
 		if opts.Progress != nil {
-			opts.Progress(fetched)
+			opts.Progress()
 		}
 	}
 	e.mu.Lock()
