@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -145,4 +146,14 @@ func parseTestFlags(args []string) (testOptions, error) {
 // everything says whether the run is one of all tests, so that it can tell which entries of the skip list are stale.
 func (o testOptions) everything() bool {
 	return o.engine == "" && o.run == "" && o.bench == "" && len(o.packages) == 1 && o.packages[0] == "./..."
+}
+
+// private says whether the run includes the tests on an engine of their own.
+func (o testOptions) private() bool { return o.engine != "system" }
+
+// system says whether the run includes the tests on the installed engine. A pattern that is not about them leaves them
+// out, because other tests cannot run there.
+func (o testOptions) system() bool {
+	named := strings.HasPrefix(strings.TrimPrefix(o.run, "^"), strings.TrimPrefix(systemTests, "^"))
+	return o.engine != "private" && o.bench == "" && (o.run == "" || named)
 }

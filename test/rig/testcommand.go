@@ -49,14 +49,14 @@ func testCommand(ctx context.Context, opts testOptions) (code int, err error) {
 	for _, t := range tests {
 		fmt.Printf("--- %s\n%s\n", t, strings.TrimRight(t.Output, "\n"))
 	}
-	if opts.engine != "system" && len(binaries) > 0 {
+	if opts.private() && len(binaries) > 0 {
 		got, err := testPrivate(ctx, s, env, opts, binaries)
 		if err != nil {
 			return 1, err
 		}
 		tests = append(tests, got...)
 	}
-	if opts.engine != "private" && opts.bench == "" {
+	if opts.system() {
 		got, err := testSystem(ctx, s, env, opts, binaries)
 		if err != nil {
 			return 1, err

@@ -39,6 +39,25 @@ func TestParseTestFlags(t *testing.T) {
 	}
 }
 
+func TestWhichRunsIncludeTheInstalledEngine(t *testing.T) {
+	for _, test := range []struct {
+		opts testOptions
+		want bool
+	}{
+		{testOptions{}, true},
+		{testOptions{engine: "system"}, true},
+		{testOptions{engine: "private"}, false},
+		{testOptions{bench: "."}, false},
+		{testOptions{run: "TestSystemEngine"}, true},
+		{testOptions{run: "^TestSystem"}, true},
+		{testOptions{run: "TestRegistry"}, false}, // it would only be skipped there
+	} {
+		if got := test.opts.system(); got != test.want {
+			t.Errorf("%+v: %v, want %v", test.opts, got, test.want)
+		}
+	}
+}
+
 func TestBinaryArguments(t *testing.T) {
 	tests := []struct {
 		name string
@@ -49,7 +68,8 @@ func TestBinaryArguments(t *testing.T) {
 		{"private", testOptions{}, rigenv.KindPrivate, []string{"-test.skip=^TestSystem"}},
 		{"system", testOptions{}, rigenv.KindSystem, []string{"-test.run=^TestSystem"}},
 		{"some, private", testOptions{run: "A"}, rigenv.KindPrivate, []string{"-test.run=A", "-test.skip=^TestSystem"}},
-		{"benchmarks", testOptions{bench: "."}, rigenv.KindPrivate, []string{"-test.run=^$", "-test.bench=.", "-test.benchmem"}},
+		{"benchmarks", testOptions{bench: ".", benchTime: "20x"}, rigenv.KindPrivate,
+			[]string{"-test.run=^$", "-test.bench=.", "-test.benchtime=20x", "-test.benchmem"}},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -67,10 +67,10 @@ func New(opts Options) (*Engine, error) {
 		return nil, fmt.Errorf("engine: %w; install Docker Engine 20.10 or later (Debian: apt-get install docker.io)", err)
 	}
 	opts.Dockerd = dockerd
-	if err := os.MkdirAll(opts.Dir, 0o711); err != nil {
+	e := &Engine{opts: opts}
+	if err := errors.Join(os.MkdirAll(opts.Dir, 0o711), os.MkdirAll(e.path("tmp"), 0o700)); err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: opts}
 	config, err := json.MarshalIndent(e.config(), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("engine: config: %w", err)
@@ -133,7 +133,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		return err
 	}
 	cmd := exec.Command(e.opts.Dockerd, "--config-file", e.path("daemon.json"))
-	cmd.Env = append(os.Environ(), "PATH="+e.searchPath())
+	cmd.Env = append(os.Environ(), "PATH="+e.searchPath(), "TMPDIR="+e.path("tmp")) // for dumps of a hanging containerd
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is for the rig, which stops the engine in order
 	if err := cmd.Start(); err != nil {

@@ -17,7 +17,7 @@ import (
 // start serves one image as some/image:v1 and returns the path of its layer below the repository, and its content.
 func start(t *testing.T) (r *Registry, layerPath string, content []byte) {
 	t.Helper()
-	image, err := random.Image(3*pieceSize, 1)
+	image, err := random.Image(3*rigenv.SlowPiece, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,8 +144,8 @@ func TestStalledBlob(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*rigenv.SlowPause)
 	defer cancel()
 	_, body, err := get(t, ctx, r.Addr, rigenv.PrefixStalled+"/"+layer)
-	if len(body) != pieceSize || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%d bytes, %v; want %d and no end", len(body), err, pieceSize)
+	if len(body) != stalledPiece || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%d bytes, %v; want %d and no end", len(body), err, stalledPiece)
 	}
 }
 

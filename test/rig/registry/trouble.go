@@ -15,10 +15,10 @@ type trouble func(next http.Handler, w http.ResponseWriter, req *http.Request)
 func troubles() map[string]trouble {
 	return map[string]trouble{
 		rigenv.PrefixSlow: onBlobs(func(w http.ResponseWriter, req *http.Request) http.ResponseWriter {
-			return &slowWriter{ResponseWriter: w, req: req, pieces: -1}
+			return &slowWriter{ResponseWriter: w, req: req, size: rigenv.SlowPiece, pieces: -1}
 		}),
 		rigenv.PrefixStalled: onBlobs(func(w http.ResponseWriter, req *http.Request) http.ResponseWriter {
-			return &slowWriter{ResponseWriter: w, req: req, pieces: 1}
+			return &slowWriter{ResponseWriter: w, req: req, size: stalledPiece, pieces: 1}
 		}),
 		rigenv.PrefixCorrupt: onBlobs(func(w http.ResponseWriter, _ *http.Request) http.ResponseWriter {
 			return &corruptWriter{ResponseWriter: w}
@@ -64,14 +64,15 @@ func onBlobs(wrap func(http.ResponseWriter, *http.Request) http.ResponseWriter) 
 	}
 }
 
-// pieceSize is how much of a blob a slowWriter sends at once: small enough that the smallest image takes several.
-const pieceSize = 4 << 10
+// stalledPiece is how much of a blob arrives before it stalls.
+const stalledPiece = rigenv.SlowPiece
 
-// slowWriter sends a body piece by piece with pauses. After pieces of them it sends no more and waits until the client
-// hangs up; a negative number means never.
+// slowWriter sends a body in pieces of that size with pauses. After that many pieces it sends no more and waits until the
+// client hangs up; a negative number means never.
 type slowWriter struct {
 	http.ResponseWriter
 	req    *http.Request
+	size   int
 	pieces int
 }
 
@@ -84,7 +85,7 @@ func (s *slowWriter) Write(data []byte) (int, error) {
 			return written, s.req.Context().Err()
 		}
 		s.pieces--
-		n, err := s.ResponseWriter.Write(data[:min(pieceSize, len(data))])
+		n, err := s.ResponseWriter.Write(data[:min(s.size, len(data))])
 		written += n
 		if err != nil {
 			return written, err

@@ -79,8 +79,8 @@ func (p *Package) Line(line []byte) string {
 	case "pass", "fail", "skip":
 		if e.Test == "" {
 			p.outcome = Outcome(e.Action)
-		} else {
-			p.test(e.Test).Outcome = Outcome(e.Action)
+		} else if t := p.test(e.Test); t.Outcome != Fail { // with -count, one failure is enough
+			t.Outcome = Outcome(e.Action)
 		}
 	}
 	return e.Output

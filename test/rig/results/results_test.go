@@ -63,6 +63,16 @@ func TestFailuresShowTheirHeadingsOutput(t *testing.T) {
 	}
 }
 
+func TestOneFailureOfManyRunsCounts(t *testing.T) {
+	tests := finish(t, errors.New("exit status 1"),
+		`{"Action":"run","Test":"TestA"}`, `{"Action":"fail","Test":"TestA"}`,
+		`{"Action":"run","Test":"TestA"}`, `{"Action":"pass","Test":"TestA"}`,
+		`{"Action":"fail"}`)
+	if len(tests) != 1 || tests[0].Outcome != Fail {
+		t.Errorf("got %+v", tests)
+	}
+}
+
 func TestWholePackageFailures(t *testing.T) {
 	passed := []string{`{"Action":"run","Test":"TestA"}`, `{"Action":"pass","Test":"TestA"}`}
 	tests := []struct {

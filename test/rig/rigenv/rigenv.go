@@ -18,11 +18,14 @@
 // other ways, to see what a client does when a registry is not at its best:
 //
 //	Env.AuthRegistry/NAME         a second port, which demands RegistryUser and RegistryPassword (basic authentication)
-//	Env.Registry/slow/NAME        blobs trickle: a few bytes at once, then SlowPause, again and again
+//	Env.Registry/slow/NAME        blobs trickle: SlowPiece bytes, then SlowPause, again and again
 //	Env.Registry/stalled/NAME     blobs begin and then never go on (until the client hangs up)
 //	Env.Registry/corrupt/NAME     blobs arrive with the right length and one byte changed
 //	Env.Registry/noblobs/NAME     manifests are there, blobs answer 404
 //	Env.Registry/unavailable/NAME everything answers 503
+//
+// An engine does not fetch layers that it has, under whatever name it got them: to see trouble for sure, take an engine
+// of your own.
 package rigenv
 
 import (
@@ -64,8 +67,12 @@ const (
 	PrefixUnavailable = "unavailable"
 )
 
-// SlowPause is how long a blob under PrefixSlow pauses after each piece: it makes progress, but takes many pauses.
-const SlowPause = 200 * time.Millisecond
+// A blob under PrefixSlow comes in pieces of SlowPiece bytes with a SlowPause after each: it makes progress all the time,
+// and a layer of 50 KB takes three seconds. What a test pulls from there should be small.
+const (
+	SlowPiece = 4 << 10
+	SlowPause = 200 * time.Millisecond
+)
 
 // Kind says whose engine a test runs on.
 type Kind string
