@@ -119,7 +119,7 @@ func Bans() []Ban {
 			Why: "the frozen home of the client; two sets of API types would have to be converted"},
 		{Import: "k8s.io/kubernetes", Indirect: true,
 			Why: "it is no library: it drags a replace list and a hundred megabytes behind it; tests that need it have a go.mod of their own"},
-		{Import: Module + "/kubelet", Except: []string{"cmd/kubelet-core", "test/..."},
+		{Import: Module + "/kubelet", Except: []string{"cmd/kubelet-core", "kubelet", "kubelet/...", "test/..."},
 			Why: "the server must not grow a kubelet inside"},
 		{Import: Module + "/test", Except: []string{"test/..."},
 			Why: "what tests need must not ship"},

@@ -1,0 +1,134 @@
+package cri
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Pod is one pod in a list: states alone, without details.
+type Pod struct {
+	UID             types.UID
+	Name, Namespace string
+	// Sandboxes and Containers map ids to states.
+	Sandboxes  map[string]runtimeapi.PodSandboxState
+	Containers map[string]runtimeapi.ContainerState
+}
+
+// Running says whether a container or a sandbox of the pod runs.
+func (p *Pod) Running() bool {
+	for _, state := range p.Sandboxes {
+		if state == runtimeapi.PodSandboxState_SANDBOX_READY {
+			return true
+		}
+	}
+	for _, state := range p.Containers {
+		if state == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			return true
+		}
+	}
+	return false
+}
+
+// Pods lists all pods of our owner, by UID, in two calls.
+func (r *Runtime) Pods(ctx context.Context) (map[types.UID]*Pod, error) {
+	sandboxes, err := r.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: r.selector("")})
+	if err != nil {
+		return nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	containers, err := r.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: r.selector("")})
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	pods := map[types.UID]*Pod{}
+	get := func(labels map[string]string) *Pod {
+		uid := types.UID(labels[model.LabelPodUID])
+		pod := pods[uid]
+		if pod == nil {
+			pod = &Pod{
+				UID: uid, Name: labels[model.LabelPodName], Namespace: labels[model.LabelPodNamespace],
+				Sandboxes: map[string]runtimeapi.PodSandboxState{}, Containers: map[string]runtimeapi.ContainerState{},
+			}
+			pods[uid] = pod
+		}
+		return pod
+	}
+	for _, sandbox := range sandboxes {
+		get(sandbox.GetLabels()).Sandboxes[sandbox.GetId()] = sandbox.GetState()
+	}
+	for _, container := range containers {
+		get(container.GetLabels()).Containers[container.GetId()] = container.GetState()
+	}
+	return pods, nil
+}
+
+// PodStatus asks for everything about one pod. A pod that does not exist has a status without sandboxes and containers.
+// What vanishes between the list and the question is left out.
+func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
+	pod := &model.PodStatus{UID: uid, ObservedAt: time.Now()}
+	if err := r.addSandboxes(ctx, pod); err != nil {
+		return nil, err
+	}
+	if err := r.addContainers(ctx, pod); err != nil {
+		return nil, err
+	}
+	return pod, nil
+}
+
+func (r *Runtime) addSandboxes(ctx context.Context, pod *model.PodStatus) error {
+	listed, err := r.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: r.selector(pod.UID)})
+	if err != nil {
+		return fmt.Errorf("list sandboxes: %w", err)
+	}
+	for _, sandbox := range listed {
+		answer, err := r.PodSandboxStatus(ctx, sandbox.GetId(), false)
+		if status.Code(err) == codes.NotFound {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("status of sandbox %s: %w", sandbox.GetId(), err)
+		}
+		pod.Name, pod.Namespace = sandbox.GetMetadata().GetName(), sandbox.GetMetadata().GetNamespace()
+		pod.Sandboxes = append(pod.Sandboxes, sandboxStatus(answer.GetStatus()))
+	}
+	slices.SortStableFunc(pod.Sandboxes, func(a, b model.SandboxStatus) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return nil
+}
+
+func (r *Runtime) addContainers(ctx context.Context, pod *model.PodStatus) error {
+	listed, err := r.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: r.selector(pod.UID)})
+	if err != nil {
+		return fmt.Errorf("list containers: %w", err)
+	}
+	for _, container := range listed {
+		answer, err := r.ContainerStatus(ctx, container.GetId(), false)
+		if status.Code(err) == codes.NotFound {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("status of container %s: %w", container.GetId(), err)
+		}
+		labels := container.GetLabels()
+		pod.Name, pod.Namespace = labels[model.LabelPodName], labels[model.LabelPodNamespace]
+		pod.Containers = append(pod.Containers, containerStatus(container.GetPodSandboxId(), answer.GetStatus()))
+	}
+	slices.SortStableFunc(pod.Containers, func(a, b model.ContainerStatus) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return nil
+}
+
+// selector matches what is ours, of one pod or of all.
+func (r *Runtime) selector(uid types.UID) map[string]string {
+	labels := map[string]string{model.LabelOwner: r.owner}
+	if uid != "" {
+		labels[model.LabelPodUID] = string(uid)
+	}
+	return labels
+}

@@ -1,0 +1,137 @@
+package manifest
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// SetDefaults fills in what the API server would: a static pod never met one.
+func SetDefaults(pod *v1.Pod) {
+	if pod.Namespace == "" {
+		pod.Namespace = v1.NamespaceDefault
+	}
+	spec := &pod.Spec
+	fill(&spec.RestartPolicy, v1.RestartPolicyAlways)
+	fill(&spec.DNSPolicy, v1.DNSClusterFirst)
+	fill(&spec.SchedulerName, v1.DefaultSchedulerName)
+	fillPointer(&spec.TerminationGracePeriodSeconds, int64(v1.DefaultTerminationGracePeriodSeconds))
+	fillPointer(&spec.EnableServiceLinks, v1.DefaultEnableServiceLinks)
+	if spec.SecurityContext == nil {
+		spec.SecurityContext = &v1.PodSecurityContext{}
+	}
+	for i := range spec.InitContainers {
+		defaultContainer(&spec.InitContainers[i], spec.HostNetwork)
+	}
+	for i := range spec.Containers {
+		defaultContainer(&spec.Containers[i], spec.HostNetwork)
+	}
+	for i := range spec.Volumes {
+		defaultVolume(&spec.Volumes[i])
+	}
+}
+
+func fill[T ~string](field *T, value T) {
+	if *field == "" {
+		*field = value
+	}
+}
+
+func fillPointer[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}
+
+func fillNumber(field *int32, value int32) {
+	if *field == 0 {
+		*field = value
+	}
+}
+
+func defaultContainer(c *v1.Container, hostNetwork bool) {
+	fill(&c.ImagePullPolicy, pullPolicy(c.Image))
+	fill(&c.TerminationMessagePath, v1.TerminationMessagePathDefault)
+	fill(&c.TerminationMessagePolicy, v1.TerminationMessageReadFile)
+	for i := range c.Ports {
+		fill(&c.Ports[i].Protocol, v1.ProtocolTCP)
+		if hostNetwork {
+			fillNumber(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
+		}
+	}
+	for i := range c.Env {
+		if from := c.Env[i].ValueFrom; from != nil && from.FieldRef != nil {
+			fill(&from.FieldRef.APIVersion, "v1")
+		}
+	}
+	for name, limit := range c.Resources.Limits {
+		if _, ok := c.Resources.Requests[name]; !ok {
+			if c.Resources.Requests == nil {
+				c.Resources.Requests = v1.ResourceList{}
+			}
+			c.Resources.Requests[name] = limit.DeepCopy()
+		}
+	}
+	for _, probe := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		defaultProbe(probe)
+	}
+	if c.Lifecycle != nil {
+		for _, hook := range []*v1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+			if hook != nil {
+				defaultHTTP(hook.HTTPGet)
+			}
+		}
+	}
+}
+
+// pullPolicy is Always for what a tag named latest or no tag at all names: it may have changed.
+func pullPolicy(image string) v1.PullPolicy {
+	if strings.Contains(image, "@") {
+		return v1.PullIfNotPresent
+	}
+	_, tag, tagged := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	if !tagged || tag == "latest" {
+		return v1.PullAlways
+	}
+	return v1.PullIfNotPresent
+}
+
+func defaultProbe(p *v1.Probe) {
+	if p == nil {
+		return
+	}
+	fillNumber(&p.TimeoutSeconds, 1)
+	fillNumber(&p.PeriodSeconds, 10)
+	fillNumber(&p.SuccessThreshold, 1)
+	fillNumber(&p.FailureThreshold, 3)
+	defaultHTTP(p.HTTPGet)
+	if p.GRPC != nil {
+		fillPointer(&p.GRPC.Service, "")
+	}
+}
+
+func defaultHTTP(get *v1.HTTPGetAction) {
+	if get == nil {
+		return
+	}
+	fill(&get.Path, "/")
+	fill(&get.Scheme, v1.URISchemeHTTP)
+}
+
+func defaultVolume(v *v1.Volume) {
+	if source := v.ConfigMap; source != nil {
+		fillPointer(&source.DefaultMode, v1.ConfigMapVolumeSourceDefaultMode)
+	}
+	if source := v.Secret; source != nil {
+		fillPointer(&source.DefaultMode, v1.SecretVolumeSourceDefaultMode)
+	}
+	if source := v.DownwardAPI; source != nil {
+		fillPointer(&source.DefaultMode, v1.DownwardAPIVolumeSourceDefaultMode)
+	}
+	if source := v.Projected; source != nil {
+		fillPointer(&source.DefaultMode, v1.ProjectedVolumeSourceDefaultMode)
+	}
+	if source := v.HostPath; source != nil {
+		fillPointer(&source.Type, v1.HostPathUnset)
+	}
+}

@@ -1,0 +1,115 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+)
+
+// Documents is what a manifest holds, as it was written: without defaults.
+type Documents struct {
+	Pods       []*v1.Pod
+	ConfigMaps []*v1.ConfigMap
+	Secrets    []*v1.Secret
+}
+
+// Parse reads all documents of a manifest. The error joins what is wrong with each document, by its number from 1 and
+// field; the other documents are returned all the same. A manifest without documents is an error, too: it is most likely
+// still being written.
+func Parse(content []byte) (Documents, error) {
+	var docs Documents
+	var errs []error
+	found := false
+	for i, text := range split(content) {
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		empty, err := docs.add(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("document %d: %w", i+1, err))
+		}
+		found = found || !empty
+	}
+	if !found && len(errs) == 0 {
+		errs = append(errs, fmt.Errorf("it holds no document; remove the file to remove its pods: %w", errdefs.ErrInvalidArgument))
+	}
+	return docs, errors.Join(errs...)
+}
+
+// split cuts at lines that begin a YAML document. A file that begins as JSON is one document.
+func split(content []byte) [][]byte {
+	if trimmed := bytes.TrimSpace(content); len(trimmed) > 0 && trimmed[0] == '{' {
+		return [][]byte{content}
+	}
+	var parts [][]byte
+	var part []byte
+	for line := range bytes.Lines(content) {
+		rest, marker := bytes.CutPrefix(line, []byte("---"))
+		if marker && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t') {
+			parts = append(parts, part)
+			part = append([]byte(nil), bytes.TrimLeft(rest, " \t")...)
+			continue
+		}
+		part = append(part, line...)
+	}
+	return append(parts, part)
+}
+
+// add decodes one document; empty means that it holds comments alone.
+func (d *Documents) add(text []byte) (empty bool, err error) {
+	raw, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", strings.TrimPrefix(err.Error(), "yaml: "), errdefs.ErrInvalidArgument)
+	}
+	if string(raw) == "null" {
+		return true, nil
+	}
+	var meta metav1.TypeMeta
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &meta); err != nil {
+		return false, fmt.Errorf("%w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	if meta.APIVersion != "v1" {
+		return false, fmt.Errorf("apiVersion: %q is not v1: %w", meta.APIVersion, errdefs.ErrInvalidArgument)
+	}
+	switch meta.Kind {
+	case "Pod":
+		return false, decode(raw, &d.Pods)
+	case "PodList":
+		return false, d.addList(raw)
+	case "ConfigMap":
+		return false, decode(raw, &d.ConfigMaps)
+	case "Secret":
+		return false, decode(raw, &d.Secrets)
+	default:
+		return false, fmt.Errorf("kind: %q is none of Pod, PodList, ConfigMap, Secret: %w", meta.Kind, errdefs.ErrInvalidArgument)
+	}
+}
+
+func (d *Documents) addList(raw []byte) error {
+	var list []*v1.PodList
+	if err := decode(raw, &list); err != nil {
+		return err
+	}
+	for i := range list[0].Items {
+		d.Pods = append(d.Pods, &list[0].Items[i])
+	}
+	return nil
+}
+
+// decode appends the object in raw to list. A field that the type does not have, or that stands twice, is an error.
+func decode[T any](raw []byte, list *[]*T) error {
+	object := new(T)
+	strict, err := kjson.UnmarshalStrict(raw, object)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return fmt.Errorf("%w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	*list = append(*list, object)
+	return nil
+}
