@@ -90,7 +90,7 @@ func (e deafEngine) Events(ctx context.Context, opts docker.EventsOptions) error
 // What the events do not tell is found out by one look, not by polling.
 func TestExecSyncWithoutTheEvent(t *testing.T) {
 	_, engine := newFakeNode(t, dockertest.Program{Command: "slow", Exits: true, ExitCode: 4, ExitAfter: 50 * time.Millisecond})
-	n := newNode(t, deafEngine{hiddenLog{engine}}, "busybox", "pause")
+	n := newNode(t, deafEngine{engine}, "busybox", "pause")
 	id := n.running("sleep")
 	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"slow"}})
 	if err != nil || got.ExitCode != 4 {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/moby/moby/api/types/container"
 	"google.golang.org/protobuf/encoding/protojson"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -62,19 +61,7 @@ func newFakeNode(t *testing.T, programs ...dockertest.Program) (*node, *dockerte
 		Programs: programs,
 	})
 	t.Cleanup(engine.Close)
-	return newNode(t, hiddenLog{engine}, "busybox", "pause"), engine
-}
-
-// hiddenLog keeps the path of the local driver's file to itself, as real engines
-// do.
-type hiddenLog struct{ docker.Engine }
-
-func (e hiddenLog) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
-	inspect, err := e.Engine.InspectContainer(ctx, id)
-	if err == nil && inspect.HostConfig.LogConfig.Type == logs.DriverLocal {
-		inspect.LogPath = ""
-	}
-	return inspect, err
+	return newNode(t, engine, "busybox", "pause"), engine
 }
 
 func newNode(t *testing.T, engine docker.Engine, image, pause string) *node {

@@ -66,6 +66,7 @@ func Conformance(t *testing.T, subject Subject) {
 		{"EndedContext", testEndedContext},
 		{"Create", testCreate},
 		{"Lifecycle", testLifecycle},
+		{"LogPath", testLogPath},
 		{"StopStubborn", testStopStubborn},
 		{"StopGoesOnWithoutItsCaller", testStopAbandoned},
 		{"Kill", testKill},

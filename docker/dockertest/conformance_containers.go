@@ -2,6 +2,7 @@ package dockertest
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -71,6 +72,23 @@ func testCreateNewer(t *testing.T, s *suite) {
 	wantError(t, "a field that the engine does not know", err, errdefs.ErrNotImplemented)
 	_, err = s.Engine.InspectContainer(withPatience(t), spec.Name)
 	wantError(t, "the container with that field", err, errdefs.ErrNotFound)
+}
+
+// testLogPath shows that engines tell the log files of the driver json-file and
+// of no other.
+func testLogPath(t *testing.T, s *suite) {
+	for driver, ending := range map[string]string{"json-file": "-json.log", "local": "", "none": ""} {
+		spec := s.shell(longCommand)
+		spec.Host.LogConfig.Type = driver
+		id := s.start(t, spec)
+		want := ending
+		if ending != "" {
+			want = id + ending
+		}
+		if got := s.inspect(t, id).LogPath; filepath.Base("/"+got) != filepath.Base("/"+want) {
+			t.Errorf("the log of the driver %s is at %q, want %q", driver, got, want)
+		}
+	}
 }
 
 func testLifecycle(t *testing.T, s *suite) {

@@ -88,7 +88,7 @@ func (c *container) inspect(features docker.Features) *api.InspectResponse {
 		Created:        c.created.UTC().Format(time.RFC3339Nano),
 		Name:           "/" + c.name,
 		Image:          c.image.ID,
-		LogPath:        filepath.Join(dir, c.id+"-json.log"),
+		LogPath:        c.logPath(dir),
 		ResolvConfPath: filepath.Join(dir, "resolv.conf"),
 		HostsPath:      filepath.Join(dir, "hosts"),
 		HostnamePath:   filepath.Join(dir, "hostname"),
@@ -116,6 +116,17 @@ func (c *container) inspect(features docker.Features) *api.InspectResponse {
 		out.NetworkSettings.SandboxKey = "/var/run/docker/netns/" + c.id[:12]
 	}
 	return out
+}
+
+// logPath is the file of the driver json-file, which is the daemon's default
+// here. Engines keep the files of other drivers to themselves.
+func (c *container) logPath(dir string) string {
+	switch c.host.LogConfig.Type {
+	case "", "json-file":
+		return filepath.Join(dir, c.id+"-json.log")
+	default:
+		return ""
+	}
 }
 
 // stamp writes a time as the engine does, the zero time included.
