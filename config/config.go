@@ -49,6 +49,14 @@ type Config struct {
 
 	// StreamingBindAddr is host:port for exec, attach and port-forward.
 	StreamingBindAddr string `json:"streaming-bind-addr"`
+	// StreamingTLSCertFile and StreamingTLSKeyFile are PEM files for TLS there,
+	// both empty for none.
+	StreamingTLSCertFile string `json:"streaming-tls-cert-file"`
+	StreamingTLSKeyFile  string `json:"streaming-tls-private-key-file"`
+	// StreamingAllowPlaintext allows an address other than loopback without TLS.
+	StreamingAllowPlaintext bool `json:"streaming-allow-plaintext"`
+	// StreamingIdleTimeout ends a session without traffic.
+	StreamingIdleTimeout Duration `json:"streaming-connection-idle-timeout"`
 
 	// LogLevel is a level of logrus.
 	LogLevel string `json:"log-level"`
@@ -66,6 +74,7 @@ func Default() Config {
 		ImagePullProgressDeadline: Duration(time.Minute),
 		RuntimeRequestTimeout:     Duration(2 * time.Minute),
 		StreamingBindAddr:         "127.0.0.1:0",
+		StreamingIdleTimeout:      Duration(4 * time.Hour),
 		LogLevel:                  "info",
 	}
 }
@@ -96,6 +105,8 @@ func (c Config) Validate() error {
 		checkPositive("image-pull-progress-deadline", c.ImagePullProgressDeadline),
 		checkPositive("runtime-request-timeout", c.RuntimeRequestTimeout),
 		checkBind(c.StreamingBindAddr),
+		checkTLS(c),
+		checkPositive("streaming-connection-idle-timeout", c.StreamingIdleTimeout),
 		checkLevel(c.LogLevel),
 	)
 }
@@ -156,6 +167,13 @@ func checkPositive(flag string, d Duration) error {
 func checkBind(address string) error {
 	if _, _, err := net.SplitHostPort(address); err != nil {
 		return fmt.Errorf("--streaming-bind-addr: %q is not host:port: %v", address, err)
+	}
+	return nil
+}
+
+func checkTLS(c Config) error {
+	if (c.StreamingTLSCertFile == "") != (c.StreamingTLSKeyFile == "") {
+		return errors.New("--streaming-tls-cert-file and --streaming-tls-private-key-file go together: give both or neither")
 	}
 	return nil
 }

@@ -28,6 +28,10 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.Var(&c.ImagePullProgressDeadline, "image-pull-progress-deadline", "cancel a pull without progress for this long")
 	flags.Var(&c.RuntimeRequestTimeout, "runtime-request-timeout", "bound of a request whose client set no deadline; pulls, stops and execs have their own")
 	flags.StringVar(&c.StreamingBindAddr, "streaming-bind-addr", c.StreamingBindAddr, "address for exec, attach and port-forward, port 0 for any")
+	flags.StringVar(&c.StreamingTLSCertFile, "streaming-tls-cert-file", c.StreamingTLSCertFile, "PEM certificate for exec, attach and port-forward over TLS; read again when it is renewed")
+	flags.StringVar(&c.StreamingTLSKeyFile, "streaming-tls-private-key-file", c.StreamingTLSKeyFile, "PEM key of --streaming-tls-cert-file")
+	flags.BoolVar(&c.StreamingAllowPlaintext, "streaming-allow-plaintext", c.StreamingAllowPlaintext, "allow a --streaming-bind-addr other than loopback without TLS")
+	flags.Var(&c.StreamingIdleTimeout, "streaming-connection-idle-timeout", "end an exec, attach or port-forward session without traffic for this long")
 	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "error, warn, info, debug or trace")
 }
 

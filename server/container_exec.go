@@ -6,7 +6,30 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Exec is not implemented yet; ExecSync is.
-func (s *Server) Exec(context.Context, *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
-	return nil, later("exec with streams")
+// Exec returns a URL at which a command runs in a container with the client's
+// streams. That the container exists and runs is checked before a URL is given
+// out, and again when it is used.
+func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
+	if err := require(
+		need{"container_id", req.GetContainerId() != ""},
+		need{"cmd", len(req.GetCmd()) > 0},
+	); err != nil {
+		return nil, err
+	}
+	id, err := s.runningContainer(ctx, req.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	url, err := s.opts.Streams.Exec(&runtimeapi.ExecRequest{
+		ContainerId: id,
+		Cmd:         req.GetCmd(),
+		Tty:         req.GetTty(),
+		Stdin:       req.GetStdin(),
+		Stdout:      req.GetStdout(),
+		Stderr:      req.GetStderr(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ExecResponse{Url: url}, nil
 }

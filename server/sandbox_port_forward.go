@@ -2,11 +2,32 @@ package server
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// PortForward is not implemented yet.
-func (s *Server) PortForward(context.Context, *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
-	return nil, later("port forwarding")
+// PortForward returns a URL at which ports of a pod are reached. The pod must be
+// ready, or else it fails with ErrFailedPrecondition before a URL is given out.
+func (s *Server) PortForward(ctx context.Context, req *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+	if err := require(need{"pod_sandbox_id", req.GetPodSandboxId() != ""}); err != nil {
+		return nil, err
+	}
+	snapshot, err := s.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pod, err := snapshot.Pod(req.GetPodSandboxId())
+	if err != nil {
+		return nil, err
+	}
+	if pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY {
+		return nil, fmt.Errorf("pod sandbox %s is not ready: %w", pod.ID, errdefs.ErrFailedPrecondition)
+	}
+	url, err := s.opts.Streams.PortForward(&runtimeapi.PortForwardRequest{PodSandboxId: pod.ID, Port: req.GetPort()})
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.PortForwardResponse{Url: url}, nil
 }

@@ -68,6 +68,15 @@ type Images interface {
 	FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
 
+// Streams gives out URLs of streaming sessions, for ids in full;
+// *streaming.Server does. A request for streams that cannot be fails with
+// ErrInvalidArgument.
+type Streams interface {
+	Exec(req *runtimeapi.ExecRequest) (url string, err error)
+	Attach(req *runtimeapi.AttachRequest) (url string, err error)
+	PortForward(req *runtimeapi.PortForwardRequest) (url string, err error)
+}
+
 // Network tells whether pods can be joined to the network; *cni.Network is one.
 type Network interface {
 	// Status is nil when they can, else the reason why not.
@@ -83,6 +92,7 @@ type Options struct {
 	Sandboxes  Sandboxes
 	Containers Containers
 	Images     Images
+	Streams    Streams
 	// Network is nil when the engine itself connects pods to its default
 	// bridge (--network-plugin=bridge).
 	Network Network

@@ -19,6 +19,7 @@ import (
 	"github.com/criadapter/criadapter/sandbox"
 	"github.com/criadapter/criadapter/server"
 	"github.com/criadapter/criadapter/state"
+	"github.com/criadapter/criadapter/streaming"
 )
 
 // rooms are the parts of the program, wired to each other.
@@ -31,6 +32,7 @@ type rooms struct {
 	logs       *logs.Service
 	containers *container.Service
 	sandboxes  *sandbox.Service
+	streams    *streaming.Server
 }
 
 // build makes all parts. It touches the disk but not the engine, which may
@@ -67,7 +69,15 @@ func build(cfg config.Config) (_ *rooms, err error) {
 	}
 	r.mirror = state.New(state.Options{Engine: r.engine, Records: r.store})
 	r.wire(sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
-	return r, nil
+	r.streams, err = streaming.Listen(streaming.Options{
+		Runtime:        streamRuntime{containers: r.containers, mirror: r.mirror},
+		Address:        cfg.StreamingBindAddr,
+		CertFile:       cfg.StreamingTLSCertFile,
+		KeyFile:        cfg.StreamingTLSKeyFile,
+		AllowPlaintext: cfg.StreamingAllowPlaintext,
+		IdleTimeout:    time.Duration(cfg.StreamingIdleTimeout),
+	})
+	return r, err
 }
 
 // wire makes the two rooms that need most of the others.
@@ -102,6 +112,7 @@ func (r *rooms) server(cfg config.Config) *server.Server {
 		Sandboxes:      r.sandboxes,
 		Containers:     r.containers,
 		Images:         r.images,
+		Streams:        r.streams,
 		RequestTimeout: time.Duration(cfg.RuntimeRequestTimeout),
 		Config:         cfg,
 		Warnings:       r.warnings,
@@ -143,9 +154,22 @@ func (r *rooms) follow(ctx context.Context) {
 	<-recovered
 }
 
+// endStreams ends the streaming sessions, whose processes are told so.
+func (r *rooms) endStreams() {
+	if r.streams == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	if err := r.streams.Close(ctx); err != nil {
+		logrus.WithError(err).Warn("exec, attach and port-forward did not end in order")
+	}
+}
+
 // close ends the parts in the order of their dependence. Set-ups are rolled
 // back and log positions saved before what they need goes.
 func (r *rooms) close() {
+	r.endStreams()
 	if r.sandboxes != nil {
 		r.sandboxes.Close()
 	}

@@ -56,6 +56,12 @@ func serve(ctx context.Context, cfg config.Config, listener net.Listener, rooms 
 	cri.Register(rpc)
 	served := make(chan error, 1)
 	go func() { served <- rpc.Serve(listener) }()
+	streamed := make(chan error, 1)
+	go func() {
+		defer close(streamed)
+		streamed <- rooms.streams.Serve()
+	}()
+	defer func() { rooms.endStreams(); <-streamed }()
 	logrus.WithFields(logrus.Fields{"endpoint": cfg.Endpoint, "version": version}).Info("serving CRI")
 	notify(daemon.SdNotifyReady)
 	go watchdog(follow, listener.Addr().String())
@@ -63,6 +69,8 @@ func serve(ctx context.Context, cfg config.Config, listener net.Listener, rooms 
 	select {
 	case err := <-served:
 		return fmt.Errorf("serving CRI: %w", err)
+	case err := <-streamed:
+		return err
 	case <-ctx.Done():
 	}
 	notify(daemon.SdNotifyStopping)

@@ -1,0 +1,37 @@
+package streaming
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+
+	"github.com/containerd/errdefs"
+)
+
+// bindAddress resolves host:port and refuses to serve in the clear where other
+// machines can listen in.
+func bindAddress(opts Options) (*net.TCPAddr, error) {
+	address, err := net.ResolveTCPAddr("tcp", opts.Address)
+	if err != nil {
+		return nil, fmt.Errorf("streaming address %q: %w: %w", opts.Address, errdefs.ErrInvalidArgument, err)
+	}
+	if !address.IP.IsLoopback() && opts.CertFile == "" && !opts.AllowPlaintext {
+		return nil, fmt.Errorf("streaming address %q is not a loopback address: exec sessions would cross the network in the clear; "+
+			"give a TLS certificate and key, bind to 127.0.0.1, or allow it explicitly: %w", opts.Address, errdefs.ErrFailedPrecondition)
+	}
+	return address, nil
+}
+
+// baseURL is what the URLs begin with. The kubelet that uses them is on this
+// machine, so one that is bound to all addresses is reached on loopback.
+func baseURL(bound *net.TCPAddr, encrypted bool) *url.URL {
+	reached := *bound
+	if bound.IP.IsUnspecified() {
+		reached.IP = net.IPv4(127, 0, 0, 1)
+	}
+	base := &url.URL{Scheme: "http", Host: reached.String()}
+	if encrypted {
+		base.Scheme = "https"
+	}
+	return base
+}

@@ -1,0 +1,120 @@
+package streaming
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lookPeriod is how often a connection is looked at while a session lasts.
+const lookPeriod = 2 * time.Second
+
+// listener hands out connections that notice when their client is gone.
+type listener struct{ *net.TCPListener }
+
+func (l listener) Accept() (net.Conn, error) {
+	conn, err := l.AcceptTCP()
+	if err != nil {
+		return nil, err
+	}
+	return &client{TCPConn: conn}, nil
+}
+
+// client is the connection of a client.
+type client struct {
+	*net.TCPConn
+	// ctx ends when the client is gone or the server ends.
+	ctx  context.Context
+	gone context.CancelFunc
+}
+
+type clientKey struct{}
+
+// withClient returns the context of the requests on a connection. It is an
+// http.Server's ConnContext, which is called before anything is read.
+func withClient(ctx context.Context, conn net.Conn) context.Context {
+	if encrypted, ok := conn.(*tls.Conn); ok {
+		conn = encrypted.NetConn()
+	}
+	c, ok := conn.(*client)
+	if !ok {
+		return ctx
+	}
+	c.ctx, c.gone = context.WithCancel(ctx)
+	return context.WithValue(c.ctx, clientKey{}, c)
+}
+
+func clientOf(ctx context.Context) (*client, bool) {
+	c, ok := ctx.Value(clientKey{}).(*client)
+	return c, ok
+}
+
+// Read notices the end of the connection. A deadline says nothing about it:
+// net/http uses them to interrupt reads.
+func (c *client) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	var timeout net.Error
+	if err != nil && !(errors.As(err, &timeout) && timeout.Timeout()) {
+		c.leave()
+	}
+	return n, err
+}
+
+func (c *client) Close() error {
+	c.leave()
+	return c.TCPConn.Close()
+}
+
+func (c *client) leave() {
+	if c.gone != nil {
+		c.gone()
+	}
+}
+
+// guard closes the connection when its context ends or its client is gone,
+// until release is called, which waits for the guard.
+func (c *client) guard() (release func()) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		look := time.NewTicker(lookPeriod)
+		defer look.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-c.ctx.Done():
+				_ = c.Close()
+				return
+			case <-look.C:
+				if !c.established() {
+					_ = c.Close()
+					return
+				}
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-ended
+	}
+}
+
+// established reports whether both sides have the connection open. No client
+// closes its own direction early.
+func (c *client) established() bool {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return false
+	}
+	open := false
+	err = raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		open = err == nil && info.State == unix.BPF_TCP_ESTABLISHED
+	})
+	return err == nil && open
+}

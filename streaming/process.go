@@ -1,0 +1,173 @@
+package streaming
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/streaming/pkg/httpstream/wsstream"
+	utilexec "k8s.io/utils/exec"
+)
+
+// Kinds of sessions, the first part of a URL's path.
+const (
+	kindExec        = "exec"
+	kindAttach      = "attach"
+	kindPortForward = "portforward"
+)
+
+// Exec returns the URL at which the command will run. It fails with
+// ErrInvalidArgument for streams that cannot be, and with ErrResourceExhausted
+// while too many URLs are unused. The container is not looked at before the URL
+// is used.
+func (s *Server) Exec(req *runtimeapi.ExecRequest) (string, error) {
+	if len(req.GetCmd()) == 0 {
+		return "", fmt.Errorf("cmd is required: %w", errdefs.ErrInvalidArgument)
+	}
+	id, command := req.GetContainerId(), slices.Clone(req.GetCmd())
+	p := process{
+		server:  s,
+		kind:    kindExec,
+		options: remotecommand.Options{Stdin: req.GetStdin(), Stdout: req.GetStdout(), Stderr: req.GetStderr(), TTY: req.GetTty()},
+		connect: func(ctx context.Context, streams Streams) error {
+			code, err := s.runtime.Exec(ctx, id, command, streams)
+			return exitError(code, err)
+		},
+	}
+	return p.url()
+}
+
+// exitError is the error by which the library tells a client of an exit code.
+func exitError(code int, err error) error {
+	if err != nil || code == 0 {
+		return err
+	}
+	return utilexec.CodeExitError{Err: fmt.Errorf("exit code %d", code), Code: code}
+}
+
+// Attach returns the URL at which the container's streams will be. It fails as
+// Exec does.
+func (s *Server) Attach(req *runtimeapi.AttachRequest) (string, error) {
+	id := req.GetContainerId()
+	p := process{
+		server:  s,
+		kind:    kindAttach,
+		options: remotecommand.Options{Stdin: req.GetStdin(), Stdout: req.GetStdout(), Stderr: req.GetStderr(), TTY: req.GetTty()},
+		connect: func(ctx context.Context, streams Streams) error { return s.runtime.Attach(ctx, id, streams) },
+	}
+	return p.url()
+}
+
+// process is a process that a client will be connected to.
+type process struct {
+	server  *Server
+	kind    string
+	options remotecommand.Options
+	connect func(context.Context, Streams) error
+}
+
+func (p process) url() (string, error) {
+	switch o := p.options; {
+	case o.TTY && o.Stderr:
+		return "", fmt.Errorf("tty and stderr cannot both be true, a terminal has one output: %w", errdefs.ErrInvalidArgument)
+	case !o.Stdin && !o.Stdout && !o.Stderr:
+		return "", fmt.Errorf("one of stdin, stdout and stderr must be true: %w", errdefs.ErrInvalidArgument)
+	}
+	return p.server.url(p.kind, p.serve)
+}
+
+func (p process) serve(current *session, w http.ResponseWriter, r *http.Request) {
+	to := connector{process: p, session: current}
+	switch {
+	case wsstream.IsWebSocketRequestWithStreamCloseProtocol(r):
+		to.serveV5(w, r)
+	case p.kind == kindAttach:
+		remotecommand.ServeAttach(w, r, to, "", "", "", &p.options,
+			p.server.idle, creationTimeout, remotecommand.SupportedStreamingProtocols)
+	default:
+		remotecommand.ServeExec(w, r, to, "", "", "", nil, &p.options,
+			p.server.idle, creationTimeout, remotecommand.SupportedStreamingProtocols)
+	}
+}
+
+// connector connects one session to its process. It is the library's Executor
+// and Attacher.
+type connector struct {
+	process process
+	session *session
+}
+
+// ExecInContainer implements remotecommand.Executor.
+func (c connector) ExecInContainer(ctx context.Context, _, _, _ string, _ []string, in io.Reader, out, stderr io.WriteCloser,
+	_ bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
+	return c.run(ctx, channels{stdin: in, stdout: out, stderr: stderr, resize: resize})
+}
+
+// AttachContainer implements remotecommand.Attacher.
+func (c connector) AttachContainer(ctx context.Context, _, _, _ string, in io.Reader, out, stderr io.WriteCloser,
+	_ bool, resize <-chan remotecommand.TerminalSize) error {
+	return c.run(ctx, channels{stdin: in, stdout: out, stderr: stderr, resize: resize})
+}
+
+// channels are the streams of a client, whichever protocol they come by. Those
+// that were not asked for may be there all the same.
+type channels struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	resize         <-chan remotecommand.TerminalSize
+}
+
+// run connects the client and returns when the process ends or the client is
+// gone, which is no error: there is nobody to tell.
+func (c connector) run(ctx context.Context, of channels) error {
+	asked := c.process.options
+	streams := Streams{TTY: asked.TTY}
+	if asked.Stdin {
+		streams.Stdin = of.stdin
+	}
+	if asked.Stdout {
+		streams.Stdout = of.stdout
+	}
+	if asked.Stderr {
+		streams.Stderr = of.stderr
+	}
+	if asked.TTY && of.resize != nil {
+		streams.Resize = convertSizes(ctx, c.session, of.resize)
+	}
+	err := c.process.connect(ctx, streams)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// convertSizes passes the library's sizes on until there are no more or ctx
+// ends.
+func convertSizes(ctx context.Context, current *session, from <-chan remotecommand.TerminalSize) <-chan Size {
+	to := make(chan Size)
+	current.work.Go(func() {
+		defer close(to)
+		for {
+			select {
+			case size, ok := <-from:
+				if !ok {
+					return
+				}
+				select {
+				case to <- Size(size):
+				case <-ctx.Done():
+					return
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return to
+}

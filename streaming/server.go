@@ -1,0 +1,163 @@
+package streaming
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+const (
+	// DefaultIdleTimeout ends a session without traffic when Options names no
+	// other time, as the kubelet's --streaming-connection-idle-timeout.
+	DefaultIdleTimeout = 4 * time.Hour
+	// creationTimeout is how long a client may take to open its streams once
+	// it is connected.
+	creationTimeout = 30 * time.Second
+	// headerTimeout is how long it may take to send its request.
+	headerTimeout = 10 * time.Second
+)
+
+// Options are what a Server needs.
+type Options struct {
+	// Runtime is required.
+	Runtime Runtime
+	// Address is the host:port to listen on, port 0 for any. A host other than
+	// loopback needs a certificate or AllowPlaintext.
+	Address string
+	// CertFile and KeyFile are PEM files; with both, TLS is served.
+	CertFile, KeyFile string
+	// AllowPlaintext allows to serve without TLS on any address.
+	AllowPlaintext bool
+	// IdleTimeout ends a session in which nothing was sent in either direction
+	// for that long, 0 for DefaultIdleTimeout.
+	IdleTimeout time.Duration
+}
+
+// Server gives out URLs for sessions and serves them. All methods are safe for
+// concurrent use.
+type Server struct {
+	runtime  Runtime
+	idle     time.Duration
+	listener net.Listener
+	base     *url.URL
+	http     *http.Server
+	tickets  *tickets
+	// end ends all sessions.
+	end context.CancelFunc
+
+	mu       sync.Mutex
+	closed   bool
+	sessions sync.WaitGroup
+}
+
+// Listen opens the listener, so that a bad address or certificate is found
+// here. Call Serve to answer, and Close in any case.
+func Listen(opts Options) (*Server, error) {
+	encryption, err := tlsConfig(opts.CertFile, opts.KeyFile)
+	if err != nil {
+		return nil, err
+	}
+	address, err := bindAddress(opts)
+	if err != nil {
+		return nil, err
+	}
+	tcp, err := net.ListenTCP("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listening for exec, attach and port-forward: %w", err)
+	}
+	if opts.IdleTimeout <= 0 {
+		opts.IdleTimeout = DefaultIdleTimeout
+	}
+	ctx, end := context.WithCancel(context.Background())
+	s := &Server{
+		runtime:  opts.Runtime,
+		idle:     opts.IdleTimeout,
+		listener: listener{tcp},
+		base:     baseURL(tcp.Addr().(*net.TCPAddr), encryption != nil),
+		tickets:  newTickets(),
+		end:      end,
+	}
+	s.http = &http.Server{
+		Handler:           http.HandlerFunc(s.serveHTTP),
+		TLSConfig:         encryption,
+		ReadHeaderTimeout: headerTimeout,
+		ErrorLog:          log.New(errorLog{}, "", 0),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       withClient,
+		Protocols:         new(http.Protocols),
+	}
+	s.http.Protocols.SetHTTP1(true) // connections are taken over, which HTTP/2 cannot
+	return s, nil
+}
+
+// errorLog takes what net/http complains about, which is bad requests.
+type errorLog struct{ io.Writer }
+
+func (errorLog) Write(p []byte) (int, error) {
+	logrus.WithField("error", strings.TrimSpace(string(p))).Debug("streaming connection")
+	return len(p), nil
+}
+
+// Serve answers until Close, and then returns nil.
+func (s *Server) Serve() error {
+	err := s.serve()
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return fmt.Errorf("serving exec, attach and port-forward: %w", err)
+}
+
+func (s *Server) serve() error {
+	if s.http.TLSConfig != nil {
+		return s.http.ServeTLS(s.listener, "", "")
+	}
+	return s.http.Serve(s.listener)
+}
+
+// Close closes the listener, ends all sessions and waits for their goroutines,
+// at most until ctx ends.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.end()
+	err := errors.Join(s.http.Close(), ignoreClosed(s.listener.Close()))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.sessions.Wait()
+	}()
+	select {
+	case <-ended:
+		return err
+	case <-ctx.Done():
+		return errors.Join(err, fmt.Errorf("waiting for streaming sessions: %w", ctx.Err()))
+	}
+}
+
+// ignoreClosed makes closing twice no error.
+func ignoreClosed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// url gives out the URL of one request that serve will get.
+func (s *Server) url(kind string, serve handler) (string, error) {
+	token, err := s.tickets.issue(kind, serve)
+	if err != nil {
+		return "", err
+	}
+	return s.base.JoinPath(kind, token).String(), nil
+}

@@ -1,0 +1,66 @@
+package streaming
+
+import (
+	"bufio"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+// session is one request with a valid ticket, until its client is gone.
+type session struct {
+	// work counts the goroutines that serve it besides the request's own.
+	work sync.WaitGroup
+}
+
+// takeover notes whether the connection was taken over from HTTP.
+type takeover struct {
+	http.ResponseWriter
+	taken bool
+}
+
+// Hijack implements http.Hijacker.
+func (t *takeover) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, buffered, err := http.NewResponseController(t.ResponseWriter).Hijack()
+	t.taken = t.taken || err == nil
+	return conn, buffered, err
+}
+
+// serveHTTP serves /KIND/TOKEN, once per token. Whatever is wrong with a token,
+// the answer is the same.
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	kind, token, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+	serve, ok := s.tickets.redeem(kind, token)
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	client, ok := clientOf(r.Context())
+	if !ok || !s.begin() {
+		http.Error(w, "the server is ending", http.StatusServiceUnavailable)
+		return
+	}
+	defer s.sessions.Done()
+	defer client.guard()()
+	current, connection := &session{}, &takeover{ResponseWriter: w}
+	defer current.work.Wait()
+	defer func() {
+		// The library leaves a connection open on some of its errors.
+		if connection.taken {
+			_ = client.Close()
+		}
+	}()
+	serve(current, connection, r)
+}
+
+// begin counts a session, unless the server has been closed.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.sessions.Add(1)
+	return true
+}

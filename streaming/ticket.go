@@ -1,0 +1,87 @@
+package streaming
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+const (
+	// ticketLife is how long a URL may be used, as with every CRI runtime.
+	ticketLife = time.Minute
+	// maxTickets bounds how many URLs may be unused at a time.
+	maxTickets = 1000
+	// tokenSize is the size of a token in bytes.
+	tokenSize = 16
+)
+
+// handler serves the one request of a ticket.
+type handler func(*session, http.ResponseWriter, *http.Request)
+
+// ticket is the right to one request.
+type ticket struct {
+	kind    string
+	serve   handler
+	expires time.Time
+}
+
+// tickets are those given out and not used yet. All methods are safe for
+// concurrent use.
+type tickets struct {
+	now func() time.Time
+
+	mu sync.Mutex
+	// open is keyed by the token's hash: how long a look-up takes tells nothing
+	// about the tokens.
+	open map[[sha256.Size]byte]ticket
+}
+
+func newTickets() *tickets {
+	return &tickets{now: time.Now, open: map[[sha256.Size]byte]ticket{}}
+}
+
+// issue returns the token of a new ticket. It fails with ErrResourceExhausted
+// while too many are unused.
+func (t *tickets) issue(kind string, serve handler) (string, error) {
+	var raw [tokenSize]byte
+	_, _ = rand.Read(raw[:]) // never fails, see crypto/rand
+	token := base64.RawURLEncoding.EncodeToString(raw[:])
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire()
+	if len(t.open) >= maxTickets {
+		return "", fmt.Errorf("%d streaming URLs are unused, try again within %s: %w", maxTickets, ticketLife, errdefs.ErrResourceExhausted)
+	}
+	t.open[sha256.Sum256([]byte(token))] = ticket{kind: kind, serve: serve, expires: t.now().Add(ticketLife)}
+	return token, nil
+}
+
+// redeem returns the handler of a token of that kind, once and in its time.
+func (t *tickets) redeem(kind, token string) (handler, bool) {
+	key := sha256.Sum256([]byte(token))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.expire()
+	found, ok := t.open[key]
+	if !ok || found.kind != kind {
+		return nil, false
+	}
+	delete(t.open, key)
+	return found.serve, true
+}
+
+// expire drops the tickets whose time is over. The caller holds the lock.
+func (t *tickets) expire() {
+	now := t.now()
+	for key, ticket := range t.open {
+		if !now.Before(ticket.expires) {
+			delete(t.open, key)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package streaming
+
+import (
+	"bufio"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/websocket"
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+)
+
+// tunnelPrefix stands before the name of a protocol that is spoken over SPDY
+// inside of a WebSocket (KEP-4006): port-forward of crictl and kubectl.
+const tunnelPrefix = "SPDY/3.1+"
+
+// serveTunnel answers a WebSocket and lets serve speak SPDY inside of it, as if
+// the client had asked for that.
+func serveTunnel(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
+	websocket.Server{
+		Handshake: chooseTunnel,
+		Handler: func(ws *websocket.Conn) {
+			ws.PayloadType = websocket.BinaryFrame
+			serve(&tunneled{conn: ws, header: http.Header{}}, insideOf(r))
+		},
+	}.ServeHTTP(w, r)
+}
+
+// chooseTunnel accepts the port-forward protocol and no other.
+func chooseTunnel(config *websocket.Config, _ *http.Request) error {
+	name := tunnelPrefix + portforward.ProtocolV1Name
+	if !slices.Contains(config.Protocol, name) {
+		return errors.New("the client speaks " + strings.Join(config.Protocol, ", ") + ", the server " + name)
+	}
+	config.Protocol = []string{name}
+	return nil
+}
+
+// insideOf is the request that the client would have made without the tunnel.
+func insideOf(r *http.Request) *http.Request {
+	inner := r.Clone(r.Context())
+	inner.Header = http.Header{}
+	inner.Header.Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
+	inner.Header.Set(httpstream.HeaderUpgrade, spdy.HeaderSpdy31)
+	inner.Header.Set(httpstream.HeaderProtocolVersion, portforward.ProtocolV1Name)
+	return inner
+}
+
+// tunneled is the response to that request: the upgrade has happened, and the
+// connection is the WebSocket.
+type tunneled struct {
+	conn   *websocket.Conn
+	header http.Header
+}
+
+// Header implements http.ResponseWriter.
+func (t *tunneled) Header() http.Header { return t.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (t *tunneled) WriteHeader(int) {}
+
+// Write implements http.ResponseWriter. There is no response but the upgrade.
+func (t *tunneled) Write([]byte) (int, error) { return 0, http.ErrBodyNotAllowed }
+
+// Hijack implements http.Hijacker.
+func (t *tunneled) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	return t.conn, bufio.NewReadWriter(bufio.NewReader(t.conn), bufio.NewWriter(t.conn)), nil
+}
