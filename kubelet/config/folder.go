@@ -1,0 +1,254 @@
+package config
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/sirupsen/logrus"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/manifest"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// maxManifest bounds a manifest's size in bytes; larger ones are refused.
+const maxManifest = 10 << 20
+
+// FolderOptions configure a Folder. Dir is required.
+type FolderOptions struct {
+	// Dir holds the manifests: its regular files named *.yaml, *.yml and *.json that do not begin with a dot. It may
+	// be missing, and come later.
+	Dir string
+	// NodeName is this node's name.
+	NodeName string
+	// Rescan is how often the folder is read without a notification. Zero means 20 seconds, as the kubelet.
+	Rescan time.Duration
+	// Settle is how long a file must have been left alone before it is read, so that one that is still being written
+	// is not taken for the whole. Zero means 100 milliseconds.
+	Settle time.Duration
+	// Problem is called when what is wrong with a file changed: with nil when it is right again. Nil logs it.
+	Problem func(path string, err error)
+}
+
+// Folder is the source of static pods, config maps and secrets in files.
+//
+// A file that cannot be read as a whole takes nothing away: the pods that it named before and that are not among the
+// readable ones run on, until it is put right or removed.
+type Folder struct {
+	opts    FolderOptions
+	mux     *Mux
+	objects *Objects
+	files   map[string]*file
+}
+
+// file is what is known of one manifest.
+type file struct {
+	hash       [sha256.Size]byte
+	problem    string
+	pods       []*v1.Pod
+	configMaps []*v1.ConfigMap
+	secrets    []*v1.Secret
+}
+
+// NewFolder makes the source. Restored pods of the checkpoint stand for the files they came from, until those are read.
+func NewFolder(opts FolderOptions, mux *Mux, objects *Objects, restored []*v1.Pod) *Folder {
+	if opts.Rescan == 0 {
+		opts.Rescan = 20 * time.Second
+	}
+	if opts.Settle == 0 {
+		opts.Settle = 100 * time.Millisecond
+	}
+	if opts.Problem == nil {
+		opts.Problem = logProblem
+	}
+	f := &Folder{opts: opts, mux: mux, objects: objects, files: map[string]*file{}}
+	for _, pod := range restored {
+		if pod.Annotations[model.AnnotationConfigSource] != model.SourceFile {
+			continue
+		}
+		path := pod.Annotations[model.AnnotationManifest]
+		if f.files[path] == nil {
+			f.files[path] = &file{}
+		}
+		f.files[path].pods = append(f.files[path].pods, pod)
+	}
+	return f
+}
+
+func logProblem(path string, err error) {
+	if err != nil {
+		logrus.WithError(err).WithField("manifest", path).Error("A manifest has errors; what it named before stays")
+		return
+	}
+	logrus.WithField("manifest", path).Info("The manifest is right again")
+}
+
+// Run tells the folder's pods until ctx ends.
+func (f *Folder) Run(ctx context.Context) error {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("watch manifests: %w", err)
+	}
+	defer watcher.Close()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case _, ok := <-watcher.Events:
+			if !ok {
+				return errors.New("watch manifests: the watcher ended")
+			}
+			timer.Reset(f.opts.Settle)
+		case err := <-watcher.Errors:
+			logrus.WithError(err).Warn("Watching the manifests failed; the next scan finds what was missed")
+		case <-timer.C:
+			// Adding a folder again is harmless, and needed when it was replaced. One that is not there yet is read at
+			// the next scan.
+			_ = watcher.Add(f.opts.Dir)
+			if err := f.scan(ctx); err != nil && ctx.Err() == nil {
+				logrus.WithError(err).Error("Reading the manifests failed")
+			}
+			timer.Reset(f.opts.Rescan)
+		}
+	}
+}
+
+// scan reads the folder and tells what it holds.
+func (f *Folder) scan(ctx context.Context) error {
+	paths, err := f.list()
+	if err != nil {
+		return err
+	}
+	for path := range f.files {
+		if !slices.Contains(paths, path) {
+			delete(f.files, path)
+		}
+	}
+	var pods []*v1.Pod
+	var configMaps []*v1.ConfigMap
+	var secrets []*v1.Secret
+	for _, path := range paths {
+		f.read(path)
+		pods = append(pods, f.files[path].pods...)
+		configMaps = append(configMaps, f.files[path].configMaps...)
+		secrets = append(secrets, f.files[path].secrets...)
+	}
+	f.objects.Replace(configMaps, secrets) // first: the pods may need them
+	return f.mux.Set(ctx, model.SourceFile, pods)
+}
+
+// list names the manifests in order. A folder that is not there is empty.
+func (f *Folder) list() ([]string, error) {
+	entries, err := os.ReadDir(f.opts.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
+			continue
+		}
+		path := filepath.Join(f.opts.Dir, entry.Name())
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// read brings f.files[path] up to date.
+func (f *Folder) read(path string) {
+	known := f.files[path]
+	if known == nil {
+		known = &file{}
+		f.files[path] = known
+	}
+	content, err := readManifest(path)
+	if err != nil {
+		f.report(path, known, err)
+		return
+	}
+	hash := sha256.Sum256(content)
+	if hash == known.hash {
+		return
+	}
+	docs, err := manifest.Parse(content)
+	pods, podErr := f.accept(path, docs.Pods)
+	if err = errors.Join(err, podErr); err == nil {
+		*known = file{problem: known.problem, pods: pods, configMaps: docs.ConfigMaps, secrets: docs.Secrets}
+	} else {
+		known.keep(pods, docs)
+	}
+	known.hash = hash
+	f.report(path, known, err)
+}
+
+// keep takes what could be read of a file with errors, and leaves what it named before.
+func (k *file) keep(pods []*v1.Pod, docs manifest.Documents) {
+	for _, old := range k.pods {
+		if !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return model.FullName(p) == model.FullName(old) }) {
+			pods = append(pods, old)
+		}
+	}
+	k.pods = pods
+	k.configMaps = append(k.configMaps, docs.ConfigMaps...) // the last of a name wins
+	k.secrets = append(k.secrets, docs.Secrets...)
+}
+
+func readManifest(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxManifest {
+		return nil, fmt.Errorf("it has %d bytes, more than %d", info.Size(), maxManifest)
+	}
+	return os.ReadFile(path)
+}
+
+// accept makes the pods static ones of this node, and leaves out those that cannot be run.
+func (f *Folder) accept(path string, pods []*v1.Pod) ([]*v1.Pod, error) {
+	var accepted []*v1.Pod
+	var errs []error
+	origin := manifest.Origin{Source: model.SourceFile, Location: path, NodeName: f.opts.NodeName, Seen: time.Now()}
+	for _, pod := range pods {
+		name := pod.Name
+		if err := manifest.Static(pod, origin); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		manifest.SetDefaults(pod)
+		if err := manifest.Validate(pod); err != nil {
+			errs = append(errs, fmt.Errorf("pod %s: %w", name, err))
+			continue
+		}
+		accepted = append(accepted, pod)
+	}
+	return accepted, errors.Join(errs...)
+}
+
+// report tells of a problem once.
+func (f *Folder) report(path string, known *file, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == known.problem {
+		return
+	}
+	known.problem = text
+	f.opts.Problem(path, err)
+}
