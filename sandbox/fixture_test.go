@@ -1,0 +1,582 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	engineapi "github.com/moby/moby/api/types/network"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/state"
+)
+
+// TestMain keeps the log of faults that tests make out of their output.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !testing.Verbose() {
+		logrus.SetOutput(io.Discard)
+	}
+	os.Exit(m.Run())
+}
+
+const (
+	pauseImage = "example.com/pause:1"
+	appImage   = "example.com/app:1"
+)
+
+var errTest = errors.New("made by the test")
+
+// node is all that a Service works on: an engine in memory whose sandboxes have
+// real network namespaces, a real checkpoint store, real pins, and a network,
+// images and containers in memory.
+type node struct {
+	testing.TB
+	engine     *engine
+	mirror     *state.Mirror
+	store      *checkpoint.Store
+	network    *network
+	images     *images
+	containers *containers
+	files      *Files
+	*Service
+
+	dir        string
+	stopMirror func()
+}
+
+// onNode runs a test on a node, in a bubble of its own: time passes only while
+// everybody waits, synctest.Wait returns when all that was begun is done or
+// waits, and goroutines that are left at the end fail the test. bridge leaves
+// pods to the engine's own network.
+func onNode(t *testing.T, mode networkMode, test func(*node)) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root to make network namespaces and mounts")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, mode)
+		defer n.engine.end()
+		defer n.end()
+		test(n)
+	})
+}
+
+type networkMode int
+
+const (
+	withCNI networkMode = iota
+	withBridge
+)
+
+func newNode(t *testing.T, mode networkMode) *node {
+	n := &node{TB: t, dir: t.TempDir()}
+	n.engine = &engine{
+		Engine: dockertest.New(dockertest.Options{Images: []dockertest.Image{
+			{Names: []string{pauseImage, "spare"}}, {Names: []string{appImage}},
+		}}),
+		bridge:    mode == withBridge,
+		processes: map[string]*process{},
+	}
+	n.network = &network{joined: map[string]cni.Pod{}}
+	n.images = &images{engine: n.engine}
+	n.containers = &containers{node: n}
+	// Mounts that outlive the test would keep the folder from being removed.
+	t.Cleanup(func() {
+		for _, folder := range []string{n.netnsFolder(), n.storeFolder()} {
+			for unix.Unmount(folder, unix.MNT_DETACH) == nil {
+			}
+		}
+	})
+	n.must(os.Mkdir(n.storeFolder(), 0o700))
+	n.must(unix.Mount("tmpfs", n.storeFolder(), "tmpfs", 0, "size=256k"))
+	n.start(mode)
+	return n
+}
+
+func (n *node) netnsFolder() string { return filepath.Join(n.dir, "netns") }
+func (n *node) storeFolder() string { return filepath.Join(n.dir, "pods") }
+
+// start makes the mirror and the service as a start of the program does.
+func (n *node) start(mode networkMode) {
+	n.Helper()
+	var err error
+	n.store, err = checkpoint.Open(n.storeFolder())
+	n.must(err)
+	n.files = NewFiles(filepath.Join(n.dir, "files"))
+	n.mirror = state.New(state.Options{Engine: n.engine, Records: n.store})
+	opts := Options{
+		Engine: n.engine, Mirror: n.mirror, Store: n.store, Images: n.images, Containers: n.containers,
+		Files: n.files, NetnsFolder: n.netnsFolder(),
+	}
+	if mode == withCNI {
+		opts.Network = n.network
+	}
+	n.Service = New(opts)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = n.mirror.Run(ctx)
+	}()
+	n.stopMirror = func() {
+		cancel()
+		<-ended
+	}
+	n.must(n.mirror.WaitSynced(n.Context()))
+	synctest.Wait()
+}
+
+// end ends the program in order.
+func (n *node) end() {
+	n.Close()
+	n.stopMirror()
+}
+
+// restart is a crash of the program and its next start: of memory, nothing is
+// left.
+func (n *node) restart() {
+	n.Helper()
+	n.end()
+	n.start(withCNI)
+}
+
+func (n *node) must(err error) {
+	n.Helper()
+	if err != nil {
+		n.Fatal(err)
+	}
+}
+
+func podConfig(name string) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
+		Hostname:     name,
+		Annotations:  map[string]string{"note": "of " + name},
+		DnsConfig:    &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10"}, Searches: []string{"default.svc"}},
+		PortMappings: []*runtimeapi.PortMapping{{ContainerPort: 80, HostPort: 8080}},
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+	}
+}
+
+func onHostNetwork(config *runtimeapi.PodSandboxConfig) *runtimeapi.PodSandboxConfig {
+	config = proto.CloneOf(config)
+	config.Hostname, config.PortMappings = "", nil
+	config.Linux.SecurityContext = &runtimeapi.LinuxSandboxSecurityContext{
+		NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE},
+	}
+	return config
+}
+
+func sandboxName(name string) string { return translate.SandboxName(podConfig(name).Metadata) }
+
+// run makes a pod that must be ready.
+func (n *node) run(name string) string {
+	n.Helper()
+	id, err := n.Run(n.Context(), podConfig(name), "")
+	n.must(err)
+	n.wantState(id, ready)
+	return id
+}
+
+// addContainer makes a running container in a pod.
+func (n *node) addContainer(podID, podName, name string) string {
+	n.Helper()
+	features, err := n.engine.Features(n.Context())
+	n.must(err)
+	spec, err := translate.Container(translate.ContainerInput{
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: appImage},
+		},
+		Sandbox: translate.SandboxRef{ID: podID, Config: podConfig(podName)}, ImageID: appImage, Features: features,
+	})
+	n.must(err)
+	id, err := n.engine.CreateContainer(n.Context(), spec)
+	n.must(err)
+	n.must(n.engine.StartContainer(n.Context(), id))
+	_, err = n.mirror.RefreshContainer(n.Context(), id)
+	n.must(err)
+	return id
+}
+
+const (
+	ready    = runtimeapi.PodSandboxState_SANDBOX_READY
+	notReady = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+)
+
+func (n *node) pod(id string) *state.Pod {
+	n.Helper()
+	pod, err := n.mirror.Snapshot().Pod(id)
+	n.must(err)
+	return pod
+}
+
+func (n *node) wantState(id string, want runtimeapi.PodSandboxState) {
+	n.Helper()
+	if got := n.pod(id).Status.State(); got != want {
+		n.Errorf("pod %s is %v, want %v", id[:8], got, want)
+	}
+}
+
+func (n *node) wantRunning(id string, want bool) {
+	n.Helper()
+	inspect, err := n.engine.InspectContainer(n.Context(), id)
+	if err != nil || inspect.State.Running != want {
+		n.Errorf("container %s: running is not %v (%v)", id[:8], want, err)
+	}
+}
+
+func (n *node) phase(id string) checkpoint.Phase {
+	n.Helper()
+	record, err := n.store.Load(id)
+	n.must(err)
+	return record.Phase
+}
+
+// wantNothing checks that nothing is left of any pod, anywhere.
+func (n *node) wantNothing() {
+	n.Helper()
+	time.Sleep(time.Second) // what was begun in the background is done
+	synctest.Wait()
+	list, err := n.engine.ListContainers(n.Context(), nil)
+	n.must(err)
+	for _, c := range list {
+		n.Errorf("the engine still has container %s", c.Names)
+	}
+	records, quarantined, err := n.store.List()
+	if err != nil || len(records)+len(quarantined) > 0 {
+		n.Errorf("the store still has %v, %v, %v", records, quarantined, err)
+	}
+	for _, folder := range []string{n.files.dir, n.netnsFolder()} {
+		entries, err := os.ReadDir(folder)
+		if len(entries) > 0 || (err != nil && !os.IsNotExist(err)) {
+			n.Errorf("%s still has %v (%v)", folder, entries, err)
+		}
+	}
+	n.wantUnjoined()
+	for _, pod := range n.mirror.Snapshot().Pods() {
+		n.Errorf("the mirror still has %s (%v)", pod.Meta.Name, pod.Status)
+	}
+	if left := len(n.flights.byName); left != 0 {
+		n.Errorf("%d set-ups are remembered", left)
+	}
+}
+
+func (n *node) wantUnjoined() {
+	n.Helper()
+	n.network.mu.Lock()
+	defer n.network.mu.Unlock()
+	for _, pod := range n.network.joined {
+		n.Errorf("pod %s still has an address", pod.Name)
+	}
+}
+
+// lockStore makes the checkpoints' disk read-only until the returned function is
+// called.
+func (n *node) lockStore() (unlock func()) {
+	n.Helper()
+	n.must(unix.Mount("", n.storeFolder(), "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	return func() {
+		n.Helper()
+		n.must(unix.Mount("", n.storeFolder(), "", unix.MS_REMOUNT, ""))
+	}
+}
+
+// fillStore fills the checkpoints' disk until the returned function is called:
+// no file can be written, but files can be removed.
+func (n *node) fillStore() (empty func()) {
+	n.Helper()
+	filler := filepath.Join(n.storeFolder(), ".tmp-filler")
+	file, err := os.Create(filler)
+	n.must(err)
+	defer file.Close()
+	for err == nil {
+		_, err = file.Write(make([]byte, os.Getpagesize()))
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		n.Fatal(err)
+	}
+	return func() {
+		n.Helper()
+		n.must(os.Remove(filler))
+	}
+}
+
+// hideBelowFullDisk puts a disk on which no file can be made over a folder,
+// until the returned function is called.
+func (n *node) hideBelowFullDisk(folder string) (uncover func()) {
+	n.Helper()
+	n.must(unix.Mount("tmpfs", folder, "tmpfs", 0, "nr_inodes=1"))
+	return func() {
+		n.Helper()
+		n.must(unix.Unmount(folder, unix.MNT_DETACH))
+	}
+}
+
+// engine is an engine in memory whose running containers have a real process in
+// a network namespace of its own.
+type engine struct {
+	*dockertest.Engine
+	// bridge says that the engine has a bridge, on which pods get addresses.
+	bridge bool
+
+	mu        sync.Mutex
+	processes map[string]*process
+	// creating is called before a container is created.
+	creating func(docker.ContainerSpec)
+	// started is called after a container has started.
+	started func(id string)
+}
+
+type process struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+func (e *engine) CreateContainer(ctx context.Context, spec docker.ContainerSpec) (string, error) {
+	if e.creating != nil {
+		e.creating(spec)
+	}
+	return e.Engine.CreateContainer(ctx, spec)
+}
+
+func (e *engine) StartContainer(ctx context.Context, id string) error {
+	if err := e.Engine.StartContainer(ctx, id); err != nil {
+		return err
+	}
+	e.newProcess(id)
+	if e.started != nil {
+		e.started(id)
+	}
+	return nil
+}
+
+// newProcess gives a container a process in place of the one that it has.
+func (e *engine) newProcess(id string) {
+	cmd := exec.Command("cat")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		panic(fmt.Sprintf("cannot start a process in a network namespace: %v", err))
+	}
+	e.endProcess(id)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.processes[id] = &process{cmd, stdin}
+}
+
+func (e *engine) endProcess(id string) {
+	e.mu.Lock()
+	p := e.processes[id]
+	delete(e.processes, id)
+	e.mu.Unlock()
+	if p != nil {
+		_ = p.stdin.Close()
+		_ = p.cmd.Wait()
+	}
+}
+
+func (e *engine) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	err := e.Engine.StopContainer(ctx, id, grace)
+	if err == nil {
+		e.endProcess(id)
+	}
+	return err
+}
+
+func (e *engine) RemoveContainer(ctx context.Context, id string) error {
+	err := e.Engine.RemoveContainer(ctx, id)
+	if err == nil {
+		e.endProcess(id)
+	}
+	return err
+}
+
+func (e *engine) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
+	inspect, err := e.Engine.InspectContainer(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if p := e.processes[inspect.ID]; p != nil && inspect.State.Running {
+		inspect.State.Pid = p.cmd.Process.Pid
+	}
+	if e.bridge && !inspect.HostConfig.NetworkMode.IsHost() {
+		inspect.NetworkSettings.Networks = map[string]*engineapi.EndpointSettings{
+			"bridge": {IPAddress: netip.MustParseAddr("172.17.0.9")},
+		}
+	}
+	return inspect, nil
+}
+
+// end ends all processes and the engine.
+func (e *engine) end() {
+	e.mu.Lock()
+	var ids []string
+	for id := range e.processes {
+		ids = append(ids, id)
+	}
+	e.mu.Unlock()
+	for _, id := range ids {
+		e.endProcess(id)
+	}
+	e.Close()
+}
+
+// network is a CNI network in memory. Like the real one it demands a live
+// namespace for ADD.
+type network struct {
+	mu     sync.Mutex
+	joined map[string]cni.Pod
+	given  int
+	dels   int
+	// onAdd and onDel are called at the beginning; their errors fail the call.
+	onAdd func(ctx context.Context, pod cni.Pod) error
+	onDel func(ctx context.Context, pod cni.Pod) error
+	// keepOnError says that a failed Add could not be taken back.
+	keepOnError bool
+	// deadDels counts the Dels that found no namespace.
+	deadDels int
+}
+
+func (w *network) Add(ctx context.Context, pod cni.Pod) (*cni.Result, error) {
+	w.mu.Lock()
+	onAdd, keep := w.onAdd, w.keepOnError
+	w.mu.Unlock()
+	if !netns.Open(pod.NetnsPath).Alive() {
+		return nil, fmt.Errorf("no namespace at %s: %w", pod.NetnsPath, errdefs.ErrFailedPrecondition)
+	}
+	if onAdd != nil {
+		if err := onAdd(ctx, pod); err != nil {
+			if !keep {
+				return nil, errors.Join(err, nil)
+			}
+			w.join(pod)
+			return nil, errors.Join(err, errors.New("and DEL failed as well"))
+		}
+	}
+	given := w.join(pod)
+	return &cni.Result{Config: "net", IPs: []string{fmt.Sprintf("10.88.0.%d", given), fmt.Sprintf("fd00::%d", given)}, Raw: []byte(`{"cniVersion":"1.1.0"}`)}, nil
+}
+
+func (w *network) join(pod cni.Pod) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.joined[pod.ID] = pod
+	w.given++
+	return w.given
+}
+
+func (w *network) Del(ctx context.Context, pod cni.Pod, _ string) error {
+	w.mu.Lock()
+	w.dels++
+	onDel := w.onDel
+	if !netns.Open(pod.NetnsPath).Alive() {
+		w.deadDels++
+	}
+	w.mu.Unlock()
+	if onDel != nil {
+		if err := onDel(ctx, pod); err != nil {
+			return err
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.joined, pod.ID)
+	return nil
+}
+
+func (w *network) failAdd(err error) { w.set(func() { w.onAdd = failing(err) }) }
+func (w *network) failDel(err error) { w.set(func() { w.onDel = failing(err) }) }
+
+func (w *network) set(change func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	change()
+}
+
+func failing(err error) func(context.Context, cni.Pod) error {
+	if err == nil {
+		return nil
+	}
+	return func(context.Context, cni.Pod) error { return err }
+}
+
+// images provides the sandbox image.
+type images struct {
+	engine *engine
+	err    error
+}
+
+func (i *images) EnsureSandboxImage(context.Context) (string, error) { return pauseImage, i.err }
+
+func (i *images) ReloadSandboxImage(ctx context.Context) (string, error) {
+	return pauseImage, i.engine.TagImage(ctx, "spare", pauseImage)
+}
+
+// containers ends the containers of pods, as container.Service does.
+type containers struct {
+	node *node
+	mu   sync.Mutex
+	err  error
+}
+
+func (c *containers) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.err = err
+}
+
+func (c *containers) failure() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
+
+func (c *containers) Stop(ctx context.Context, id string, grace time.Duration) error {
+	if err := c.failure(); err != nil {
+		return err
+	}
+	if err := c.node.engine.StopContainer(ctx, id, grace); err != nil {
+		return ignoreNotFound(err)
+	}
+	_, err := c.node.mirror.RefreshContainer(ctx, id)
+	return ignoreNotFound(err)
+}
+
+func (c *containers) Remove(ctx context.Context, id string) error {
+	if err := c.failure(); err != nil {
+		return err
+	}
+	if err := ignoreNotFound(c.node.engine.RemoveContainer(ctx, id)); err != nil {
+		return err
+	}
+	c.node.mirror.RemoveContainer(id)
+	return nil
+}

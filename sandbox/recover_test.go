@@ -1,0 +1,205 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/netns"
+)
+
+// crash ends the program in the middle of a set-up, as kill -9 does: nothing is
+// rolled back. during is called when CNI ADD has given the address.
+func (n *node) crashDuringSetUp(name string) {
+	n.Helper()
+	// What is durable at that moment is put back after the roll-back's end.
+	var record checkpoint.Record
+	var given cni.Pod
+	n.network.set(func() {
+		n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
+			var err error
+			given = pod
+			record, err = n.store.Load(pod.ID)
+			n.must(err)
+			n.engine.Away() // no roll-back from here on
+			return errTest
+		}
+		n.network.keepOnError = true
+	})
+	n.network.failDel(errTest)
+	if _, err := n.Run(n.Context(), podConfig(name), ""); err == nil {
+		n.Fatal("Run succeeded")
+	}
+	n.network.set(func() { n.network.onAdd, n.network.onDel, n.network.keepOnError = nil, nil, false })
+	n.engine.Back()
+	got, err := n.store.Load(record.SandboxID)
+	if err != nil || got.Phase != checkpoint.PhaseIntent || !netns.Open(given.NetnsPath).Alive() {
+		n.Fatalf("the set-up did not end as by a crash: %v, %v", got, err)
+	}
+}
+
+func TestRecoverStopsAPodWhoseSetUpWasCutShort(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		other := n.run("other")
+		n.crashDuringSetUp("web")
+		n.restart()
+		var id string
+		for _, pod := range n.mirror.Snapshot().Pods() {
+			if pod.Meta.Name == sandboxName("web") {
+				id = pod.ID
+			}
+		}
+		n.wantState(id, notReady)
+		n.wantRunning(id, true)
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, notReady)
+		n.wantRunning(id, false)
+		if phase := n.phase(id); phase != checkpoint.PhaseStopped {
+			n.Errorf("the checkpoint says %s", phase)
+		}
+		if _, joined := n.network.joined[id]; joined {
+			n.Error("its address is still held")
+		}
+		n.wantState(other, ready)
+
+		next := podConfig("web")
+		next.Metadata.Attempt = 1
+		second, err := n.Run(n.Context(), next, "")
+		n.must(err)
+		n.wantState(second, ready)
+		for _, id := range []string{id, second, other} {
+			n.must(n.Remove(n.Context(), id))
+		}
+		n.wantNothing()
+	})
+}
+
+// A crash before the intent is on disk: the labels alone tell of the pod.
+func TestSandboxWithoutACheckpointIsNotReady(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		pod := n.network.joined[id]
+		n.must(n.network.Del(n.Context(), pod, ""))
+		n.must(netns.Open(pod.NetnsPath).Unpin())
+		n.must(n.store.Delete(id))
+		n.restart()
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, notReady)
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+func TestRecoverPutsBackWhatARunningPodLost(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		before := n.pod(id).Status
+		hosts, err := os.ReadFile(n.files.Of(id).Hosts)
+		n.must(err)
+		n.end()
+		n.must(netns.Open(before.NetnsPath).Unpin())
+		n.must(os.RemoveAll(n.files.dir))
+		n.start(withCNI)
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, ready)
+		if same, err := netns.Open(before.NetnsPath).SameAs(before.PID); err != nil || !same {
+			n.Errorf("the namespace is not pinned again: %v", err)
+		}
+		if !n.files.complete(id) {
+			n.Error("the files are not complete")
+		}
+		again, err := os.ReadFile(n.files.Of(id).Hosts)
+		if err != nil || string(again) != string(hosts) {
+			n.Errorf("the hosts file is %q, was %q (%v)", again, hosts, err)
+		}
+		if got := n.pod(id).Status.IPs; !slices.Equal(got, before.IPs) {
+			n.Errorf("the addresses are %v, were %v", got, before.IPs)
+		}
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+func TestRecoverChangesNothingOfAHealthyPod(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		web := n.run("web")
+		host, err := n.Run(n.Context(), onHostNetwork(podConfig("host")), "")
+		n.must(err)
+		stopped := n.run("stopped")
+		n.must(n.Stop(n.Context(), stopped))
+		n.restart()
+		before := n.mirror.Snapshot()
+		n.must(n.Recover(n.Context()))
+		if n.mirror.Snapshot() != before {
+			n.Error("the mirror was written to")
+		}
+		n.wantState(web, ready)
+		n.wantState(host, ready)
+		n.wantState(stopped, notReady)
+	})
+}
+
+// Somebody started the sandbox again while criadapter was away: its addresses
+// are in a namespace that nothing of the pod is in.
+func TestRecoverFindsASandboxInAnotherNamespace(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		n.end()
+		n.engine.newProcess(id)
+		n.start(withCNI)
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, notReady)
+		n.must(n.Stop(n.Context(), id))
+		n.wantUnjoined()
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+// The trouble of one pod does not keep the others from recovering.
+func TestRecoverGoesOnAfterAnError(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		ids := []string{n.run("first"), n.run("second"), n.run("third")}
+		n.end()
+		for _, id := range ids {
+			n.must(os.RemoveAll(n.files.Of(id).Hosts))
+		}
+		bad := n.network.joined[ids[1]].NetnsPath
+		n.must(netns.Open(bad).Unpin())
+		n.must(os.WriteFile(bad, []byte("not a pin"), 0o600))
+		n.start(withCNI)
+		if err := n.Recover(n.Context()); err == nil {
+			n.Error("Recover said nothing of the second pod")
+		}
+		for _, id := range ids {
+			if !n.files.complete(id) {
+				n.Errorf("the files of %s are not complete", id[:8])
+			}
+		}
+		n.must(os.Remove(bad))
+		n.must(n.Recover(n.Context()))
+		for _, id := range ids {
+			n.must(n.Remove(n.Context(), id))
+		}
+		n.wantNothing()
+	})
+}
+
+func TestRecoverTellsOfAFailedStop(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.crashDuringSetUp("web")
+		n.restart()
+		n.network.failDel(errTest)
+		if err := n.Recover(n.Context()); !errors.Is(err, errTest) {
+			n.Errorf("Recover returned %v", err)
+		}
+		n.network.failDel(nil)
+		n.must(n.Recover(n.Context()))
+		n.must(n.Remove(n.Context(), n.someID()))
+		n.wantNothing()
+	})
+}

@@ -1,0 +1,193 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+func TestUndoStackUnwindsTheNewestFirst(t *testing.T) {
+	var done []string
+	var stack undoStack
+	for _, name := range []string{"a", "b", "c"} {
+		stack.push(name, func(ctx context.Context) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if _, bounded := ctx.Deadline(); !bounded {
+				t.Error("an undo may take for ever")
+			}
+			done = append(done, name)
+			return nil
+		})
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := stack.unwind(ended); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(done, ""); got != "cba" {
+		t.Errorf("the undos ran as %q", got)
+	}
+}
+
+func TestUndoStackEndsAtTheFirstThatFails(t *testing.T) {
+	var done []string
+	var stack undoStack
+	for _, name := range []string{"a", "b", "c"} {
+		stack.push("undo "+name, func(context.Context) error {
+			done = append(done, name)
+			if name == "b" {
+				return errTest
+			}
+			return nil
+		})
+	}
+	err := stack.unwind(t.Context())
+	if !errors.Is(err, errTest) || !strings.Contains(err.Error(), "cannot undo b") {
+		t.Errorf("unwind returned %v", err)
+	}
+	if got := strings.Join(done, ""); got != "cb" {
+		t.Errorf("the undos ran as %q, want those below the failed one left alone", got)
+	}
+	if err := (undoStack{}).unwind(t.Context()); err != nil {
+		t.Errorf("an empty stack returned %v", err)
+	}
+}
+
+// A pod whose roll-back failed is there when Run returns, NOTREADY and with its
+// checkpoint, and can be stopped and removed once what failed works again.
+func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
+	failAdd := func(n *node, before func()) {
+		n.network.set(func() {
+			n.network.onAdd = func(context.Context, cni.Pod) error {
+				before()
+				return errTest
+			}
+		})
+	}
+	tests := map[string]struct {
+		// breakIt lets the set-up and its roll-back fail, until repair.
+		breakIt func(*node) (repair func())
+		// joined says that the pod still holds an address.
+		joined bool
+		// container says that its container is still there.
+		container bool
+	}{
+		"CNI DEL": {func(n *node) func() {
+			empty := func() {}
+			n.network.set(func() {
+				n.network.onAdd = func(context.Context, cni.Pod) error { empty = n.fillStore(); return nil }
+			})
+			n.network.failDel(errTest)
+			return func() { empty(); n.network.failDel(nil) }
+		}, true, true},
+		"the roll-back inside of CNI ADD": {func(n *node) func() {
+			n.network.set(func() { n.network.keepOnError = true })
+			n.network.failAdd(errTest)
+			n.network.failDel(errTest)
+			return func() { n.network.failDel(nil) }
+		}, true, true},
+		"the removal of the container": {func(n *node) func() {
+			failAdd(n, func() {})
+			return n.engine.Inject("RemoveContainer", dockertest.Fault{Err: errTest})
+		}, false, true},
+		"the removal of the checkpoint": {func(n *node) func() {
+			unlock := func() {}
+			failAdd(n, func() { unlock = n.lockStore() })
+			return func() { unlock() }
+		}, false, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				repair := tt.breakIt(n)
+				_, err := n.Run(n.Context(), podConfig("web"), "")
+				if err == nil || !strings.Contains(err.Error(), "roll-back: cannot") {
+					n.Fatalf("Run returned %v", err)
+				}
+				pods := n.mirror.Snapshot().Pods()
+				if len(pods) != 1 || pods[0].Meta.Name != sandboxName("web") {
+					n.Fatalf("the mirror has %v", pods)
+				}
+				id := pods[0].ID
+				n.wantState(id, notReady)
+				if phase := n.phase(id); phase != checkpoint.PhaseIntent {
+					n.Errorf("the checkpoint says %s", phase)
+				}
+				if _, joined := n.network.joined[id]; joined != tt.joined {
+					n.Errorf("holds an address: %v", joined)
+				}
+				if _, err := n.engine.InspectContainer(n.Context(), id); (err == nil) != tt.container {
+					n.Errorf("the container: %v", err)
+				}
+				// Its name is taken until then.
+				n.network.failAdd(nil)
+				if again, err := n.Run(n.Context(), podConfig("web"), ""); err == nil {
+					n.Errorf("the same request made %s", again)
+				}
+
+				// A repeated Stop of the kubelet, first while it still fails.
+				stopErr := n.Stop(n.Context(), id)
+				if tt.joined && !errors.Is(stopErr, errTest) {
+					n.Errorf("Stop returned %v, want why the address cannot be given back", stopErr)
+				}
+				n.wantState(id, notReady)
+				repair()
+				n.must(n.Stop(n.Context(), id))
+				n.wantUnjoined()
+				n.must(n.Remove(n.Context(), id))
+				n.wantNothing()
+				n.must(n.Remove(n.Context(), n.run("web")))
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+// An ADD that took itself back needs no DEL: it would fail without a plugin and
+// leave a pod for each attempt.
+func TestFailedAddThatUndidItselfIsNotDeleted(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.network.failAdd(errTest)
+		n.network.failDel(errTest)
+		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errors.Is(err, errTest) {
+			n.Errorf("Run returned %v", err)
+		}
+		if n.network.dels != 0 {
+			n.Errorf("%d calls of DEL", n.network.dels)
+		}
+		n.wantNothing()
+	})
+}
+
+// The engine goes away in the middle: nothing can be rolled back, and nothing
+// may be lost.
+func TestEngineThatGoesAwayDuringTheSetUp(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.network.set(func() {
+			n.network.onAdd = func(context.Context, cni.Pod) error {
+				n.engine.Away()
+				return errTest
+			}
+		})
+		if id, err := n.Run(n.Context(), podConfig("web"), ""); err == nil {
+			n.Fatalf("Run made %s", id)
+		}
+		n.network.failAdd(nil)
+		n.engine.Back()
+		settle()
+		pods := n.mirror.Snapshot().Pods()
+		if len(pods) != 1 {
+			n.Fatalf("%d pods, want the one that could not be rolled back", len(pods))
+		}
+		n.wantState(pods[0].ID, notReady)
+		n.must(n.Remove(n.Context(), pods[0].ID))
+		n.wantNothing()
+	})
+}

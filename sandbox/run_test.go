@@ -1,0 +1,261 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/netns"
+)
+
+func TestRunMakesAReadyPod(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		pod := n.pod(id)
+		if pod.Meta.Name != sandboxName("web") || !proto.Equal(pod.Meta.Config, podConfig("web")) || pod.Meta.HostNetwork {
+			n.Errorf("the pod is %+v", pod.Meta)
+		}
+		if want := []string{"10.88.0.1", "fd00::1"}; !slices.Equal(pod.Status.IPs, want) {
+			n.Errorf("the addresses are %v, want %v", pod.Status.IPs, want)
+		}
+		if same, err := netns.Open(pod.Status.NetnsPath).SameAs(pod.Status.PID); err != nil || !same {
+			n.Errorf("the pin %s is not the sandbox's namespace: %v", pod.Status.NetnsPath, err)
+		}
+		record, err := n.store.Load(id)
+		n.must(err)
+		if record.Phase != checkpoint.PhaseReady || record.NetnsPath != pod.Status.NetnsPath || record.Network.Config != "net" ||
+			record.Name != "web" || record.UID != "uid-web" || record.CreatedAt.IsZero() {
+			n.Errorf("the checkpoint is %+v", record)
+		}
+		joined := n.network.joined[id]
+		if joined.Name != "web" || joined.Namespace != "default" || joined.UID != "uid-web" || joined.Annotations["note"] != "of web" ||
+			!slices.Equal(joined.DNS.Servers, []string{"10.0.0.10"}) || !slices.Equal(joined.DNS.Searches, []string{"default.svc"}) ||
+			!slices.Equal(joined.PortMappings, []cni.PortMapping{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}}) {
+			n.Errorf("CNI was told %+v", joined)
+		}
+		hosts, err := os.ReadFile(n.files.Of(id).Hosts)
+		if err != nil || !strings.HasSuffix(string(hosts), "10.88.0.1\tweb\nfd00::1\tweb\n") {
+			n.Errorf("the hosts file ends in %q (%v)", hosts, err)
+		}
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+func TestRunOnTheHostsNetwork(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id, err := n.Run(n.Context(), onHostNetwork(podConfig("web")), "")
+		n.must(err)
+		n.wantState(id, ready)
+		pod := n.pod(id)
+		if !pod.Meta.HostNetwork || pod.Status.NetnsPath != "" || len(pod.Status.IPs) != 0 || n.network.given != 0 {
+			n.Errorf("the pod is %+v, %d addresses were given", pod, n.network.given)
+		}
+		for path, node := range map[string]string{n.files.Of(id).Hosts: "/etc/hosts"} {
+			got, err := os.ReadFile(path)
+			n.must(err)
+			want, err := os.ReadFile(node)
+			n.must(err)
+			if string(got) != string(want) {
+				n.Errorf("the pod's file is %q, the node's %q", got, want)
+			}
+		}
+		n.must(n.Stop(n.Context(), id))
+		n.wantState(id, notReady)
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+		if n.network.dels != 0 {
+			n.Errorf("CNI DEL was called %d times", n.network.dels)
+		}
+	})
+}
+
+func TestRunOnTheEnginesBridge(t *testing.T) {
+	onNode(t, withBridge, func(n *node) {
+		id := n.run("web")
+		pod := n.pod(id)
+		if !slices.Equal(pod.Status.IPs, []string{"172.17.0.9"}) || pod.Status.NetnsPath != "" {
+			n.Errorf("the pod is %+v", pod.Status)
+		}
+		n.end()
+		n.start(withBridge)
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, ready)
+		if got := n.pod(id).Status.IPs; !slices.Equal(got, []string{"172.17.0.9"}) {
+			n.Errorf("after a restart the addresses are %v", got)
+		}
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+// The engine may have no bridge (dockerd --bridge=none).
+func TestPodWithoutAnAddressIsNeverReady(t *testing.T) {
+	onNode(t, withBridge, func(n *node) {
+		n.engine.bridge = false
+		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsFailedPrecondition(err) {
+			n.Errorf("Run returned %v, want FailedPrecondition", err)
+		}
+		n.wantNothing()
+	})
+}
+
+func TestBadRequestsTouchNothing(t *testing.T) {
+	with := func(change func(*runtimeapi.PodSandboxConfig)) *runtimeapi.PodSandboxConfig {
+		config := podConfig("web")
+		change(config)
+		return config
+	}
+	tests := map[string]struct {
+		config  *runtimeapi.PodSandboxConfig
+		handler string
+		field   string
+	}{
+		"no configuration":     {nil, "", "config"},
+		"no metadata":          {with(func(c *runtimeapi.PodSandboxConfig) { c.Metadata = nil }), "", "config.metadata"},
+		"no name":              {with(func(c *runtimeapi.PodSandboxConfig) { c.Metadata.Name = "" }), "", "config.metadata.name"},
+		"a bad host name":      {with(func(c *runtimeapi.PodSandboxConfig) { c.Hostname = "-x-" }), "", "config.hostname"},
+		"a bad DNS server":     {with(func(c *runtimeapi.PodSandboxConfig) { c.DnsConfig.Servers = []string{"x\ny"} }), "", "config.dns_config"},
+		"a bad port":           {with(func(c *runtimeapi.PodSandboxConfig) { c.PortMappings[0].ContainerPort = 99999 }), "", "config.port_mappings"},
+		"an unknown handler":   {podConfig("web"), "kata", "runtime_handler"},
+		"a relative log path":  {with(func(c *runtimeapi.PodSandboxConfig) { c.LogDirectory = "logs" }), "", "config.log_directory"},
+		"a sysctl of the node": {with(func(c *runtimeapi.PodSandboxConfig) { c.Linux.Sysctls = map[string]string{"vm.swappiness": "1"} }), "", "config.linux.sysctls"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				_, err := n.Run(n.Context(), tt.config, tt.handler)
+				if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), tt.field) {
+					n.Errorf("Run returned %v, want InvalidArgument with %s", err, tt.field)
+				}
+				if n.engine.Calls("CreateContainer") != 0 {
+					n.Error("a container was created")
+				}
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+// step is one thing that can go wrong in a set-up.
+type step struct {
+	name string
+	// breakIt lets it go wrong, until repair.
+	breakIt func(*node) (repair func())
+}
+
+func injected(call string, fault dockertest.Fault) func(*node) func() {
+	return func(n *node) func() { return n.engine.Inject(call, fault) }
+}
+
+// steps are all steps of a set-up with the ways in which they fail.
+func steps() []step {
+	fault := dockertest.Fault{Err: errTest}
+	after := dockertest.Fault{Err: errTest, AfterEffect: true}
+	return []step{
+		{"the engine's features", injected("Features", fault)},
+		{"the sandbox image", func(n *node) func() {
+			n.images.err = errTest
+			return func() { n.images.err = nil }
+		}},
+		{"create", injected("CreateContainer", fault)},
+		{"save the intent", func(n *node) func() { return n.fillStore() }},
+		{"write the files", func(n *node) func() {
+			return n.hideBelowFullDisk(n.files.dir)
+		}},
+		{"start", injected("StartContainer", fault)},
+		{"start, the answer is lost", injected("StartContainer", after)},
+		{"the process ends at once", func(n *node) func() {
+			n.engine.started = func(id string) { _ = n.engine.Exit(id, 1) }
+			return func() { n.engine.started = nil }
+		}},
+		{"inspect", injected("InspectContainer", fault)},
+		{"pin the namespace", func(n *node) func() {
+			return n.hideBelowFullDisk(n.netnsFolder())
+		}},
+		{"CNI ADD", func(n *node) func() {
+			n.network.failAdd(errTest)
+			return func() { n.network.failAdd(nil) }
+		}},
+		{"the process ends during CNI ADD", func(n *node) func() {
+			n.network.set(func() {
+				n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
+					_ = n.engine.Exit(pod.ID, 1)
+					return errTest
+				}
+			})
+			return func() { n.network.failAdd(nil) }
+		}},
+		{"the sandbox is removed during CNI ADD", func(n *node) func() {
+			n.network.set(func() {
+				n.network.onAdd = func(ctx context.Context, pod cni.Pod) error {
+					return errors.Join(errTest, n.engine.RemoveContainer(ctx, pod.ID))
+				}
+			})
+			return func() { n.network.failAdd(nil) }
+		}},
+		{"the time is over", func(n *node) func() {
+			n.network.set(func() {
+				n.network.onAdd = func(ctx context.Context, _ cni.Pod) error {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+			})
+			return func() { n.network.failAdd(nil) }
+		}},
+		{"write the addresses", func(n *node) func() {
+			n.network.set(func() {
+				n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
+					hosts := n.files.Of(pod.ID).Hosts
+					return errors.Join(os.Remove(hosts), os.Mkdir(hosts, 0o700))
+				}
+			})
+			return func() { n.network.failAdd(nil) }
+		}},
+		{"save ready", func(n *node) func() {
+			empty := func() {}
+			n.network.set(func() {
+				n.network.onAdd = func(context.Context, cni.Pod) error {
+					empty = n.fillStore()
+					return nil
+				}
+			})
+			return func() {
+				empty()
+				n.network.failAdd(nil)
+			}
+		}},
+	}
+}
+
+func TestRunThatFailsLeavesNothing(t *testing.T) {
+	for _, step := range steps() {
+		t.Run(step.name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				other := n.run("other")
+				repair := step.breakIt(n)
+				id, err := n.Run(n.Context(), podConfig("web"), "")
+				if err == nil {
+					n.Fatalf("Run made %s", id)
+				}
+				repair()
+				n.wantState(other, ready)
+				n.must(n.Remove(n.Context(), other))
+				n.wantNothing()
+				// And nothing is in the way of the next attempt, or of the same.
+				n.must(n.Remove(n.Context(), n.run("web")))
+				n.wantNothing()
+			})
+		})
+	}
+}

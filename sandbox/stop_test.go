@@ -1,0 +1,349 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/netns"
+)
+
+func TestStopEndsAllOfAPodAndKeepsItListed(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		other := n.run("other")
+		first, second := n.addContainer(id, "web", "first"), n.addContainer(id, "web", "second")
+		theirs := n.addContainer(other, "other", "theirs")
+		path := n.pod(id).Status.NetnsPath
+		n.must(n.Stop(n.Context(), id))
+		n.wantState(id, notReady)
+		n.wantRunning(id, false)
+		n.wantRunning(first, false)
+		n.wantRunning(second, false)
+		if phase := n.phase(id); phase != checkpoint.PhaseStopped {
+			n.Errorf("the checkpoint says %s", phase)
+		}
+		if netns.Open(path).Alive() {
+			n.Error("the namespace is still pinned")
+		}
+		if _, joined := n.network.joined[id]; joined {
+			n.Error("the address is still held")
+		}
+		if n.network.deadDels != 0 {
+			n.Error("CNI DEL found no namespace")
+		}
+		n.wantState(other, ready)
+		n.wantRunning(theirs, true)
+	})
+}
+
+func TestRemoveTakesAllOfAPod(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		n.addContainer(id, "web", "app")
+		n.must(n.Remove(n.Context(), id)) // without a Stop before
+		n.wantNothing()
+	})
+}
+
+func TestStopAndRemoveAreIdempotent(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		for range 3 {
+			n.must(n.Stop(n.Context(), id))
+			n.wantState(id, notReady)
+		}
+		if n.network.dels != 1 {
+			n.Errorf("CNI DEL was called %d times for one address", n.network.dels)
+		}
+		for range 3 {
+			n.must(n.Remove(n.Context(), id))
+		}
+		n.must(n.Stop(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+func TestIDsOfStopAndRemove(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		for _, call := range []func(context.Context, string) error{n.Stop, n.Remove} {
+			n.must(call(n.Context(), "0123456789abcdef"))
+			if err := call(n.Context(), ""); !errdefs.IsInvalidArgument(err) {
+				n.Errorf("an empty id returned %v, want InvalidArgument", err)
+			}
+		}
+		id := n.run("web")
+		n.addContainer(id, "web", "app")
+		n.must(n.Stop(n.Context(), id[:12]))
+		n.wantState(id, notReady)
+		if phase := n.phase(id); phase != checkpoint.PhaseStopped {
+			n.Errorf("the checkpoint says %s", phase)
+		}
+		n.must(n.Remove(n.Context(), id[:12]))
+		n.wantNothing()
+	})
+}
+
+func TestFailedDelKeepsThePodForARetry(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		path := n.pod(id).Status.NetnsPath
+		n.network.failDel(errTest)
+		for name, call := range map[string]func(context.Context, string) error{"Stop": n.Stop, "Remove": n.Remove} {
+			if err := call(n.Context(), id); !errors.Is(err, errTest) {
+				n.Errorf("%s returned %v, want why the address cannot be given back", name, err)
+			}
+			n.wantState(id, notReady)
+		}
+		// The network's trouble does not keep the sandbox running.
+		n.wantRunning(id, false)
+		if !netns.Open(path).Alive() {
+			n.Error("the namespace is gone before the address")
+		}
+		if phase := n.phase(id); phase == checkpoint.PhaseStopped {
+			n.Errorf("the checkpoint says %s", phase)
+		}
+		n.network.failDel(nil)
+		n.must(n.Stop(n.Context(), id))
+		n.wantUnjoined()
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+func TestFailedStopKeepsThePodForARetry(t *testing.T) {
+	tests := map[string]func(*node) (repair func()){
+		"a container that does not stop": func(n *node) func() {
+			n.containers.fail(errTest)
+			return func() { n.containers.fail(nil) }
+		},
+		"the engine does not stop the sandbox": func(n *node) func() {
+			return n.engine.Inject("StopContainer", dockertest.Fault{Err: errTest})
+		},
+		"a full disk": func(n *node) func() { return n.fillStore() },
+	}
+	for name, breakIt := range tests {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				id := n.run("web")
+				n.addContainer(id, "web", "app")
+				repair := breakIt(n)
+				if err := n.Stop(n.Context(), id); err == nil {
+					n.Error("Stop succeeded")
+				}
+				n.wantState(id, notReady)
+				repair()
+				n.must(n.Stop(n.Context(), id))
+				n.wantUnjoined()
+				n.must(n.Remove(n.Context(), id))
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+func TestFailedRemoveKeepsThePodForARetry(t *testing.T) {
+	tests := map[string]func(*node) (repair func()){
+		"the engine does not remove the sandbox": func(n *node) func() {
+			return n.engine.Inject("RemoveContainer", dockertest.Fault{Err: errTest})
+		},
+		"the checkpoint cannot be removed": func(n *node) func() { return n.lockStore() },
+	}
+	for name, breakIt := range tests {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				id := n.run("web")
+				n.must(n.Stop(n.Context(), id))
+				repair := breakIt(n)
+				if err := n.Remove(n.Context(), id); err == nil {
+					n.Error("Remove succeeded")
+				}
+				settle()
+				n.wantState(id, notReady)
+				repair()
+				n.must(n.Remove(n.Context(), id))
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+// The sandbox ended or was removed behind our back: its address goes back all
+// the same.
+func TestStopGivesBackTheAddressOfADeadSandbox(t *testing.T) {
+	tests := map[string]func(*node, string){
+		"it ended": func(n *node, id string) {
+			n.must(n.engine.Exit(id, 137))
+			n.engine.endProcess(id)
+		},
+		"it was removed": func(n *node, id string) { n.must(n.engine.RemoveContainer(n.Context(), id)) },
+		"it was removed while criadapter was away": func(n *node, id string) {
+			n.end()
+			n.must(n.engine.RemoveContainer(n.Context(), id))
+			n.start(withCNI)
+		},
+	}
+	for name, die := range tests {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				id := n.run("web")
+				die(n, id)
+				settle()
+				n.wantState(id, notReady)
+				n.must(n.Stop(n.Context(), id))
+				n.wantUnjoined()
+				if n.network.deadDels != 0 {
+					n.Error("CNI DEL found no namespace")
+				}
+				n.must(n.Remove(n.Context(), id))
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+// A crash between CNI DEL and the next write of the checkpoint must not bring
+// back a running sandbox without a network as READY.
+func TestCrashDuringStopLeavesNoReadyPodWithoutANetwork(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		n.engine.Inject("StopContainer", dockertest.Fault{Err: errTest, Times: 1})
+		unlock := func() {}
+		n.network.set(func() {
+			n.network.onDel = func(context.Context, cni.Pod) error { unlock = n.lockStore(); return nil }
+		})
+		if err := n.Stop(n.Context(), id); err == nil {
+			n.Fatal("Stop succeeded")
+		}
+		n.network.failDel(nil)
+		unlock()
+		n.wantUnjoined()
+		n.wantRunning(id, true)
+		n.restart()
+		n.wantState(id, notReady)
+		n.must(n.Recover(n.Context()))
+		n.wantRunning(id, false)
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+// Another shim's pod has no checkpoint: the engine's part is stopped and
+// removed.
+func TestPodWithoutACheckpointCanBeStoppedAndRemoved(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		n.must(netns.Open(n.pod(id).Status.NetnsPath).Unpin())
+		n.must(n.network.Del(n.Context(), n.network.joined[id], ""))
+		n.must(n.store.Delete(id))
+		n.must(os.RemoveAll(n.files.dir))
+		n.restart()
+		n.wantState(id, notReady)
+		n.must(n.Stop(n.Context(), id))
+		n.wantRunning(id, false)
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+func TestStopRespectsItsCallersTime(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		n.network.set(func() {
+			n.network.onDel = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
+		})
+		slow, cancelSlow := context.WithTimeout(n.Context(), time.Hour)
+		first := make(chan error, 1)
+		go func() { first <- n.Stop(slow, id) }()
+		synctest.Wait()
+		// Another one waits for the first, but no longer than it may.
+		quick, cancel := context.WithTimeout(n.Context(), time.Second)
+		defer cancel()
+		if err := n.Stop(quick, id); !errors.Is(err, context.DeadlineExceeded) {
+			n.Errorf("Stop returned %v", err)
+		}
+		// Other pods do not wait at all.
+		other := n.run("other")
+		n.wantState(other, ready)
+		cancelSlow()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			n.Errorf("the first Stop returned %v", err)
+		}
+		n.network.failDel(nil)
+		n.must(n.Remove(n.Context(), id))
+		n.must(n.Remove(n.Context(), other))
+		n.wantNothing()
+	})
+}
+
+// Run, Stop and Remove of the same pods at once, many times over: nobody fails
+// but a Run whose pod is there, nothing is left, and nothing waits for ever.
+func TestCallsForOnePodAtOnce(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		var group sync.WaitGroup
+		for worker := range 4 {
+			group.Go(func() {
+				for range 15 {
+					id, err := n.Run(n.Context(), podConfig("web"), "")
+					if err != nil && !errdefs.IsAlreadyExists(err) {
+						n.Errorf("Run: %v", err)
+					}
+					if err != nil {
+						id = n.someID()
+					}
+					if worker%2 == 0 {
+						if err := n.Stop(n.Context(), id); err != nil {
+							n.Errorf("Stop: %v", err)
+						}
+					}
+					if err := n.Remove(n.Context(), id); err != nil {
+						n.Errorf("Remove: %v", err)
+					}
+				}
+			})
+		}
+		group.Wait()
+		n.wantNothing()
+	})
+}
+
+// someID is the id of a pod that is there, or of none.
+func (n *node) someID() string {
+	for _, pod := range n.mirror.Snapshot().Pods() {
+		return pod.ID
+	}
+	return "none"
+}
+
+// A pod that is being set up is nobody's to stop: its id is not known yet.
+func TestPodIsNotSeenBeforeItIsReady(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.network.set(func() {
+			n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
+				time.Sleep(10 * time.Minute / 4)
+				if pods := n.mirror.Snapshot().Pods(); len(pods) != 0 {
+					n.Errorf("the mirror shows %v", pods[0].Status)
+				}
+				n.must(n.Stop(n.Context(), pod.ID))
+				n.must(n.Remove(n.Context(), pod.ID))
+				n.must(n.Recover(n.Context()))
+				return nil
+			}
+		})
+		id := n.run("web")
+		n.wantRunning(id, true)
+		if got := n.pod(id).Status.State(); got != runtimeapi.PodSandboxState_SANDBOX_READY {
+			n.Errorf("the pod is %v", got)
+		}
+	})
+}
