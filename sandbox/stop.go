@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/containerd/errdefs"
+	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/netns"
@@ -63,46 +63,45 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 	}
 	var group errgroup.Group // one failing must not cut the other short
 	var disconnectErr, stopErr error
-	group.Go(func() error { disconnectErr = s.release(ctx, record, pod.Meta.Config); return nil })
+	group.Go(func() error { disconnectErr = s.release(ctx, pod, record); return nil })
 	group.Go(func() error { stopErr = s.stopSandbox(ctx, pod.ID); return nil })
 	_ = group.Wait()
 	if err := errors.Join(disconnectErr, stopErr); err != nil {
 		return err
 	}
-	if !recorded {
-		return nil
+	if recorded {
+		s.notePhase(pod, checkpoint.PhaseStopped)
 	}
-	return s.opts.Store.Update(pod.ID, func(r *checkpoint.Record) error {
-		r.Phase = checkpoint.PhaseStopped
+	return nil
+}
+
+// notePhase changes the phase in the pod's checkpoint. A disk that takes no
+// more must not keep a pod from being stopped and removed, which is what makes
+// room: without the note, a later call only does again what is done.
+func (s *Service) notePhase(pod *state.Pod, phase checkpoint.Phase) {
+	err := s.opts.Store.Update(pod.ID, func(r *checkpoint.Record) error {
+		r.Phase = phase
 		return nil
 	})
+	if ignoreNotFound(err) != nil {
+		logrus.WithError(err).WithField("sandbox", pod.Meta.Name).Warn("cannot note in a pod's checkpoint how far its end has come")
+	}
 }
 
 // release gives the pod's addresses back and then lets its namespace go.
-func (s *Service) release(ctx context.Context, record checkpoint.Record, config *runtimeapi.PodSandboxConfig) error {
+func (s *Service) release(ctx context.Context, pod *state.Pod, record checkpoint.Record) error {
 	if record.NetnsPath == "" {
 		return nil
 	}
-	if err := s.doubt(record); err != nil {
-		return err
+	if record.Phase == checkpoint.PhaseReady {
+		// After a crash in the middle of CNI DEL the next start must not show a
+		// running sandbox without a network as READY.
+		s.notePhase(pod, checkpoint.PhaseIntent)
 	}
-	if err := s.disconnect(ctx, record, config); err != nil {
+	if err := s.disconnect(ctx, record, pod.Meta.Config); err != nil {
 		return err
 	}
 	return netns.Open(record.NetnsPath).Unpin()
-}
-
-// doubt takes the checkpoint's word back that the pod is ready, before its
-// network goes: after a crash in the middle of CNI DEL the next start must not
-// show a running sandbox without a network as READY.
-func (s *Service) doubt(record checkpoint.Record) error {
-	if record.Phase != checkpoint.PhaseReady {
-		return nil
-	}
-	return s.opts.Store.Update(record.SandboxID, func(r *checkpoint.Record) error {
-		r.Phase = checkpoint.PhaseIntent
-		return nil
-	})
 }
 
 func (s *Service) stopSandbox(ctx context.Context, id string) error {

@@ -130,7 +130,6 @@ func TestFailedStopKeepsThePodForARetry(t *testing.T) {
 		"the engine does not stop the sandbox": func(n *node) func() {
 			return n.engine.Inject("StopContainer", dockertest.Fault{Err: errTest})
 		},
-		"a full disk": func(n *node) func() { return n.fillStore() },
 	}
 	for name, breakIt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -150,6 +149,22 @@ func TestFailedStopKeepsThePodForARetry(t *testing.T) {
 			})
 		})
 	}
+}
+
+// To stop and remove pods is what makes room on a full disk.
+func TestStopAndRemoveOnAFullDisk(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		n.addContainer(id, "web", "app")
+		empty := n.fillStore()
+		n.must(n.Stop(n.Context(), id))
+		n.wantState(id, notReady)
+		n.wantUnjoined()
+		n.must(n.Stop(n.Context(), id))
+		n.must(n.Remove(n.Context(), id))
+		empty()
+		n.wantNothing()
+	})
 }
 
 func TestFailedRemoveKeepsThePodForARetry(t *testing.T) {
