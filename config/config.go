@@ -23,6 +23,12 @@ const (
 	NetworkBridge = "bridge"
 )
 
+// Words for all groups of metrics and for none.
+const (
+	MetricsAll  = "all"
+	MetricsNone = "none"
+)
+
 // Config is everything that can be set. The YAML names equal the flags'.
 type Config struct {
 	// Endpoint is the unix socket that CRI is served on, as a URL.
@@ -58,6 +64,10 @@ type Config struct {
 	// StreamingIdleTimeout ends a session without traffic.
 	StreamingIdleTimeout Duration `json:"streaming-connection-idle-timeout"`
 
+	// CRIMetrics are the groups of metrics that ListPodSandboxMetrics returns,
+	// as a comma-separated list; MetricsAll or MetricsNone.
+	CRIMetrics string `json:"cri-metrics"`
+
 	// LogLevel is a level of logrus.
 	LogLevel string `json:"log-level"`
 }
@@ -75,6 +85,7 @@ func Default() Config {
 		RuntimeRequestTimeout:     Duration(2 * time.Minute),
 		StreamingBindAddr:         "127.0.0.1:0",
 		StreamingIdleTimeout:      Duration(4 * time.Hour),
+		CRIMetrics:                MetricsAll,
 		LogLevel:                  "info",
 	}
 }
@@ -85,6 +96,18 @@ func (c Config) SocketPath() string { return strings.TrimPrefix(c.Endpoint, "uni
 // BinDirs is CNIBinDir as a list.
 func (c Config) BinDirs() []string {
 	return slices.DeleteFunc(strings.Split(c.CNIBinDir, ","), func(dir string) bool { return dir == "" })
+}
+
+// MetricGroups is CRIMetrics as a list, nil for all groups.
+func (c Config) MetricGroups() []string {
+	switch c.CRIMetrics {
+	case MetricsAll:
+		return nil
+	case MetricsNone:
+		return []string{}
+	default:
+		return strings.Split(c.CRIMetrics, ",")
+	}
 }
 
 // CacheDir is CNICacheDir with its default.

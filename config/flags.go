@@ -32,6 +32,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.StreamingTLSKeyFile, "streaming-tls-private-key-file", c.StreamingTLSKeyFile, "PEM key of --streaming-tls-cert-file")
 	flags.BoolVar(&c.StreamingAllowPlaintext, "streaming-allow-plaintext", c.StreamingAllowPlaintext, "allow a --streaming-bind-addr other than loopback without TLS")
 	flags.Var(&c.StreamingIdleTimeout, "streaming-connection-idle-timeout", "end an exec, attach or port-forward session without traffic for this long")
+	flags.StringVar(&c.CRIMetrics, "cri-metrics", c.CRIMetrics, "comma-separated groups of container metrics to collect for the kubelet's /metrics/cadvisor, all or none")
 	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "error, warn, info, debug or trace")
 }
 

@@ -6,7 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ListMetricDescriptors is not implemented yet.
+// ListMetricDescriptors describes the metrics of ListPodSandboxMetrics. The
+// kubelet asks once, so they do not change.
 func (s *Server) ListMetricDescriptors(context.Context, *runtimeapi.ListMetricDescriptorsRequest) (*runtimeapi.ListMetricDescriptorsResponse, error) {
-	return nil, later("the list of metric descriptors")
+	return &runtimeapi.ListMetricDescriptorsResponse{Descriptors: s.opts.Stats.MetricDescriptors()}, nil
 }

@@ -6,7 +6,21 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ListPodSandboxMetrics is not implemented yet.
-func (s *Server) ListPodSandboxMetrics(context.Context, *runtimeapi.ListPodSandboxMetricsRequest) (*runtimeapi.ListPodSandboxMetricsResponse, error) {
-	return nil, later("the metrics of pods")
+// ListPodSandboxMetrics returns the metrics of the pods that run and of their
+// containers, which ListMetricDescriptors describes.
+func (s *Server) ListPodSandboxMetrics(ctx context.Context, _ *runtimeapi.ListPodSandboxMetricsRequest) (*runtimeapi.ListPodSandboxMetricsResponse, error) {
+	items, err := s.listPodSandboxMetrics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ListPodSandboxMetricsResponse{PodMetrics: items}, nil
+}
+
+// listPodSandboxMetrics is shared by the list and its streaming twin.
+func (s *Server) listPodSandboxMetrics(ctx context.Context) ([]*runtimeapi.PodSandboxMetrics, error) {
+	snapshot, err := s.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.opts.Stats.Metrics(ctx, snapshot), nil
 }

@@ -5,7 +5,13 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// StreamPodSandboxMetrics is not implemented yet.
-func (s *Server) StreamPodSandboxMetrics(*runtimeapi.StreamPodSandboxMetricsRequest, grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxMetricsResponse]) error {
-	return later("the stream of pod metrics")
+// StreamPodSandboxMetrics is ListPodSandboxMetrics in pieces (KEP-5825).
+func (s *Server) StreamPodSandboxMetrics(_ *runtimeapi.StreamPodSandboxMetricsRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxMetricsResponse]) error {
+	items, err := s.listPodSandboxMetrics(stream.Context())
+	if err != nil {
+		return err
+	}
+	return inPieces(items, func(piece []*runtimeapi.PodSandboxMetrics) error {
+		return stream.Send(&runtimeapi.StreamPodSandboxMetricsResponse{PodSandboxMetrics: piece})
+	})
 }

@@ -2,11 +2,35 @@ package server
 
 import (
 	"context"
+	"strings"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
 )
 
-// ListPodSandboxStats is not implemented yet.
-func (s *Server) ListPodSandboxStats(context.Context, *runtimeapi.ListPodSandboxStatsRequest) (*runtimeapi.ListPodSandboxStatsResponse, error) {
-	return nil, later("the stats of pods")
+// ListPodSandboxStats returns what the pods that run and match a filter use,
+// the newest first.
+func (s *Server) ListPodSandboxStats(ctx context.Context, req *runtimeapi.ListPodSandboxStatsRequest) (*runtimeapi.ListPodSandboxStatsResponse, error) {
+	items, err := s.listPodSandboxStats(ctx, req.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ListPodSandboxStatsResponse{Stats: items}, nil
+}
+
+// listPodSandboxStats is shared by the list and its streaming twin.
+func (s *Server) listPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
+	snapshot, err := s.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	pods := snapshot.Pods()
+	matching := make([]*state.Pod, 0, len(pods))
+	for _, pod := range pods {
+		if strings.HasPrefix(pod.ID, filter.GetId()) && hasLabels(pod.Meta.Config.GetLabels(), filter.GetLabelSelector()) {
+			matching = append(matching, pod)
+		}
+	}
+	return s.opts.Stats.Pods(ctx, snapshot, matching), nil
 }

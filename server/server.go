@@ -77,6 +77,17 @@ type Streams interface {
 	PortForward(req *runtimeapi.PortForwardRequest) (url string, err error)
 }
 
+// Stats tells what pods and containers use; *stats.Collector does. None of its
+// calls fails: what cannot be read is left out.
+type Stats interface {
+	Container(ctx context.Context, container *state.Container) *runtimeapi.ContainerStats
+	Containers(ctx context.Context, snapshot *state.Snapshot, containers []*state.Container) []*runtimeapi.ContainerStats
+	Pod(ctx context.Context, snapshot *state.Snapshot, pod *state.Pod) *runtimeapi.PodSandboxStats
+	Pods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod) []*runtimeapi.PodSandboxStats
+	Metrics(ctx context.Context, snapshot *state.Snapshot) []*runtimeapi.PodSandboxMetrics
+	MetricDescriptors() []*runtimeapi.MetricDescriptor
+}
+
 // Network tells whether pods can be joined to the network; *cni.Network is one.
 type Network interface {
 	// Status is nil when they can, else the reason why not.
@@ -92,6 +103,7 @@ type Options struct {
 	Sandboxes  Sandboxes
 	Containers Containers
 	Images     Images
+	Stats      Stats
 	Streams    Streams
 	// Network is nil when the engine itself connects pods to its default
 	// bridge (--network-plugin=bridge).

@@ -129,6 +129,7 @@ func (m *Mirror) containerFromInspect(inspect *container.InspectResponse, name s
 			LogPath:       translate.LogPath(inspect.Config.Labels),
 			User:          inspect.Config.User,
 			StopSignal:    inspect.Config.StopSignal,
+			UpperDir:      upperDir(inspect),
 		},
 		Status: containerStatus(inspect),
 	}
@@ -148,6 +149,15 @@ func (m *Mirror) containerFromInspect(inspect *container.InspectResponse, name s
 	}
 	c.Status.Resources = &runtimeapi.ContainerResources{Linux: resourcesInForce(c.Meta.Config, inspect.HostConfig)}
 	return c
+}
+
+// upperDir is where the drivers of the overlay family say that they keep what a
+// container writes.
+func upperDir(inspect *container.InspectResponse) string {
+	if inspect.GraphDriver == nil {
+		return ""
+	}
+	return inspect.GraphDriver.Data["UpperDir"]
 }
 
 func containerStatus(inspect *container.InspectResponse) ContainerStatus {

@@ -93,6 +93,10 @@ type ContainerMeta struct {
 	// StopSignal is the signal that asks the container to end, with the
 	// image's default applied, "SIGTERM".
 	StopSignal string
+	// UpperDir is the folder of the container's writable layer; empty when the
+	// engine does not tell it, as with the containerd image store, or the
+	// storage driver keeps no such folder.
+	UpperDir string
 }
 
 // ContainerStatus is what changes in a container's life. The state is derived

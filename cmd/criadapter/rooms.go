@@ -19,6 +19,7 @@ import (
 	"github.com/criadapter/criadapter/sandbox"
 	"github.com/criadapter/criadapter/server"
 	"github.com/criadapter/criadapter/state"
+	"github.com/criadapter/criadapter/stats"
 	"github.com/criadapter/criadapter/streaming"
 )
 
@@ -32,6 +33,7 @@ type rooms struct {
 	logs       *logs.Service
 	containers *container.Service
 	sandboxes  *sandbox.Service
+	stats      *stats.Collector
 	streams    *streaming.Server
 }
 
@@ -66,6 +68,9 @@ func build(cfg config.Config) (_ *rooms, err error) {
 	}
 	if r.logs, err = logs.New(logs.Options{}); err != nil {
 		return nil, err
+	}
+	if r.stats, err = stats.New(stats.Options{MetricGroups: cfg.MetricGroups()}); err != nil {
+		return nil, fmt.Errorf("--cri-metrics and container stats: %w", err)
 	}
 	r.mirror = state.New(state.Options{Engine: r.engine, Records: r.store})
 	r.wire(sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
@@ -112,6 +117,7 @@ func (r *rooms) server(cfg config.Config) *server.Server {
 		Sandboxes:      r.sandboxes,
 		Containers:     r.containers,
 		Images:         r.images,
+		Stats:          r.stats,
 		Streams:        r.streams,
 		RequestTimeout: time.Duration(cfg.RuntimeRequestTimeout),
 		Config:         cfg,
@@ -178,6 +184,9 @@ func (r *rooms) close() {
 	}
 	if r.images != nil {
 		r.images.Close()
+	}
+	if r.stats != nil {
+		r.stats.Close()
 	}
 	if r.network != nil {
 		if err := r.network.Close(); err != nil {

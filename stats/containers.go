@@ -1,0 +1,92 @@
+package stats
+
+import (
+	"context"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// Containers returns the figures of those of the containers that run, in their
+// order. One that ends meanwhile is left out. The snapshot, which must be the
+// one that the containers are of, tells what may be forgotten.
+func (c *Collector) Containers(ctx context.Context, snapshot *state.Snapshot, containers []*state.Container) []*runtimeapi.ContainerStats {
+	c.forget(snapshot)
+	running := make([]*state.Container, 0, len(containers))
+	targets := make([]target, 0, len(containers))
+	for _, container := range containers {
+		if container.Status.State() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			running = append(running, container)
+			targets = append(targets, containerTarget(container))
+		}
+	}
+	looks := c.lookAll(ctx, targets, partsOfStats)
+	all := make([]*runtimeapi.ContainerStats, 0, len(running))
+	for i, container := range running {
+		if looks[i].group != nil {
+			all = append(all, c.containerStats(container, looks[i]))
+		}
+	}
+	return all
+}
+
+// Container returns the figures of one container. One that does not run has
+// zero for what it uses, and still its writable layer.
+func (c *Collector) Container(ctx context.Context, container *state.Container) *runtimeapi.ContainerStats {
+	var found look
+	if container.Status.State() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+		found = c.lookAll(ctx, []target{containerTarget(container)}, partsOfStats)[0]
+	}
+	if found.group == nil {
+		found = nothing()
+	}
+	return c.containerStats(container, found)
+}
+
+// nothing is the look at what does not run.
+func nothing() look {
+	none := uint64(0)
+	return look{
+		figures: figures{
+			taken:     time.Now(),
+			cpu:       &cpuFigures{},
+			memory:    &memoryFigures{limit: unlimited, swapLimit: unlimited},
+			processes: &processFigures{},
+		},
+		nanoCores: &none,
+	}
+}
+
+func (c *Collector) containerStats(container *state.Container, found look) *runtimeapi.ContainerStats {
+	config := container.Meta.Config
+	return &runtimeapi.ContainerStats{
+		Attributes: &runtimeapi.ContainerAttributes{
+			Id:          container.ID,
+			Metadata:    config.GetMetadata(),
+			Labels:      config.GetLabels(),
+			Annotations: config.GetAnnotations(),
+		},
+		Cpu:           cpuUsage(found),
+		Memory:        memoryUsage(found),
+		Swap:          swapUsage(found),
+		Io:            ioUsage(found),
+		WritableLayer: c.writableLayer(container),
+	}
+}
+
+// writableLayer returns the last count of what a container has written, nil
+// before the first one.
+func (c *Collector) writableLayer(container *state.Container) *runtimeapi.FilesystemUsage {
+	layer, ok := c.layers.get(container)
+	if !ok {
+		return nil
+	}
+	return &runtimeapi.FilesystemUsage{
+		Timestamp:  layer.taken.UnixNano(),
+		FsId:       &runtimeapi.FilesystemIdentifier{Mountpoint: layer.mountpoint},
+		UsedBytes:  number(layer.bytes),
+		InodesUsed: number(layer.inodes),
+	}
+}

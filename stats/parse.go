@@ -1,0 +1,214 @@
+package stats
+
+import (
+	"bytes"
+	"iter"
+	"math"
+	"strconv"
+)
+
+// unlimited is a limit that is none.
+const unlimited = math.MaxUint64
+
+// The parsers of this file take whatever a file holds: a line that they do not
+// understand is passed over, because kernels add lines and fields.
+
+// parseUint reads a decimal number.
+func parseUint(text []byte) (uint64, bool) {
+	if len(text) == 0 {
+		return 0, false
+	}
+	var n uint64
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		digit := uint64(c - '0')
+		if n > (math.MaxUint64-digit)/10 {
+			return 0, false
+		}
+		n = n*10 + digit
+	}
+	return n, true
+}
+
+// parseValue reads a file that holds one number, or "max" for no limit.
+func parseValue(content []byte) (uint64, bool) {
+	content = bytes.TrimSpace(content)
+	if string(content) == "max" {
+		return unlimited, true
+	}
+	return parseUint(content)
+}
+
+// lines yields the lines of content without their ends.
+func lines(content []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(content) > 0 {
+			line, rest, _ := bytes.Cut(content, []byte{'\n'})
+			content = rest
+			if !yield(line) {
+				return
+			}
+		}
+	}
+}
+
+// pairs yields the lines "key number" of a flat keyed file.
+func pairs(content []byte) iter.Seq2[[]byte, uint64] {
+	return func(yield func([]byte, uint64) bool) {
+		for line := range lines(content) {
+			key, text, ok := bytes.Cut(line, []byte{' '})
+			if !ok {
+				continue
+			}
+			if n, ok := parseUint(text); ok && !yield(key, n) {
+				return
+			}
+		}
+	}
+}
+
+// pressure is what a pressure file says: how long tasks waited.
+type pressure struct {
+	some, full stall
+	// hasFull is false for the CPU on kernels before 5.13.
+	hasFull bool
+}
+
+// stall is one line of a pressure file.
+type stall struct {
+	// total is in nanoseconds.
+	total uint64
+	// The averages over 10, 60 and 300 seconds are in per cent.
+	avg10, avg60, avg300 float64
+}
+
+// parsePressure reads a pressure file (Documentation/accounting/psi.rst). It
+// returns nil when there is no line for some tasks.
+func parsePressure(content []byte) *pressure {
+	var p pressure
+	found := false
+	for line := range lines(content) {
+		kind, rest, _ := bytes.Cut(line, []byte{' '})
+		switch string(kind) {
+		case "some":
+			p.some, found = parseStall(rest), true
+		case "full":
+			p.full, p.hasFull = parseStall(rest), true
+		}
+	}
+	if !found {
+		return nil
+	}
+	return &p
+}
+
+func parseStall(fields []byte) stall {
+	var s stall
+	for field := range bytes.FieldsSeq(fields) {
+		key, text, _ := bytes.Cut(field, []byte{'='})
+		switch string(key) {
+		case "avg10":
+			s.avg10 = parsePercent(text)
+		case "avg60":
+			s.avg60 = parsePercent(text)
+		case "avg300":
+			s.avg300 = parsePercent(text)
+		case "total":
+			if microseconds, ok := parseUint(text); ok && microseconds <= math.MaxUint64/1000 {
+				s.total = microseconds * 1000
+			}
+		}
+	}
+	return s
+}
+
+// parsePercent reads a share; what is none, or infinite, is 0.
+func parsePercent(text []byte) float64 {
+	f, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || math.IsNaN(f) || math.IsInf(f, 0) || f < 0 {
+		return 0
+	}
+	return f
+}
+
+// device is the number of a block device, "253:0".
+type device struct {
+	major, minor uint32
+}
+
+// deviceIO counts what a cgroup read from and wrote to one device.
+type deviceIO struct {
+	device                                 device
+	readBytes, writtenBytes, reads, writes uint64
+}
+
+// parseDevice reads "253:0".
+func parseDevice(text []byte) (device, bool) {
+	majorText, minorText, ok := bytes.Cut(text, []byte{':'})
+	if !ok {
+		return device{}, false
+	}
+	major, okMajor := parseUint(majorText)
+	minor, okMinor := parseUint(minorText)
+	if !okMajor || !okMinor || major > math.MaxUint32 || minor > math.MaxUint32 {
+		return device{}, false
+	}
+	return device{uint32(major), uint32(minor)}, true
+}
+
+// parseIOStat reads io.stat of cgroup v2.
+func parseIOStat(content []byte) []deviceIO {
+	var all []deviceIO
+	for line := range lines(content) {
+		name, rest, _ := bytes.Cut(line, []byte{' '})
+		number, ok := parseDevice(name)
+		if !ok {
+			continue
+		}
+		io := deviceIO{device: number}
+		for field := range bytes.FieldsSeq(rest) {
+			key, text, _ := bytes.Cut(field, []byte{'='})
+			n, _ := parseUint(text)
+			switch string(key) {
+			case "rbytes":
+				io.readBytes = n
+			case "wbytes":
+				io.writtenBytes = n
+			case "rios":
+				io.reads = n
+			case "wios":
+				io.writes = n
+			}
+		}
+		all = append(all, io)
+	}
+	return all
+}
+
+// parseBlkio yields the lines "253:0 Read 4096" of a blkio file of cgroup v1,
+// for reads and writes.
+func parseBlkio(content []byte) iter.Seq2[blkioKey, uint64] {
+	return func(yield func(blkioKey, uint64) bool) {
+		for line := range lines(content) {
+			name, rest, _ := bytes.Cut(line, []byte{' '})
+			operation, text, _ := bytes.Cut(rest, []byte{' '})
+			number, okDevice := parseDevice(name)
+			n, okNumber := parseUint(text)
+			write := string(operation) == "Write"
+			if !okDevice || !okNumber || !write && string(operation) != "Read" {
+				continue
+			}
+			if !yield(blkioKey{number, write}, n) {
+				return
+			}
+		}
+	}
+}
+
+// blkioKey is what a line of a blkio file counts.
+type blkioKey struct {
+	device device
+	write  bool
+}

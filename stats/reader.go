@@ -1,0 +1,80 @@
+package stats
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// firstBuffer holds every file of an ordinary cgroup at once.
+	firstBuffer = 8 << 10
+	// maxFile bounds what is read of one file, in bytes: the kernel's files are
+	// far shorter.
+	maxFile = 4 << 20
+)
+
+// reader reads small files of the kernel into one buffer that is used again
+// and again. Its zero value is ready; it must not be used concurrently.
+//
+// It makes the system calls itself: an os.File would register each file with
+// the poller, which costs more than to read it.
+type reader struct {
+	buffer []byte
+}
+
+// read returns the content of a file, valid until the next call.
+func (r *reader) read(path string) ([]byte, error) {
+	fd, err := open(path)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer unix.Close(fd)
+	if r.buffer == nil {
+		r.buffer = make([]byte, firstBuffer)
+	}
+	length := 0
+	for {
+		n, err := unix.Read(fd, r.buffer[length:])
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return nil, &fs.PathError{Op: "read", Path: path, Err: err}
+		case n == 0:
+			return r.buffer[:length], nil
+		}
+		if length += n; length < len(r.buffer) {
+			continue
+		}
+		if length >= maxFile {
+			return nil, fmt.Errorf("%s has more than %d bytes: %w", path, maxFile, io.ErrShortBuffer)
+		}
+		r.buffer = append(r.buffer, make([]byte, length)...)
+	}
+}
+
+func open(path string) (int, error) {
+	for {
+		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return fd, err
+		}
+	}
+}
+
+// value returns the single number of a file. The text "max" is unlimited.
+func (r *reader) value(path string) (uint64, error) {
+	content, err := r.read(path)
+	if err != nil {
+		return 0, err
+	}
+	n, ok := parseValue(content)
+	if !ok {
+		return 0, fmt.Errorf("%s holds %.40q, which is no number", path, content)
+	}
+	return n, nil
+}
