@@ -265,9 +265,8 @@ func (n *node) wantNothing() {
 	for _, c := range list {
 		n.Errorf("the engine still has container %s", c.Names)
 	}
-	records, quarantined, err := n.store.List()
-	if err != nil || len(records)+len(quarantined) > 0 {
-		n.Errorf("the store still has %v, %v, %v", records, quarantined, err)
+	if records, _, err := n.store.List(); err != nil || len(records) > 0 {
+		n.Errorf("the store still has %v, %v", records, err)
 	}
 	for _, folder := range []string{n.files.dir, n.netnsFolder()} {
 		entries, err := os.ReadDir(folder)

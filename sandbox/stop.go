@@ -53,12 +53,11 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 		return err
 	}
 	defer unlock()
-	record, err := s.opts.Store.Load(pod.ID)
-	recorded := err == nil
-	if err != nil && !errdefs.IsNotFound(err) {
+	record, err := s.recordOf(pod)
+	if err != nil {
 		return fmt.Errorf("reading the pod's checkpoint: %w", err)
 	}
-	if recorded && record.Phase == checkpoint.PhaseStopped && !pod.Status.Running {
+	if record.Phase == checkpoint.PhaseStopped && !pod.Status.Running {
 		return nil
 	}
 	var group errgroup.Group // one failing must not cut the other short
@@ -69,10 +68,29 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 	if err := errors.Join(disconnectErr, stopErr); err != nil {
 		return err
 	}
-	if recorded {
-		s.notePhase(pod, checkpoint.PhaseStopped)
-	}
+	s.notePhase(pod, checkpoint.PhaseStopped)
 	return nil
+}
+
+// recordOf returns the pod's checkpoint. Where that is lost, a pin of ours says
+// that the pod was joined to a network, and its id is enough to take it off.
+func (s *Service) recordOf(pod *state.Pod) (checkpoint.Record, error) {
+	record, err := s.opts.Store.Load(pod.ID)
+	if !errdefs.IsNotFound(err) {
+		return record, err
+	}
+	metadata := pod.Meta.Config.GetMetadata()
+	record = checkpoint.Record{
+		SandboxID: pod.ID,
+		Name:      metadata.GetName(),
+		Namespace: metadata.GetNamespace(),
+		UID:       metadata.GetUid(),
+		Attempt:   metadata.GetAttempt(),
+	}
+	if path := s.netnsPath(pod.ID); netns.Open(path).Alive() {
+		record.NetnsPath = path
+	}
+	return record, nil
 }
 
 // notePhase changes the phase in the pod's checkpoint. A disk that takes no

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -251,6 +252,37 @@ func TestCrashDuringStopLeavesNoReadyPodWithoutANetwork(t *testing.T) {
 		n.must(n.Remove(n.Context(), id))
 		n.wantNothing()
 	})
+}
+
+// A checkpoint that was lost or damaged does not lose the pod's address.
+func TestStopGivesBackTheAddressOfAPodWhoseCheckpointIsLost(t *testing.T) {
+	tests := map[string]func(*node, string){
+		"lost": func(n *node, file string) { n.must(os.Remove(file)) },
+		"corrupt": func(n *node, file string) {
+			n.must(os.WriteFile(file, []byte("{}"), 0o600))
+		},
+	}
+	for name, lose := range tests {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				id := n.run("web")
+				n.end()
+				lose(n, filepath.Join(n.storeFolder(), id+".json"))
+				n.start(withCNI)
+				n.must(n.Recover(n.Context()))
+				n.wantState(id, notReady)
+				n.network.failDel(errTest)
+				if err := n.Stop(n.Context(), id); !errors.Is(err, errTest) {
+					n.Errorf("Stop returned %v", err)
+				}
+				n.network.failDel(nil)
+				n.must(n.Stop(n.Context(), id))
+				n.wantUnjoined()
+				n.must(n.Remove(n.Context(), id))
+				n.wantNothing()
+			})
+		})
+	}
 }
 
 // Another shim's pod has no checkpoint: the engine's part is stopped and
