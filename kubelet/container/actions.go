@@ -1,0 +1,248 @@
+package container
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Probes is what the probers found, by container id. What is not there is not known yet.
+type Probes struct {
+	// LivenessFailed holds the containers whose liveness or startup probe failed for good.
+	LivenessFailed map[string]bool
+	// Started holds the running containers that have passed their startup probe.
+	Started map[string]bool
+}
+
+// Kill is a container that must go, and why.
+type Kill struct {
+	Container model.ContainerStatus
+	// Spec is what the pod says of the container; nil if it says nothing any more.
+	Spec *v1.Container
+	// Reason is a word for the event, Message a sentence.
+	Reason, Message string
+}
+
+// Start is a container to be started.
+type Start struct {
+	Spec *v1.Container
+	Kind model.Kind
+	// Attempt numbers it: one more than its last attempt.
+	Attempt uint32
+	// Last is the attempt before, for the crash back-off; nil for none.
+	Last *model.ContainerStatus
+}
+
+// Actions is what must be done to a pod.
+type Actions struct {
+	// KillSandbox says that the newest sandbox and all containers must go, and nothing else be done before. With
+	// CreateSandbox, a new sandbox follows at once.
+	KillSandbox bool
+	// CreateSandbox says that a sandbox numbered Attempt is needed.
+	CreateSandbox bool
+	Attempt       uint32
+	// SandboxID is the sandbox to use when none is to be created.
+	SandboxID string
+	// Kill are containers that must go while the others stay.
+	Kill []Kill
+	// Start are the containers to start now, in order. Init containers that wait for another are not among them: the
+	// next look at the pod finds them.
+	Start []Start
+}
+
+// Nothing says that the pod is as it should be, for now.
+func (a *Actions) Nothing() bool {
+	return !a.KillSandbox && !a.CreateSandbox && len(a.Kill) == 0 && len(a.Start) == 0
+}
+
+// ComputeActions compares what the pod asks for with what the runtime shows.
+func ComputeActions(pod *v1.Pod, status *model.PodStatus, probes Probes) Actions {
+	c := computation{pod: pod, status: status, probes: probes}
+	if sandbox := usableSandbox(pod, status); sandbox != nil {
+		c.actions.SandboxID, c.actions.Attempt = sandbox.ID, sandbox.Attempt
+		c.inSandbox()
+		return c.actions
+	}
+	c.newSandbox()
+	return c.actions
+}
+
+type computation struct {
+	pod     *v1.Pod
+	status  *model.PodStatus
+	probes  Probes
+	actions Actions
+}
+
+// usableSandbox returns the pod's sandbox if it is the only ready one, has the pod's network mode and an address where
+// it needs one.
+func usableSandbox(pod *v1.Pod, status *model.PodStatus) *model.SandboxStatus {
+	ready := 0
+	for i := range status.Sandboxes {
+		if status.Sandboxes[i].Ready {
+			ready++
+		}
+	}
+	newest := status.ReadySandbox()
+	if newest == nil || ready != 1 || newest.HostNetwork != pod.Spec.HostNetwork {
+		return nil
+	}
+	if !newest.HostNetwork && len(newest.IPs) == 0 {
+		return nil
+	}
+	return newest
+}
+
+// newSandbox replaces the sandbox, unless nothing in it would have to run again.
+func (c *computation) newSandbox() {
+	c.actions.KillSandbox = c.status.Alive()
+	if len(c.status.Sandboxes) > 0 {
+		c.actions.Attempt = c.status.Sandboxes[0].Attempt + 1
+	}
+	if c.pod.Spec.RestartPolicy == v1.RestartPolicyNever && len(c.status.Containers) > 0 && c.appContainerWasMade() {
+		c.actions.KillSandbox = true // all that ran ended with the sandbox, and must not run twice
+		return
+	}
+	var starts []Start
+	for i := range c.pod.Spec.Containers {
+		spec := &c.pod.Spec.Containers[i]
+		last := c.status.Container(spec.Name)
+		if last != nil && last.State == model.StateExited && !restarts(c.pod, model.App, spec, last) {
+			continue
+		}
+		starts = append(starts, c.start(spec, model.App))
+	}
+	if len(starts) == 0 {
+		c.actions.KillSandbox = true
+		return
+	}
+	c.actions.CreateSandbox = true
+	if len(c.pod.Spec.InitContainers) > 0 {
+		// A new sandbox is a new network: all init containers run again, one after the other.
+		first := &c.pod.Spec.InitContainers[0]
+		starts = []Start{c.start(first, model.InitKind(first))}
+	}
+	c.actions.Start = starts
+}
+
+func (c *computation) appContainerWasMade() bool {
+	for i := range c.pod.Spec.Containers {
+		if c.status.Container(c.pod.Spec.Containers[i].Name) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// inSandbox decides about the containers of a usable sandbox.
+func (c *computation) inSandbox() {
+	c.killUnknown()
+	initialized := c.initContainers()
+	alive := 0
+	for i := range c.pod.Spec.Containers {
+		if c.appContainer(&c.pod.Spec.Containers[i], initialized) {
+			alive++
+		}
+	}
+	if alive == 0 && initialized {
+		// Nothing is left to do for sidecars either.
+		c.actions.KillSandbox, c.actions.Kill, c.actions.Start = true, nil, nil
+	}
+	if !initialized && c.initFailedForGood() {
+		c.actions.KillSandbox, c.actions.Kill, c.actions.Start = true, nil, nil
+	}
+}
+
+// killUnknown kills running containers that the specification has no more, and second attempts of one name.
+func (c *computation) killUnknown() {
+	for _, running := range c.status.Containers {
+		if running.State != model.StateRunning {
+			continue
+		}
+		spec, _ := model.FindContainer(&c.pod.Spec, running.Name)
+		switch newest := c.status.Container(running.Name); {
+		case spec == nil:
+			c.kill(running, nil, "Killing", "the pod has no container of this name any more")
+		case newest.ID != running.ID:
+			c.kill(running, spec, "Killing", "a newer attempt of the container exists")
+		}
+	}
+}
+
+// appContainer decides about one container of spec.containers and says whether it runs or is to run (again).
+func (c *computation) appContainer(spec *v1.Container, initialized bool) bool {
+	seen := c.status.Container(spec.Name)
+	if seen == nil || seen.State != model.StateRunning {
+		if seen != nil && !restarts(c.pod, model.App, spec, seen) {
+			return false
+		}
+		if initialized {
+			c.actions.Start = append(c.actions.Start, c.start(spec, model.App))
+		}
+		return true
+	}
+	why, again := c.mustGo(spec, model.App, seen)
+	if why == "" {
+		return true
+	}
+	c.kill(*seen, spec, "Killing", why)
+	if !again {
+		return false
+	}
+	if initialized {
+		c.actions.Start = append(c.actions.Start, c.start(spec, model.App))
+	}
+	return true
+}
+
+// mustGo says why a running container must be killed, empty if it may stay, and whether it is to be started again.
+func (c *computation) mustGo(spec *v1.Container, kind model.Kind, seen *model.ContainerStatus) (why string, again bool) {
+	switch {
+	case seen.Hash != model.ContainerHash(spec):
+		return "its definition changed", true
+	case c.probes.LivenessFailed[seen.ID]:
+		return "it failed its liveness or startup probe", c.restartsAfterProbe(spec, kind)
+	default:
+		return "", true
+	}
+}
+
+// restartsAfterProbe is whether a container that is killed for a probe runs again: its exit code does not matter then.
+func (c *computation) restartsAfterProbe(spec *v1.Container, kind model.Kind) bool {
+	return kind == model.Sidecar || policy(c.pod, spec) != v1.ContainerRestartPolicyNever
+}
+
+func (c *computation) kill(container model.ContainerStatus, spec *v1.Container, reason, message string) {
+	c.actions.Kill = append(c.actions.Kill, Kill{Container: container, Spec: spec, Reason: reason, Message: message})
+}
+
+func (c *computation) start(spec *v1.Container, kind model.Kind) Start {
+	start := Start{Spec: spec, Kind: kind, Last: c.status.Container(spec.Name)}
+	if start.Last != nil {
+		start.Attempt = start.Last.Attempt + 1
+	}
+	return start
+}
+
+// policy is the restart policy of one container: its own, or the pod's.
+func policy(pod *v1.Pod, spec *v1.Container) v1.ContainerRestartPolicy {
+	if spec.RestartPolicy != nil {
+		return *spec.RestartPolicy
+	}
+	return v1.ContainerRestartPolicy(pod.Spec.RestartPolicy)
+}
+
+// restarts says whether a container that does not run is to be started (again).
+func restarts(pod *v1.Pod, kind model.Kind, spec *v1.Container, seen *model.ContainerStatus) bool {
+	if kind == model.Sidecar || seen.State != model.StateExited {
+		return true // created and never started, or lost: it did not run to its end
+	}
+	switch policy(pod, spec) {
+	case v1.ContainerRestartPolicyNever:
+		return false
+	case v1.ContainerRestartPolicyOnFailure:
+		return seen.ExitCode != 0
+	default:
+		return kind == model.App || seen.ExitCode != 0
+	}
+}

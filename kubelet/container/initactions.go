@@ -1,0 +1,98 @@
+package container
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// initContainers decides about the init containers, sidecars among them, and says whether the app containers may start.
+//
+// They start one after the other: the next one when the one before has ended well or, for a sidecar, has started (and
+// passed its startup probe). A container that was reached once stays passed although its remains were collected: a later
+// container that exists is the proof.
+func (c *computation) initContainers() (initialized bool) {
+	specs := c.pod.Spec.InitContainers
+	reached := c.furthest()
+	for i := range specs {
+		spec, kind := &specs[i], model.InitKind(&specs[i])
+		passed := i < reached
+		if kind == model.Sidecar {
+			if !c.sidecar(spec, passed) && !passed {
+				return false
+			}
+			continue
+		}
+		if !passed && !c.initContainer(spec) {
+			return false
+		}
+	}
+	return true
+}
+
+// furthest is the index of the last init container that exists in this sandbox; len(InitContainers) when an app
+// container exists: then all init containers are over.
+func (c *computation) furthest() int {
+	for i := range c.pod.Spec.Containers {
+		if c.inThisSandbox(c.status.Container(c.pod.Spec.Containers[i].Name)) {
+			return len(c.pod.Spec.InitContainers)
+		}
+	}
+	for i := len(c.pod.Spec.InitContainers) - 1; i > 0; i-- {
+		if c.inThisSandbox(c.status.Container(c.pod.Spec.InitContainers[i].Name)) {
+			return i
+		}
+	}
+	return 0
+}
+
+func (c *computation) inThisSandbox(seen *model.ContainerStatus) bool {
+	return seen != nil && seen.SandboxID == c.actions.SandboxID
+}
+
+// initContainer decides about one that has not been passed yet, and says whether it has ended well.
+func (c *computation) initContainer(spec *v1.Container) (done bool) {
+	seen := c.status.Container(spec.Name)
+	switch {
+	case !c.inThisSandbox(seen):
+		c.actions.Start = append(c.actions.Start, c.start(spec, model.Init))
+	case seen.State == model.StateRunning:
+		if seen.Hash != model.ContainerHash(spec) {
+			c.kill(*seen, spec, "Killing", "its definition changed")
+			c.actions.Start = append(c.actions.Start, c.start(spec, model.Init))
+		}
+	case seen.State == model.StateExited && seen.ExitCode == 0:
+		return true
+	case restarts(c.pod, model.Init, spec, seen):
+		c.actions.Start = append(c.actions.Start, c.start(spec, model.Init))
+	}
+	return false
+}
+
+// sidecar decides about one and says whether it has started. One that was passed is started again whenever it ended.
+func (c *computation) sidecar(spec *v1.Container, passed bool) (started bool) {
+	seen := c.status.Container(spec.Name)
+	if !c.inThisSandbox(seen) || seen.State != model.StateRunning {
+		c.actions.Start = append(c.actions.Start, c.start(spec, model.Sidecar))
+		return false
+	}
+	if why, _ := c.mustGo(spec, model.Sidecar, seen); why != "" {
+		c.kill(*seen, spec, "Killing", why)
+		c.actions.Start = append(c.actions.Start, c.start(spec, model.Sidecar))
+		return false
+	}
+	return passed || spec.StartupProbe == nil || c.probes.Started[seen.ID]
+}
+
+// initFailedForGood says whether an init container failed and must not run again: the pod has failed.
+func (c *computation) initFailedForGood() bool {
+	for i := range c.pod.Spec.InitContainers {
+		spec := &c.pod.Spec.InitContainers[i]
+		seen := c.status.Container(spec.Name)
+		if !model.IsSidecar(spec) && c.inThisSandbox(seen) && seen.State == model.StateExited && seen.ExitCode != 0 &&
+			!restarts(c.pod, model.Init, spec, seen) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,129 @@
+package images
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/backoff"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Options configure a Puller. Service is required.
+type Options struct {
+	Service internalapi.ImageManagerService
+	// Backoff is the pause after pulls that failed.
+	Backoff backoff.Options
+	// Parallel is how many images are pulled at once. Zero means one, as the kubelet.
+	Parallel int
+}
+
+// Puller makes images present. It is safe for concurrent use.
+type Puller struct {
+	opts    Options
+	backoff *backoff.Backoff
+	slots   chan struct{}
+}
+
+// New makes a puller.
+func New(opts Options) *Puller {
+	return &Puller{opts: opts, backoff: backoff.New(opts.Backoff), slots: make(chan struct{}, max(1, opts.Parallel))}
+}
+
+// Request is an image that a container needs.
+type Request struct {
+	Pod       *v1.Pod
+	Container *v1.Container
+	// Sandbox is passed to the runtime with a pull.
+	Sandbox *runtimeapi.PodSandboxConfig
+	// Tell is called with a word and a sentence before and after a pull, for events.
+	Tell func(reason, message string)
+}
+
+// Ensure returns the image of a container, pulled where its policy asks for that. Errors are model.ReasonError; the
+// duration is how long to wait before another try makes sense, 0 for not known.
+func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time.Duration, error) {
+	name := r.Container.Image
+	image, err := p.status(ctx, name, r.Container)
+	if err != nil {
+		return nil, 0, &model.ReasonError{Reason: model.ReasonImageInspectError, Err: err}
+	}
+	switch {
+	case image != nil && r.Container.ImagePullPolicy != v1.PullAlways:
+		r.Tell("Pulled", fmt.Sprintf("Container image %q already present on machine", name))
+		return image, 0, nil
+	case image == nil && r.Container.ImagePullPolicy == v1.PullNever:
+		return nil, 0, &model.ReasonError{
+			Reason: model.ReasonErrImageNeverPull,
+			Err:    fmt.Errorf("container image %q is not present and its pull policy is Never", name),
+		}
+	}
+	key := string(r.Pod.UID) + "_" + name
+	if wait := p.backoff.Remaining(key, p.backoff.Failed(key)); wait > 0 {
+		err := &model.ReasonError{Reason: model.ReasonImagePullBackOff, Err: fmt.Errorf("back-off pulling image %q", name)}
+		r.Tell("BackOff", err.Err.Error())
+		return nil, wait, err
+	}
+	image, err = p.pull(ctx, r)
+	if err != nil {
+		p.backoff.Fail(key, time.Now())
+		return nil, p.backoff.Remaining(key, time.Now()), err
+	}
+	p.backoff.Forget(func(k string) bool { return k == key })
+	return image, 0, nil
+}
+
+func (p *Puller) status(ctx context.Context, name string, c *v1.Container) (*runtimeapi.Image, error) {
+	answer, err := p.opts.Service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: c.Image}, false)
+	if err != nil {
+		return nil, err
+	}
+	return answer.GetImage(), nil
+}
+
+func (p *Puller) pull(ctx context.Context, r Request) (*runtimeapi.Image, error) {
+	select {
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	name := r.Container.Image
+	r.Tell("Pulling", fmt.Sprintf("Pulling image %q", name))
+	began := time.Now()
+	ref, err := p.opts.Service.PullImage(ctx, &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: name}, nil, r.Sandbox)
+	if err != nil {
+		r.Tell("Failed", fmt.Sprintf("Failed to pull image %q: %v", name, err))
+		return nil, pullError(err)
+	}
+	image, err := p.status(ctx, ref, r.Container)
+	if err == nil && image == nil {
+		err = fmt.Errorf("the runtime pulled %q as %q and does not have it", name, ref)
+	}
+	if err != nil {
+		return nil, &model.ReasonError{Reason: model.ReasonImageInspectError, Err: err}
+	}
+	r.Tell("Pulled", fmt.Sprintf("Successfully pulled image %q in %v", name, time.Since(began).Round(time.Millisecond)))
+	return image, nil
+}
+
+// pullError finds the word for a failed pull: runtimes begin their message with one that they know of.
+func pullError(err error) error {
+	for _, reason := range []string{"RegistryUnavailable", "SignatureValidationFailed"} {
+		if strings.HasPrefix(err.Error(), reason) {
+			return &model.ReasonError{Reason: reason, Err: errors.New(strings.TrimPrefix(strings.TrimPrefix(err.Error(), reason), ": "))}
+		}
+	}
+	return &model.ReasonError{Reason: model.ReasonErrImagePull, Err: err}
+}
+
+// Forget drops the pauses of a pod that is gone.
+func (p *Puller) Forget(uid string) {
+	p.backoff.Forget(func(key string) bool { return strings.HasPrefix(key, uid+"_") })
+}
