@@ -38,6 +38,7 @@ func (f facts) features(apiVersion string) Features {
 	if err != nil {
 		cgroupVersion = 1
 	}
+	process := witness("/proc", f.peer)
 	out := Features{
 		ServerVersion:        f.version.Version,
 		APIVersion:           apiVersion,
@@ -52,7 +53,8 @@ func (f facts) features(apiVersion string) Features {
 		DefaultRuntime:       info.DefaultRuntime,
 		LiveRestore:          info.LiveRestoreEnabled,
 		SwapLimit:            info.SwapLimit,
-		NegativeOOMScore:     canLowerOOMScore("/proc", f.peer),
+		NegativeOOMScore:     canLowerOOMScore(process),
+		Limits:               readLimits(process),
 	}
 	for _, option := range security.DecodeOptions(info.SecurityOptions) {
 		switch option.Name {

@@ -34,6 +34,10 @@ type Features struct {
 	// NegativeOOMScore says whether containers can get a negative
 	// oom_score_adj. It is false when the engine lacks CAP_SYS_RESOURCE.
 	NegativeOOMScore bool
+	// Limits are the resource limits of the engine's own process, in lexical
+	// order of their names: what its containers inherit. Without
+	// CAP_SYS_RESOURCE no container can get a higher hard limit.
+	Limits []Limit
 }
 
 // Supports reports whether the negotiated API version is at least the given

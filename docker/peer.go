@@ -44,18 +44,23 @@ func readPeer(ctx context.Context, host string) (int, error) {
 	return int(cred.Pid), nil
 }
 
-// canLowerOOMScore reports whether containers can get a negative oom_score_adj:
-// the engine's process has CAP_SYS_RESOURCE and is in the initial user
-// namespace, the only one in which the kernel honours it here. Where the peer
-// of the socket is another program (systemd that passes the socket on, a
-// proxy), our own process is the best witness of what this machine allows. What
-// cannot be read counts as yes, because then an engine that is fine is not
-// degraded.
-func canLowerOOMScore(proc string, peer int) bool {
+// witness returns the folder of /proc that tells what the engine's process may
+// do. Where the peer of the socket is another program (systemd that passes the
+// socket on, a proxy), our own process is the best witness of what this machine
+// allows.
+func witness(proc string, peer int) string {
 	dir := filepath.Join(proc, strconv.Itoa(peer))
 	if name, err := os.ReadFile(filepath.Join(dir, "comm")); err != nil || strings.TrimSpace(string(name)) != "dockerd" {
-		dir = filepath.Join(proc, "self")
+		return filepath.Join(proc, "self")
 	}
+	return dir
+}
+
+// canLowerOOMScore reports whether containers can get a negative oom_score_adj:
+// the process that dir stands for has CAP_SYS_RESOURCE and is in the initial
+// user namespace, the only one in which the kernel honours it here. What cannot
+// be read counts as yes, because then an engine that is fine is not degraded.
+func canLowerOOMScore(dir string) bool {
 	if uidMap, err := os.ReadFile(filepath.Join(dir, "uid_map")); err == nil {
 		if !slices.Equal(strings.Fields(string(uidMap)), []string{"0", "0", "4294967295"}) {
 			return false

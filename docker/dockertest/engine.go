@@ -118,6 +118,11 @@ func DefaultFeatures(flavor Flavor) docker.Features {
 		Seccomp:          true,
 		SwapLimit:        true,
 		NegativeOOMScore: true,
+		Limits: []docker.Limit{
+			{Name: "core", Soft: docker.Unlimited, Hard: docker.Unlimited},
+			{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20},
+			{Name: "stack", Soft: 8 << 20, Hard: docker.Unlimited},
+		},
 	}
 	if flavor == Docker29 {
 		features.ServerVersion = "29.0.0"

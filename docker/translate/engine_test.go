@@ -65,9 +65,13 @@ func evilNode(t *testing.T, images ...string) *node {
 		"default-ipc-mode":      "private",
 		"default-cgroupns-mode": "private",
 		"cgroup-parent":         "/evil",
-		"default-ulimits":       map[string]any{"nofile": map[string]any{"Name": "nofile", "Soft": 256, "Hard": 512}},
-		"log-driver":            "local",
-		"log-opts":              map[string]string{"max-size": "1k", "max-file": "2", "compress": "true", "mode": "non-blocking"},
+		"default-ulimits": map[string]any{
+			"nofile":  map[string]any{"Name": "nofile", "Soft": 256, "Hard": 512},
+			"memlock": map[string]any{"Name": "memlock", "Soft": 65536, "Hard": 65536},
+			"as":      map[string]any{"Name": "as", "Soft": 16 << 30, "Hard": 16 << 30},
+		},
+		"log-driver": "local",
+		"log-opts":   map[string]string{"max-size": "1k", "max-file": "2", "compress": "true", "mode": "non-blocking"},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -299,19 +303,26 @@ func TestAnImageIsNoSandbox(t *testing.T) {
 	}
 }
 
-// On an engine that can raise limits, the ones of daemon.json do not reach
-// pods. Whether this machine's engine can does not matter for a create.
+// The limits of daemon.json do not reach pods, whose processes have those that
+// the engine's own process has, where they are not raised.
 func TestDefaultUlimitsDoNotLeak(t *testing.T) {
 	n := evilNode(t, evilImage)
-	f := n.features
-	f.NegativeOOMScore = true
-	inspect := n.inspect(n.create(n.sandboxSpec(evilImage, n.pod(), f)))
-	for _, limit := range inspect.HostConfig.Ulimits {
-		if limit.Name == "nofile" && limit.Hard == 1<<20 && limit.Soft == 1<<20 {
-			return
+	inspect := n.start(n.sandboxSpec(evilImage, n.pod(), n.features))
+	limits := readProc(t, inspect.State.Pid, "limits")
+	for title, leaked := range map[string]string{"Max open files": "512", "Max locked memory": "65536", "Max address space": "17179869184"} {
+		found := false
+		for line := range strings.Lines(limits) {
+			if rest, ok := strings.CutPrefix(line, title); ok {
+				found = true
+				if slices.Contains(strings.Fields(rest), leaked) {
+					t.Errorf("a limit of daemon.json: %s", line)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no limit %q in\n%s", title, limits)
 		}
 	}
-	t.Errorf("the limits are %v", inspect.HostConfig.Ulimits)
 }
 
 func readProc(t *testing.T, pid int, name string) string {

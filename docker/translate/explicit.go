@@ -12,6 +12,10 @@ import (
 // so that default-shm-size of daemon.json does not change it.
 const shmSize = 64 << 20
 
+// maxOpenFiles is the kernel's own default of fs.nr_open, above which a limit
+// fails.
+const maxOpenFiles = 1 << 20
+
 // legacyHandler is the runtime handler under which dockershim and cri-dockerd
 // offer the engine's default runtime.
 const legacyHandler = "docker"
@@ -45,23 +49,37 @@ func explicitHost(f docker.Features, runtime string) *container.HostConfig {
 	}
 }
 
-// ulimits are the limits that the engine's and containerd's own units give
-// their containers. The engine fills in those of default-ulimits of daemon.json
-// whose names are not given, so these three it cannot change; the others are
-// left to the node's administrator, who has no other place for them.
+// ulimits names every limit that there is, because the engine fills in those of
+// default-ulimits of daemon.json whose names are not given. A container gets
+// what it would inherit, the limits of the engine's own process.
 //
-// Without CAP_SYS_RESOURCE, whose absence NegativeOOMScore tells, the engine
-// cannot raise a limit above its own: then containers inherit.
+// Three are those that the units of Docker and containerd set: processes and
+// core files without limit, and a number of open files that the kernel takes
+// and that programs which walk through all of them can bear. Without
+// CAP_SYS_RESOURCE, whose absence NegativeOOMScore tells, no hard limit can be
+// raised, and the engine's own is the highest there is.
 func ulimits(f docker.Features) []*container.Ulimit {
-	if !f.NegativeOOMScore {
-		return []*container.Ulimit{}
+	out := make([]*container.Ulimit, 0, len(f.Limits))
+	for _, limit := range f.Limits {
+		soft, hard := limit.Soft, limit.Hard
+		switch limit.Name {
+		case "core", "nproc":
+			soft, hard = raised(docker.Unlimited, hard, f)
+		case "nofile":
+			soft, hard = raised(maxOpenFiles, hard, f)
+		}
+		out = append(out, &container.Ulimit{Name: limit.Name, Soft: soft, Hard: hard})
 	}
-	const maxOpenFiles = 1 << 20 // fs.nr_open's default, more would fail
-	return []*container.Ulimit{
-		{Name: "core", Soft: unlimited, Hard: unlimited},
-		{Name: "nofile", Soft: maxOpenFiles, Hard: maxOpenFiles},
-		{Name: "nproc", Soft: unlimited, Hard: unlimited},
+	return out
+}
+
+// raised returns the soft and hard limit that is nearest to want, given the
+// engine's own hard limit.
+func raised(want, hard int64, f docker.Features) (int64, int64) {
+	if f.NegativeOOMScore || hard == docker.Unlimited || want != docker.Unlimited && want < hard {
+		return want, want
 	}
+	return hard, hard
 }
 
 // runtimeName returns the engine's OCI runtime for a CRI runtime handler.

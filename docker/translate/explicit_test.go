@@ -2,6 +2,7 @@ package translate
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/criadapter/criadapter/docker"
@@ -20,7 +21,7 @@ func TestExplicit(t *testing.T) {
 			"cgroup namespace":        host.CgroupnsMode != "",
 			"runtime":                 host.Runtime == "runc",
 			"user namespace":          host.UsernsMode == "host",
-			"ulimits":                 len(host.Ulimits) == 3,
+			"ulimits":                 len(host.Ulimits) == len(engineLimits()),
 			"size of shared memory":   host.ShmSize == 64<<20,
 			"restart policy":          host.RestartPolicy.Name == "no",
 			"OOM killer on":           host.OomKillDisable != nil && !*host.OomKillDisable,
@@ -48,11 +49,42 @@ func TestExplicit(t *testing.T) {
 	}
 }
 
-func TestUlimitsOfAnEngineWithoutTheCapability(t *testing.T) {
-	in := containerInput()
-	in.Features.NegativeOOMScore = false
-	if got := mustContainer(t, in).Host.Ulimits; got == nil || len(got) > 0 {
-		t.Errorf("got %v, want none, because raising one would fail the start", got)
+// TestUlimits shows that every limit is named, that files and processes get
+// plenty, and that nothing is asked for that would fail the start.
+func TestUlimits(t *testing.T) {
+	const none = docker.Unlimited
+	for name, c := range map[string]struct {
+		canRaise bool
+		engine   []docker.Limit
+		want     []docker.Limit
+	}{
+		"ordinary": {true, engineLimits(), []docker.Limit{
+			{Name: "core", Soft: none, Hard: none}, {Name: "memlock", Soft: 8 << 20, Hard: 8 << 20},
+			{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20}, {Name: "nproc", Soft: none, Hard: none},
+		}},
+		"without CAP_SYS_RESOURCE": {false, engineLimits(), []docker.Limit{
+			{Name: "core", Soft: none, Hard: none}, {Name: "memlock", Soft: 8 << 20, Hard: 8 << 20},
+			{Name: "nofile", Soft: 524288, Hard: 524288}, {Name: "nproc", Soft: 96365, Hard: 96365},
+		}},
+		"without it, more than enough": {false, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: 1 << 30}}, []docker.Limit{
+			{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20},
+		}},
+		"without it, no limit": {false, []docker.Limit{{Name: "nofile", Soft: 1024, Hard: none}}, []docker.Limit{
+			{Name: "nofile", Soft: 1 << 20, Hard: 1 << 20},
+		}},
+		"not known": {false, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := containerInput()
+			in.Features.NegativeOOMScore, in.Features.Limits = c.canRaise, c.engine
+			var got []docker.Limit
+			for _, u := range mustContainer(t, in).Host.Ulimits {
+				got = append(got, docker.Limit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got  %+v\nwant %+v", got, c.want)
+			}
+		})
 	}
 }
 

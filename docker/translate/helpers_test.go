@@ -19,6 +19,17 @@ func oldEngine() docker.Features {
 		CgroupVersion: 1, CgroupDriver: "cgroupfs",
 		Runtimes: []string{"runc"}, DefaultRuntime: "runc",
 		Seccomp: true, SwapLimit: true, NegativeOOMScore: true,
+		Limits: engineLimits(),
+	}
+}
+
+// engineLimits are some of the limits of a dockerd that systemd started.
+func engineLimits() []docker.Limit {
+	return []docker.Limit{
+		{Name: "core", Soft: 0, Hard: docker.Unlimited},
+		{Name: "memlock", Soft: 8 << 20, Hard: 8 << 20},
+		{Name: "nofile", Soft: 524288, Hard: 524288},
+		{Name: "nproc", Soft: 96365, Hard: 96365},
 	}
 }
 
@@ -28,6 +39,7 @@ func newEngine() docker.Features {
 		CgroupVersion: 2, CgroupDriver: "systemd",
 		Runtimes: []string{"kata", "runc"}, DefaultRuntime: "runc",
 		Seccomp: true, AppArmor: true, SELinux: true, SwapLimit: true, NegativeOOMScore: true,
+		Limits: engineLimits(),
 	}
 }
 

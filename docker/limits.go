@@ -1,0 +1,89 @@
+package docker
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Limit is a resource limit of a process, setrlimit(2).
+type Limit struct {
+	// Name is the limit's name in the Docker API: "nofile" for RLIMIT_NOFILE.
+	Name string
+	// Soft and Hard are in the limit's own unit, Unlimited for no limit.
+	Soft, Hard int64
+}
+
+// Unlimited is the value of a Limit that does not limit.
+const Unlimited = -1
+
+// limitTitles are the limits in the order of their names, and what
+// /proc/PID/limits calls them. It is never written to.
+var limitTitles = []struct{ name, title string }{
+	{"as", "Max address space"},
+	{"core", "Max core file size"},
+	{"cpu", "Max cpu time"},
+	{"data", "Max data size"},
+	{"fsize", "Max file size"},
+	{"locks", "Max file locks"},
+	{"memlock", "Max locked memory"},
+	{"msgqueue", "Max msgqueue size"},
+	{"nice", "Max nice priority"},
+	{"nofile", "Max open files"},
+	{"nproc", "Max processes"},
+	{"rss", "Max resident set"},
+	{"rtprio", "Max realtime priority"},
+	{"rttime", "Max realtime timeout"},
+	{"sigpending", "Max pending signals"},
+	{"stack", "Max stack size"},
+}
+
+// readLimits returns the limits of the process that a folder of /proc stands
+// for. What cannot be read is left out.
+func readLimits(dir string) []Limit {
+	text, err := os.ReadFile(filepath.Join(dir, "limits"))
+	if err != nil {
+		return nil
+	}
+	return parseLimits(string(text))
+}
+
+// parseLimits reads the text of /proc/PID/limits, lines of a title, the soft
+// and the hard limit.
+func parseLimits(text string) []Limit {
+	var out []Limit
+	for _, known := range limitTitles {
+		for line := range strings.Lines(text) {
+			rest, found := strings.CutPrefix(line, known.title+" ")
+			values := strings.Fields(rest)
+			if !found || len(values) < 2 {
+				continue
+			}
+			soft, softOK := parseLimit(values[0])
+			hard, hardOK := parseLimit(values[1])
+			if softOK && hardOK {
+				out = append(out, Limit{Name: known.name, Soft: soft, Hard: hard})
+			}
+			break
+		}
+	}
+	return out
+}
+
+// parseLimit reads one value; what the API's signed number cannot hold limits
+// nothing.
+func parseLimit(text string) (int64, bool) {
+	if text == "unlimited" {
+		return Unlimited, true
+	}
+	value, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0, false
+	}
+	if value > math.MaxInt64 {
+		return Unlimited, true
+	}
+	return int64(value), true
+}

@@ -1,0 +1,79 @@
+package docker
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestReadLimits(t *testing.T) {
+	got := readLimits("/proc/self")
+	if len(got) != len(limitTitles) {
+		t.Fatalf("%d limits of this process, want %d: %+v", len(got), len(limitTitles), got)
+	}
+	var want unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &want); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(got, Limit{Name: "nofile", Soft: int64(want.Cur), Hard: int64(want.Max)}) {
+		t.Errorf("the kernel says %+v for nofile, read %+v", want, got)
+	}
+	if got := readLimits(t.TempDir()); got != nil {
+		t.Errorf("limits of no process: %+v", got)
+	}
+}
+
+func TestParseLimits(t *testing.T) {
+	const text = "Limit                     Soft Limit           Hard Limit           Units     \n" +
+		"Max stack size            8388608              unlimited            bytes     \n" +
+		"Max nice priority         0                    5                    \n" +
+		"Max open files            18446744073709551614 18446744073709551615 files     \n" +
+		"Max processes             many                 few                  processes \n" +
+		"Max cpu time              1\n" +
+		"Max new kind of limit     1                    2                    new       \n"
+	want := []Limit{
+		{Name: "nice", Soft: 0, Hard: 5},
+		{Name: "nofile", Soft: Unlimited, Hard: Unlimited},
+		{Name: "stack", Soft: 8 << 20, Hard: Unlimited},
+	}
+	if got := parseLimits(text); !slices.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestWitness shows whose limits count: dockerd's, or ours where another
+// program holds the socket.
+func TestWitness(t *testing.T) {
+	proc := t.TempDir()
+	for pid, name := range map[int]string{7: "dockerd", 1: "systemd"} {
+		dir := filepath.Join(proc, strconv.Itoa(pid))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "comm"), []byte(name+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for pid, want := range map[int]string{7: "7", 1: "self", 9: "self", 0: "self"} {
+		if got := witness(proc, pid); got != filepath.Join(proc, want) {
+			t.Errorf("the witness for process %d is %s", pid, got)
+		}
+	}
+}
+
+func FuzzParseLimits(f *testing.F) {
+	f.Add("Max stack size            8388608              unlimited            bytes     \n")
+	f.Add("Max nice priority 0 -1\nMax nice priority")
+	f.Add("Max cpu time  unlimited")
+	f.Fuzz(func(t *testing.T, text string) {
+		for i, limit := range parseLimits(text) {
+			if limit.Soft < Unlimited || limit.Hard < Unlimited || i >= len(limitTitles) {
+				t.Errorf("%q has the limit %+v", text, limit)
+			}
+		}
+	})
+}
