@@ -6,7 +6,16 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// ReopenContainerLog is not implemented yet.
-func (s *Server) ReopenContainerLog(context.Context, *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
-	return nil, later("reopening a container's log")
+// ReopenContainerLog lets a running container's output go on in a new file,
+// after the kubelet has renamed the old one. The CRI text: "Once it returns
+// error, new container log file MUST NOT be created."
+func (s *Server) ReopenContainerLog(ctx context.Context, req *runtimeapi.ReopenContainerLogRequest) (*runtimeapi.ReopenContainerLogResponse, error) {
+	id, err := s.containerID(ctx, req.GetContainerId())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.opts.Containers.ReopenLog(ctx, id); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.ReopenContainerLogResponse{}, nil
 }

@@ -57,6 +57,7 @@ type Containers interface {
 	Remove(ctx context.Context, id string) error
 	Update(ctx context.Context, request *runtimeapi.UpdateContainerResourcesRequest) error
 	ExecSync(ctx context.Context, id string, request container.ExecRequest) (*container.ExecResult, error)
+	ReopenLog(ctx context.Context, id string) error
 }
 
 // Images holds images; *image.Service is one.

@@ -1,0 +1,40 @@
+package container
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// ReopenLog lets a container's output go on in a new file at its log path,
+// after the kubelet has renamed the old one (CRI ReopenContainerLog: "If the
+// container is not running, container runtime can choose to either create a new
+// log file and return nil, or return an error. Once it returns error, new
+// container log file MUST NOT be created": this one returns an error). It fails
+// with ErrNotFound for an unknown container and ErrFailedPrecondition for one
+// that does not run or has no log.
+func (s *Service) ReopenLog(ctx context.Context, id string) error {
+	c, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return wrongState(c, "running")
+	}
+	if c.Meta.LogPath == "" {
+		return fmt.Errorf("container %s was created without config.log_path: %w", c.ID, errdefs.ErrFailedPrecondition)
+	}
+	err = s.opts.Logs.Reopen(ctx, c.ID)
+	if !errdefs.IsFailedPrecondition(err) {
+		return err
+	}
+	// Recover may not have come to it yet after a start of criadapter: the
+	// kubelet, which takes an error for "rename the old file back", would
+	// rename it over the new one that is made a moment later.
+	if err := s.recoverLog(ctx, c); err != nil {
+		return fmt.Errorf("taking up the log of container %s: %w", c.ID, err)
+	}
+	return s.opts.Logs.Reopen(ctx, c.ID)
+}
