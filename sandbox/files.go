@@ -150,9 +150,6 @@ func (f *Files) hosts(config *runtimeapi.PodSandboxConfig, ips []string) ([]byte
 	b.WriteString("ff00::0\tip6-mcastprefix\n")
 	b.WriteString("ff02::1\tip6-allnodes\n")
 	b.WriteString("ff02::2\tip6-allrouters\n")
-	if name == "" { // metadata.name has no character that a host name can have
-		return b.Bytes(), nil
-	}
 	for _, ip := range ips {
 		fmt.Fprintf(&b, "%s\t%s\n", ip, name)
 	}

@@ -1,0 +1,203 @@
+package sandbox
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// ownHosts is how each pod's hosts file begins.
+const ownHosts = "127.0.0.1\tlocalhost\n" +
+	"::1\tlocalhost ip6-localhost ip6-loopback\n" +
+	"fe00::0\tip6-localnet\n" +
+	"ff00::0\tip6-mcastprefix\n" +
+	"ff02::1\tip6-allnodes\n" +
+	"ff02::2\tip6-allrouters\n"
+
+// newFiles returns Files on a node with those files; an empty one is missing.
+func newFiles(t *testing.T, resolvConf, resolved, hosts string) *Files {
+	t.Helper()
+	dir := t.TempDir()
+	f := NewFiles(filepath.Join(dir, "files"))
+	f.node = nodeFiles{filepath.Join(dir, "resolv.conf"), filepath.Join(dir, "resolved"), filepath.Join(dir, "hosts")}
+	for path, content := range map[string]string{f.node.resolvConf: resolvConf, f.node.resolvedResolvConf: resolved, f.node.hosts: hosts} {
+		if content == "" {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+func requireFile(t *testing.T, path, want string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil {
+		t.Error(err)
+	} else if string(got) != want {
+		t.Errorf("%s is\n%swant\n%s", filepath.Base(path), got, want)
+	}
+}
+
+func TestFilesOfAPod(t *testing.T) {
+	const (
+		nodeResolv = "nameserver 192.0.2.1\nsearch example.com\n"
+		stub       = "# systemd-resolved\nnameserver 127.0.0.53\noptions edns0\n"
+		behindStub = "nameserver 192.0.2.53\n"
+		nodeHosts  = "127.0.0.1 localhost node\n"
+	)
+	nodeName, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := &runtimeapi.DNSConfig{
+		Servers:  []string{"10.0.0.10", "2001:db8::10"},
+		Searches: []string{"default.svc.cluster.local", "svc.cluster.local"},
+		Options:  []string{"ndots:5", "edns0"},
+	}
+	const fullResolv = "nameserver 10.0.0.10\nnameserver 2001:db8::10\n" +
+		"search default.svc.cluster.local svc.cluster.local\noptions ndots:5 edns0\n"
+	with := func(change func(*runtimeapi.PodSandboxConfig)) *runtimeapi.PodSandboxConfig {
+		config := podConfig("web")
+		config.DnsConfig = nil
+		change(config)
+		return config
+	}
+	tests := map[string]struct {
+		config                      *runtimeapi.PodSandboxConfig
+		nodeResolv, resolved, hosts string
+		ips                         []string
+		wantResolv, wantHosts, name string
+	}{
+		"own DNS": {
+			with(func(c *runtimeapi.PodSandboxConfig) { c.DnsConfig = full }), nodeResolv, "", nodeHosts,
+			[]string{"10.88.0.2", "fd00::2"}, fullResolv, ownHosts + "10.88.0.2\tweb\nfd00::2\tweb\n", "web",
+		},
+		"servers only": {
+			with(func(c *runtimeapi.PodSandboxConfig) {
+				c.DnsConfig = &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10"}}
+			}), nodeResolv, "", nodeHosts,
+			nil, "nameserver 10.0.0.10\n", ownHosts, "web",
+		},
+		"options only": {
+			with(func(c *runtimeapi.PodSandboxConfig) {
+				c.DnsConfig = &runtimeapi.DNSConfig{Options: []string{"ndots:1"}}
+			}), nodeResolv, "", nodeHosts,
+			nil, "options ndots:1\n", ownHosts, "web",
+		},
+		"no DNS: the node's":              {with(func(*runtimeapi.PodSandboxConfig) {}), nodeResolv, "", nodeHosts, nil, nodeResolv, ownHosts, "web"},
+		"an empty DNS: the node's":        {with(func(c *runtimeapi.PodSandboxConfig) { c.DnsConfig = &runtimeapi.DNSConfig{} }), nodeResolv, "", nodeHosts, nil, nodeResolv, ownHosts, "web"},
+		"a stub: what is behind it":       {with(func(*runtimeapi.PodSandboxConfig) {}), stub, behindStub, nodeHosts, nil, behindStub, ownHosts, "web"},
+		"a stub with nothing behind it":   {with(func(*runtimeapi.PodSandboxConfig) {}), stub, "", nodeHosts, nil, stub, ownHosts, "web"},
+		"a node without DNS":              {with(func(*runtimeapi.PodSandboxConfig) {}), "", "", nodeHosts, nil, "", ownHosts, "web"},
+		"host network":                    {onHostNetwork(with(func(*runtimeapi.PodSandboxConfig) {})), stub, behindStub, nodeHosts, nil, stub, nodeHosts, nodeName},
+		"host network with DNS":           {onHostNetwork(with(func(c *runtimeapi.PodSandboxConfig) { c.DnsConfig = full })), stub, behindStub, nodeHosts, nil, fullResolv, nodeHosts, nodeName},
+		"host network without hosts file": {onHostNetwork(with(func(*runtimeapi.PodSandboxConfig) {})), stub, "", "", nil, stub, "", nodeName},
+		"no host name: the pod's name": {
+			with(func(c *runtimeapi.PodSandboxConfig) { c.Hostname = "" }), nodeResolv, "", nodeHosts,
+			[]string{"10.88.0.2"}, nodeResolv, ownHosts + "10.88.0.2\tweb\n", "web",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newFiles(t, tt.nodeResolv, tt.resolved, tt.hosts)
+			if f.complete("id") || f.Of("id") != (translate.HostFiles{}) {
+				t.Error("there are files before they are written")
+			}
+			if err := f.write("id", tt.config); err != nil {
+				t.Fatal(err)
+			}
+			if !f.complete("id") {
+				t.Error("not complete")
+			}
+			if err := f.writeHosts("id", tt.config, tt.ips); err != nil {
+				t.Fatal(err)
+			}
+			paths := f.Of("id")
+			requireFile(t, paths.ResolvConf, tt.wantResolv)
+			requireFile(t, paths.Hosts, tt.wantHosts)
+			requireFile(t, paths.Hostname, tt.name+"\n")
+			for range 2 {
+				if err := f.remove("id"); err != nil {
+					t.Error(err)
+				}
+			}
+			if entries, err := os.ReadDir(f.dir); err != nil || len(entries) != 0 {
+				t.Errorf("%v is left (%v)", entries, err)
+			}
+		})
+	}
+}
+
+// Containers run as any user; the folder above is nobody's business.
+func TestFilesAreReadableByEveryUser(t *testing.T) {
+	before := syscall.Umask(0o077)
+	defer syscall.Umask(before)
+	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
+	if err := f.write("id", podConfig("web")); err != nil {
+		t.Fatal(err)
+	}
+	paths := f.Of("id")
+	for _, path := range []string{paths.ResolvConf, paths.Hosts, paths.Hostname} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != 0o644 {
+			t.Errorf("%s has mode %v", path, info.Mode())
+		}
+	}
+}
+
+// A container sees the mounted file, not its path: a new one in its place would
+// be seen by nobody.
+func TestHostsFileIsWrittenInPlace(t *testing.T) {
+	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
+	if err := f.write("id", podConfig("web")); err != nil {
+		t.Fatal(err)
+	}
+	stat := func() fs.FileInfo {
+		info, err := os.Stat(f.Of("id").Hosts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	before := stat()
+	if err := f.writeHosts("id", podConfig("web"), []string{"10.88.0.2"}); err != nil {
+		t.Fatal(err)
+	}
+	if !os.SameFile(before, stat()) {
+		t.Error("the hosts file was replaced")
+	}
+}
+
+func TestFilesThatCannotBeWritten(t *testing.T) {
+	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
+	if err := os.WriteFile(f.dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.write("id", podConfig("web")); err == nil {
+		t.Error("write succeeded without a folder")
+	}
+	if f.complete("id") {
+		t.Error("complete without a folder")
+	}
+	unreadable := newFiles(t, "", "", "")
+	if err := os.Mkdir(unreadable.node.resolvConf, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := podConfig("web")
+	config.DnsConfig = nil
+	if err := unreadable.write("id", config); err == nil {
+		t.Error("write succeeded without the node's resolv.conf")
+	}
+}
