@@ -2,6 +2,9 @@ module github.com/criadapter/criadapter
 
 go 1.26.8
 
+// Built programs and their working folders are no packages of ours.
+ignore ./build
+
 require k8s.io/cri-api v0.37.2
 
 require (
