@@ -21,6 +21,8 @@ type Kill struct {
 	Spec *v1.Container
 	// Reason is a word for the event, Message a sentence.
 	Reason, Message string
+	// ProbeGrace is the failed probe's own grace period in seconds, nil for the pod's.
+	ProbeGrace *int64
 }
 
 // Start is a container to be started.
@@ -99,7 +101,7 @@ func (c *computation) newSandbox() {
 	if len(c.status.Sandboxes) > 0 {
 		c.actions.Attempt = c.status.Sandboxes[0].Attempt + 1
 	}
-	if c.pod.Spec.RestartPolicy == v1.RestartPolicyNever && len(c.status.Containers) > 0 && c.appContainerWasMade() {
+	if c.pod.Spec.RestartPolicy == v1.RestartPolicyNever && len(c.status.Containers) > 0 {
 		c.actions.KillSandbox = true // all that ran ended with the sandbox, and must not run twice
 		return
 	}
@@ -123,15 +125,6 @@ func (c *computation) newSandbox() {
 		starts = []Start{c.start(first, model.InitKind(first))}
 	}
 	c.actions.Start = starts
-}
-
-func (c *computation) appContainerWasMade() bool {
-	for i := range c.pod.Spec.Containers {
-		if c.status.Container(c.pod.Spec.Containers[i].Name) != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // inSandbox decides about the containers of a usable sandbox.
@@ -220,6 +213,9 @@ func (c *computation) start(spec *v1.Container, kind model.Kind) Start {
 	start := Start{Spec: spec, Kind: kind, Last: c.status.Container(spec.Name)}
 	if start.Last != nil {
 		start.Attempt = start.Last.Attempt + 1
+		if start.Last.State == model.StateUnknown {
+			c.kill(*start.Last, spec, "Killing", "its state is unknown")
+		}
 	}
 	return start
 }

@@ -1,0 +1,134 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// minimalGrace is what a container gets after its preStop hook took all of its time, in seconds; the kubelet's figure.
+const minimalGrace = 2
+
+// KillOptions say how a pod is killed.
+type KillOptions struct {
+	// Reason becomes part of the events.
+	Reason string
+	// Grace replaces the pod's own termination grace period, in seconds.
+	Grace *int64
+}
+
+// Kill ends all running containers of a pod and stops its sandboxes. Containers end at the same time, each with its
+// preStop hook; sidecars end after the others, the last started first. The pod may be one that is rebuilt from the
+// runtime's view (see model.PodStatus): then labels and annotations say what is known. It may be repeated.
+func (a *Actor) Kill(ctx context.Context, pod *v1.Pod, status *model.PodStatus, opts KillOptions) error {
+	var kills []Kill
+	for _, container := range status.Containers {
+		if container.State != model.StateRunning && container.State != model.StateUnknown {
+			continue
+		}
+		spec, _ := model.FindContainer(&pod.Spec, container.Name)
+		kills = append(kills, Kill{Container: container, Spec: spec, Reason: "Killing", Message: opts.Reason})
+	}
+	if err := a.killInOrder(ctx, pod, kills, opts.Grace); err != nil {
+		return err
+	}
+	var errs []error
+	for _, sandbox := range status.Sandboxes {
+		if err := a.opts.Runtime.StopPodSandbox(ctx, sandbox.ID); err != nil {
+			errs = append(errs, fmt.Errorf("stop sandbox %s: %w", sandbox.ID, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// killInOrder ends all containers at once, but sidecars only when those have ended that started after them.
+func (a *Actor) killInOrder(ctx context.Context, pod *v1.Pod, kills []Kill, grace *int64) error {
+	order := newKillOrder(pod, kills)
+	deadline := time.Now().Add(time.Duration(podGrace(pod, grace)) * time.Second)
+	return each(kills, func(k Kill) error {
+		defer order.ended(k.Container.Name)
+		order.wait(ctx, k.Container.Name, deadline)
+		own := grace
+		if order.isSidecar(k.Container.Name) {
+			left := int64(math.Ceil(time.Until(deadline).Seconds()))
+			left = max(minimalGrace, left)
+			own = &left
+		}
+		return a.killOne(ctx, pod, k, own)
+	})
+}
+
+// killSome ends containers of a pod that lives on.
+func (a *Actor) killSome(ctx context.Context, pod *v1.Pod, kills []Kill) error {
+	return each(kills, func(k Kill) error { return a.killOne(ctx, pod, k, nil) })
+}
+
+// each calls act for all kills at the same time and waits.
+func each(kills []Kill, act func(Kill) error) error {
+	errs := make([]error, len(kills))
+	var group sync.WaitGroup
+	for i, k := range kills {
+		group.Go(func() { errs[i] = act(k) })
+	}
+	group.Wait()
+	return errors.Join(errs...)
+}
+
+// killOne runs the preStop hook and stops the container within its grace period.
+func (a *Actor) killOne(ctx context.Context, pod *v1.Pod, k Kill, grace *int64) error {
+	name := k.Container.Name
+	seconds := containerGrace(pod, k, grace)
+	text := "Stopping container " + name
+	if k.Message != "" {
+		text += ": " + k.Message
+	}
+	a.tell(pod, name, false)(k.Reason, text)
+	if hook := preStopHook(k); hook != nil && seconds > 0 {
+		began := time.Now()
+		a.preStop(ctx, pod, k, hook, time.Duration(seconds)*time.Second)
+		seconds = max(minimalGrace, seconds-int64(time.Since(began).Seconds()))
+	}
+	if err := a.opts.Runtime.StopContainer(ctx, k.Container.ID, seconds); err != nil {
+		return fmt.Errorf("stop container %s: %w", name, err)
+	}
+	return nil
+}
+
+// podGrace is the time that a pod gets to end, in seconds.
+func podGrace(pod *v1.Pod, override *int64) int64 {
+	switch {
+	case override != nil:
+		return *override
+	case pod.DeletionGracePeriodSeconds != nil:
+		return *pod.DeletionGracePeriodSeconds
+	case pod.Spec.TerminationGracePeriodSeconds != nil:
+		return *pod.Spec.TerminationGracePeriodSeconds
+	default:
+		return v1.DefaultTerminationGracePeriodSeconds
+	}
+}
+
+// containerGrace is the time that a container gets: that of its pod, or what the failed probe says, or what an earlier
+// kubelet wrote down where the specification is gone.
+func containerGrace(pod *v1.Pod, k Kill, override *int64) int64 {
+	if override != nil {
+		return *override
+	}
+	if k.ProbeGrace != nil {
+		return *k.ProbeGrace
+	}
+	if k.Spec == nil && pod.Spec.TerminationGracePeriodSeconds == nil {
+		if seconds, err := strconv.ParseInt(k.Container.Annotations[model.AnnotationPodTerminationGrace], 10, 64); err == nil {
+			return seconds
+		}
+	}
+	return podGrace(pod, nil)
+}

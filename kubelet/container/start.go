@@ -1,0 +1,87 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/images"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/podspec"
+)
+
+// makeLogDirectory makes a folder that other users may enter, as log collectors do.
+func makeLogDirectory(path string) error {
+	if path == "" {
+		return nil
+	}
+	return os.MkdirAll(path, 0o755)
+}
+
+// start brings one container up: image, configuration, create, start, postStart hook. Again is when the pull's back-off
+// ends, if that is why it failed.
+func (a *Actor) start(ctx context.Context, in inSandbox, start Start) (again time.Duration, err error) {
+	name := start.Spec.Name
+	image, again, err := a.opts.Images.Ensure(ctx, images.Request{
+		Pod: in.pod, Container: start.Spec, Sandbox: in.config, Tell: a.tellImage(in, name),
+	})
+	if err != nil {
+		return again, err
+	}
+	id, err := a.create(ctx, in, start, image)
+	if err != nil {
+		return 0, err
+	}
+	if err := a.opts.Runtime.StartContainer(ctx, id); err != nil {
+		a.tell(in.pod, name, true)("Failed", "Error: "+message(err))
+		return 0, &model.ReasonError{Reason: model.ReasonRunContainerError, Err: fmt.Errorf("start container %s: %s", name, message(err))}
+	}
+	a.tell(in.pod, name, false)("Started", "Container started")
+	return 0, a.postStart(ctx, in, start, id)
+}
+
+func (a *Actor) tellImage(in inSandbox, name string) func(reason, message string) {
+	return func(reason, message string) {
+		a.tell(in.pod, name, reason == "Failed" || reason == "BackOff")(reason, message)
+	}
+}
+
+// create makes the container; one that was made and cannot be used is left to the garbage collection.
+func (a *Actor) create(ctx context.Context, in inSandbox, start Start, image *runtimeapi.Image) (string, error) {
+	fail := func(reason string, err error) error {
+		a.tell(in.pod, start.Spec.Name, true)("Failed", "Error: "+message(err))
+		return &model.ReasonError{Reason: reason, Err: fmt.Errorf("%s", message(err))}
+	}
+	config, undo, err := a.opts.Specs.Container(ctx, podspec.ContainerInput{
+		Pod: in.pod, Container: start.Spec, Kind: start.Kind, Attempt: start.Attempt,
+		ImageID: image.GetId(), Image: image, PodIPs: in.ips,
+	})
+	if err != nil {
+		return "", fail(model.ReasonCreateConfigError, err)
+	}
+	defer undo()
+	if config.GetLogPath() != "" {
+		if err := makeLogDirectory(filepath.Dir(filepath.Join(in.config.GetLogDirectory(), config.GetLogPath()))); err != nil {
+			return "", fail(model.ReasonCreateConfigError, err)
+		}
+	}
+	id, err := a.opts.Runtime.CreateContainer(ctx, in.id, config, in.config)
+	if err != nil {
+		return "", fail(model.ReasonCreateContainerError, err)
+	}
+	a.tell(in.pod, start.Spec.Name, false)("Created", "Container created")
+	return id, nil
+}
+
+// message is an error's text without gRPC's dressing.
+func message(err error) string {
+	if s, ok := status.FromError(err); ok {
+		return s.Message()
+	}
+	return err.Error()
+}

@@ -1,0 +1,12 @@
+// Package podworkers runs the steps of each pod one after the other, in a goroutine per pod.
+//
+// A pod goes through
+//
+//	waiting      another pod holds its name
+//	syncing      Steps.Sync, again and again: when told, when due, after an error
+//	terminating  Steps.Terminate until it succeeds
+//	terminated   Steps.Terminated until it succeeds; then it is finished
+//
+// and never back. While a step runs, the latest update alone waits behind it; a wish to end the pod cancels a running
+// sync, and a shorter grace period cancels a running termination.
+package podworkers

@@ -1,0 +1,197 @@
+package podworkers
+
+import (
+	"context"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// worker is one pod and its goroutine. Its fields are guarded by Workers.mu.
+type worker struct {
+	all *Workers
+	// pod is the latest wish.
+	pod   *v1.Pod
+	state State
+	// termination is set when the pod is to end, and then never unset.
+	termination *Termination
+	// next is the pod to run under this UID when this one has ended.
+	next *v1.Pod
+	// cancel ends the step that runs; it does nothing when none does.
+	cancel context.CancelFunc
+	// signal holds one value when there is something to do.
+	signal chan struct{}
+}
+
+func (k *worker) wake() {
+	select {
+	case k.signal <- struct{}{}:
+	default: // the wake-up that waits there is for this, too
+	}
+}
+
+// terminate notes the wish and cancels what it makes pointless. The caller holds mu.
+func (k *worker) terminate(t Termination) {
+	if k.termination == nil {
+		k.termination = &t
+		k.cancel()
+		return
+	}
+	merged := *k.termination
+	merged.Gone = merged.Gone || t.Gone
+	if t.Grace != nil && (merged.Grace == nil || *t.Grace < *merged.Grace) {
+		merged.Grace = t.Grace
+		k.cancel()
+	}
+	k.termination = &merged
+}
+
+// stateNow is the state; a pod whose goroutine has not looked yet waits. The caller holds mu.
+func (k *worker) stateNow() State {
+	switch {
+	case k.state == "":
+		return Waiting
+	case k.termination != nil && (k.state == Waiting || k.state == Syncing):
+		return Terminating
+	default:
+		return k.state
+	}
+}
+
+// run does one step per wake-up, and goes on at once while the pod is ending.
+func (k *worker) run() {
+	var last time.Time // the end of the last step
+	for {
+		select {
+		case <-k.all.ctx.Done():
+			return
+		case <-k.signal:
+		}
+		for k.step(last) {
+			last = time.Now()
+			if k.all.ctx.Err() != nil {
+				return
+			}
+		}
+		last = time.Now()
+		if k.finished() {
+			return
+		}
+	}
+}
+
+// begin takes the latest wish and moves the state on accordingly.
+func (k *worker) begin() (ctx context.Context, pod *v1.Pod, state State, t Termination) {
+	k.all.mu.Lock()
+	defer k.all.mu.Unlock()
+	delete(k.all.due, k.pod.UID)
+	switch {
+	case k.termination != nil && k.state == "", k.termination != nil && k.state == Waiting, k.termination != nil && k.state == Syncing:
+		k.state = Terminating
+	case k.state == "" || k.state == Waiting:
+		k.state = Waiting
+		if k.all.nameFree(k) {
+			k.state = Syncing
+		}
+	}
+	if k.termination != nil {
+		t = *k.termination
+	}
+	ctx, k.cancel = context.WithCancel(k.all.ctx)
+	return ctx, k.pod, k.state, t
+}
+
+// step does what the state asks for, and says whether there is more to do at once.
+func (k *worker) step(last time.Time) (more bool) {
+	ctx, pod, state, termination := k.begin()
+	defer k.endStep()
+	var err error
+	switch state {
+	case Waiting:
+		k.again(time.Second)
+		return false
+	case Syncing:
+		var ended bool
+		var again time.Duration
+		ended, again, err = k.all.opts.Steps.Sync(ctx, pod, last)
+		if err == nil && ended {
+			k.end(Termination{Reason: "the pod has completed"})
+			return true
+		}
+		if err == nil || again > 0 {
+			k.plan(again)
+		}
+	case Terminating:
+		if err = k.all.opts.Steps.Terminate(ctx, pod, termination, last); err == nil {
+			k.enter(Terminated)
+			return true
+		}
+	case Terminated:
+		if err = k.all.opts.Steps.Terminated(ctx, pod); err == nil {
+			k.enter(Finished)
+			return false
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		logrus.WithError(err).WithFields(logrus.Fields{"pod": model.FullName(pod), "uid": pod.UID, "step": state}).Error("A pod's step failed; it is tried again")
+		k.again(k.all.opts.Retry)
+	}
+	return k.cancelled(ctx)
+}
+
+// cancelled says that the step was given up for a newer wish, which is to be followed at once.
+func (k *worker) cancelled(ctx context.Context) bool {
+	return ctx.Err() != nil && k.all.ctx.Err() == nil
+}
+
+func (k *worker) endStep() {
+	k.all.mu.Lock()
+	defer k.all.mu.Unlock()
+	k.cancel()
+	k.cancel = func() {}
+}
+
+func (k *worker) end(t Termination) {
+	k.all.mu.Lock()
+	defer k.all.mu.Unlock()
+	k.terminate(t)
+}
+
+func (k *worker) enter(state State) {
+	k.all.mu.Lock()
+	defer k.all.mu.Unlock()
+	k.state = state
+}
+
+// plan sets the next sync, after the given time or the usual one.
+func (k *worker) plan(again time.Duration) {
+	if again == 0 || again > k.all.opts.Resync {
+		again = k.all.opts.Resync
+	}
+	k.again(again)
+}
+
+func (k *worker) again(after time.Duration) {
+	k.all.mu.Lock()
+	defer k.all.mu.Unlock()
+	k.all.due[k.pod.UID] = time.Now().Add(after)
+}
+
+// finished ends the goroutine's work for good, forgets the pod if nobody names it, and wakes those that wait for its name.
+func (k *worker) finished() bool {
+	k.all.mu.Lock()
+	defer k.all.mu.Unlock()
+	if k.state != Finished {
+		return false
+	}
+	k.all.drop(k)
+	for _, other := range k.all.pods {
+		if other.state == Waiting && model.FullName(other.pod) == model.FullName(k.pod) {
+			other.wake()
+		}
+	}
+	return true
+}

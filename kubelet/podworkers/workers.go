@@ -1,0 +1,209 @@
+package podworkers
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Steps is what is done to a pod. Calls for one pod come one after the other. What was done before the time after must be
+// visible to the call.
+type Steps interface {
+	// Sync brings the pod closer to what it asks for. Ended says that it never has to run again. Again is when another
+	// call makes sense at the latest, 0 for the usual time.
+	Sync(ctx context.Context, pod *v1.Pod, after time.Time) (ended bool, again time.Duration, err error)
+	// Terminate ends the pod's containers; it returns nil when none is left.
+	Terminate(ctx context.Context, pod *v1.Pod, t Termination, after time.Time) error
+	// Terminated removes what the pod had beside its containers.
+	Terminated(ctx context.Context, pod *v1.Pod) error
+}
+
+// Termination says how a pod ends.
+type Termination struct {
+	// Reason is a sentence for events.
+	Reason string
+	// Grace replaces the pod's termination grace period, in seconds.
+	Grace *int64
+	// Gone says that no source names the pod any more: it is forgotten when it has ended.
+	Gone bool
+}
+
+// Options configure Workers. Steps is required.
+type Options struct {
+	Steps Steps
+	// Resync is how often a pod is synced without reason. Zero means a minute, as the kubelet.
+	Resync time.Duration
+	// Retry is when a step that failed is tried again. Zero means ten seconds, as the kubelet.
+	Retry time.Duration
+	// NameHeld says whether the runtime still runs another pod of that full name, from before this process's time. Nil
+	// means no.
+	NameHeld func(fullName string, uid types.UID) bool
+}
+
+// Workers runs the pods. It is safe for concurrent use.
+type Workers struct {
+	opts Options
+	ctx  context.Context
+	wg   sync.WaitGroup
+
+	mu   sync.Mutex
+	pods map[types.UID]*worker
+	due  map[types.UID]time.Time
+}
+
+// New makes workers whose goroutines end with ctx; Wait waits for that.
+func New(ctx context.Context, opts Options) *Workers {
+	if opts.Resync == 0 {
+		opts.Resync = time.Minute
+	}
+	if opts.Retry == 0 {
+		opts.Retry = 10 * time.Second
+	}
+	if opts.NameHeld == nil {
+		opts.NameHeld = func(string, types.UID) bool { return false }
+	}
+	return &Workers{opts: opts, ctx: ctx, pods: map[types.UID]*worker{}, due: map[types.UID]time.Time{}}
+}
+
+// Wait returns when all goroutines have ended after the end of New's context.
+func (w *Workers) Wait() { w.wg.Wait() }
+
+// Update wants the pod to be as it is described, and synced soon.
+func (w *Workers) Update(pod *v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.pods[pod.UID]
+	if known == nil {
+		known = w.add(pod)
+	}
+	switch {
+	case known.termination == nil:
+		known.pod = pod
+	case known.termination.Gone:
+		known.next = pod // the source named it again: it starts anew when it has ended
+		return
+	default:
+		known.pod = pod
+	}
+	known.wake()
+}
+
+// Terminate wants the pod to end. A second call can only shorten the grace period.
+func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.pods[pod.UID]
+	if known == nil {
+		known = w.add(pod)
+	}
+	if t.Gone {
+		known.next = nil
+	}
+	known.terminate(t)
+	if known.state == Finished {
+		w.drop(known)
+		return
+	}
+	known.wake()
+}
+
+// add starts a pod's goroutine. The caller holds mu.
+func (w *Workers) add(pod *v1.Pod) *worker {
+	known := &worker{all: w, pod: pod, signal: make(chan struct{}, 1), cancel: func() {}}
+	w.pods[pod.UID] = known
+	w.wg.Go(known.run)
+	return known
+}
+
+// drop forgets a finished pod that no source names, and starts the one that waits in its place. The caller holds mu.
+func (w *Workers) drop(known *worker) {
+	if known.termination == nil || !known.termination.Gone {
+		return
+	}
+	delete(w.pods, known.pod.UID)
+	delete(w.due, known.pod.UID)
+	if known.next != nil {
+		w.add(known.next).wake()
+	}
+}
+
+// Wake has the pod synced soon, if it is known.
+func (w *Workers) Wake(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.pods[uid]; known != nil {
+		known.wake()
+	}
+}
+
+// WakeAll has all pods synced soon.
+func (w *Workers) WakeAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, known := range w.pods {
+		known.wake()
+	}
+}
+
+// WakeDue has those pods synced whose time has come.
+func (w *Workers) WakeDue(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for uid, at := range w.due {
+		if at.After(now) {
+			continue
+		}
+		delete(w.due, uid)
+		if known := w.pods[uid]; known != nil {
+			known.wake()
+		}
+	}
+}
+
+// State is where a pod stands.
+type State string
+
+// The states, see the package comment.
+const (
+	Waiting     State = "waiting"
+	Syncing     State = "syncing"
+	Terminating State = "terminating"
+	Terminated  State = "terminated"
+	Finished    State = "finished"
+)
+
+// Pod is what Workers know of one pod.
+type Pod struct {
+	Pod   *v1.Pod
+	State State
+	// Gone says that no source names it any more.
+	Gone bool
+}
+
+// Pods returns all pods that are known; finished ones stay until their source lets go of them.
+func (w *Workers) Pods() map[types.UID]Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	pods := make(map[types.UID]Pod, len(w.pods))
+	for uid, known := range w.pods {
+		pods[uid] = Pod{Pod: known.pod, State: known.stateNow(), Gone: known.termination != nil && known.termination.Gone}
+	}
+	return pods
+}
+
+// nameFree says whether known may start: no other pod of its full name was there before it and has not finished. The
+// caller holds mu.
+func (w *Workers) nameFree(known *worker) bool {
+	name := model.FullName(known.pod)
+	for uid, other := range w.pods {
+		if uid != known.pod.UID && other.state != Finished && other.state != Waiting && other.state != "" && model.FullName(other.pod) == name {
+			return false
+		}
+	}
+	return !w.opts.NameHeld(name, known.pod.UID)
+}
