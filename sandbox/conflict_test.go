@@ -9,6 +9,7 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/docker/translate"
 )
 
 // before creates another container under the pod's name just before the pod's
@@ -83,6 +84,23 @@ func TestStrangersContainerIsLeftAlone(t *testing.T) {
 		}
 		n.must(n.engine.RemoveContainer(n.Context(), *stranger))
 		n.wantNothing()
+	})
+}
+
+// cri-dockerd appends random digits to a name that the engine holds reserved.
+func TestPodOfAnotherShimWithASuffixedNameIsNotMadeAgain(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		_, err := n.engine.CreateContainer(n.Context(), docker.ContainerSpec{
+			Name: sandboxName("web") + "_0123abcd",
+			Config: &container.Config{Image: pauseImage, Labels: map[string]string{
+				translate.LabelKind: translate.LabelKindSandbox, translate.LabelContainerName: "POD",
+			}},
+		})
+		n.must(err)
+		settle()
+		if id, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
+			n.Errorf("Run returned %s, %v, want AlreadyExists", id, err)
+		}
 	})
 }
 

@@ -232,6 +232,23 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 	})
 }
 
+// A mirror that does not follow the engine cannot tell what is there.
+func TestStaleMirrorIsUnavailable(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		repair := n.engine.Inject("ListContainers", dockertest.Fault{Err: errTest})
+		time.Sleep(6 * time.Minute) // until the next relist
+		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsUnavailable(err) {
+			n.Errorf("Run returned %v, want Unavailable", err)
+		}
+		if n.engine.Calls("CreateContainer") != 0 {
+			n.Error("a container was created")
+		}
+		repair()
+		settle()
+		n.run("web")
+	})
+}
+
 // A pod of that metadata exists.
 func TestExistingPodIsNotMadeAgain(t *testing.T) {
 	for name, prepare := range map[string]func(*node, string){

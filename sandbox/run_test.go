@@ -99,6 +99,18 @@ func TestRunOnTheEnginesBridge(t *testing.T) {
 	})
 }
 
+// Nothing but the look at the container would find out.
+func TestSandboxThatEndsAtOnceOnTheHostsNetwork(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.engine.started = func(id string) { _ = n.engine.Exit(id, 1) }
+		_, err := n.Run(n.Context(), onHostNetwork(podConfig("web")), "")
+		if err == nil || !strings.Contains(err.Error(), "ended right after its start") {
+			n.Errorf("Run returned %v", err)
+		}
+		n.wantNothing()
+	})
+}
+
 // The engine may have no bridge (dockerd --bridge=none).
 func TestPodWithoutAnAddressIsNeverReady(t *testing.T) {
 	onNode(t, withBridge, func(n *node) {
