@@ -22,6 +22,23 @@ func TestGraceSeconds(t *testing.T) {
 	}
 }
 
+// TestErrorTexts shows that an error says once what was asked, and then the
+// engine's own words.
+func TestErrorTexts(t *testing.T) {
+	f := newFakeServer(t)
+	f.handle("POST /containers/x/start", answer(400, `{"message":"exec: \"sh\": executable file not found in $PATH"}`))
+	f.handle("POST /images/create", answer(500, `{"message":"unauthorized: authentication required"}`))
+	c := f.dial(0)
+	for want, err := range map[string]error{
+		`start container x: exec: "sh": executable file not found in $PATH`: c.StartContainer(testContext(t), "x"),
+		`pull image r/x: unauthorized: authentication required`:             c.PullImage(testContext(t), "r/x", PullOptions{}),
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}
+
 func TestStop(t *testing.T) {
 	f := newFakeServer(t)
 	status, asked := http.StatusNoContent, ""

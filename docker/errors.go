@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
@@ -25,7 +26,7 @@ func typed(ctx context.Context, o op, err error) error {
 	case err == nil:
 		return nil
 	case hasType(err):
-		return fmt.Errorf("%s: %w", o, err)
+		return fmt.Errorf("%s: %w", o, engineAnswer{err})
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", o, ctx.Err())
 	case errors.Is(err, context.DeadlineExceeded):
@@ -37,6 +38,26 @@ func typed(ctx context.Context, o op, err error) error {
 		return fmt.Errorf("%s: %w: %w", o, errdefs.ErrInternal, err)
 	}
 }
+
+// engineAnswer is an error that the engine answered, in the engine's own words alone.
+type engineAnswer struct{ error }
+
+// clientPrefix is what the moby client puts before the engine's words.
+const clientPrefix = "Error response from daemon: "
+
+func (a engineAnswer) Error() string { return strings.TrimPrefix(a.error.Error(), clientPrefix) }
+
+func (a engineAnswer) Unwrap() error { return a.error }
+
+// described is an error of a type, with a text that need not repeat the type.
+type described struct {
+	kind error
+	text string
+}
+
+func (d described) Error() string { return d.text }
+
+func (d described) Unwrap() error { return d.kind }
 
 // isDisconnect reports whether the engine could not be reached or went away in
 // the middle of an answer.

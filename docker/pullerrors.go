@@ -3,7 +3,6 @@ package docker
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -20,7 +19,7 @@ var ErrRegistryUnavailable = errors.New("registry unavailable")
 // put a status code next to it; 20.10 has only the text.
 func transferError(e *jsonstream.Error) error {
 	if kind := errhttp.ToNative(e.Code); hasType(kind) && !errdefs.IsInternal(kind) {
-		return fmt.Errorf("%w: %s", kind, e.Message)
+		return described{kind, e.Message}
 	}
 	return registryError(e.Message)
 }
@@ -33,8 +32,7 @@ func pullError(err error) error {
 	if err == nil || !errdefs.IsInternal(err) {
 		return err
 	}
-	message, _ := strings.CutPrefix(err.Error(), "Error response from daemon: ")
-	return registryError(message)
+	return registryError(engineAnswer{err}.Error())
 }
 
 // registryMessage recognises a registry's refusal by the beginning or the end
@@ -107,12 +105,12 @@ func registryDocument(message string) error {
 // when the message says nothing that is known.
 func registryError(message string) error {
 	if kind := registryDocument(message); kind != nil {
-		return fmt.Errorf("%w: %s", kind, message)
+		return described{kind, message}
 	}
 	for _, m := range registryMessages {
 		if strings.HasPrefix(message, m.prefix) && strings.HasSuffix(message, m.suffix) {
-			return fmt.Errorf("%w: %s", m.kind, message)
+			return described{m.kind, message}
 		}
 	}
-	return fmt.Errorf("%w: %s", errdefs.ErrUnknown, message)
+	return described{errdefs.ErrUnknown, message}
 }

@@ -68,9 +68,9 @@ func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docke
 	})
 	if err != nil {
 		if cause := context.Cause(watched); cause != nil {
-			err = cause
+			return "", fmt.Errorf("pull image %s: %w", ref, cause)
 		}
-		return "", pullError(ref.String(), err)
+		return "", pullError(err)
 	}
 	inspect, err := s.inspect(ctx, ref.String())
 	if err != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// pullError says which image could not be pulled. Trouble of the registry gets
-// the sentinel that the kubelet reads, first in the text. Engines verify no
-// signatures, so SignatureValidationFailed has no source here.
-func pullError(ref string, err error) error {
+// pullError puts the sentinel that the kubelet reads before an error of the
+// engine that means trouble of the registry. Engines verify no signatures, so
+// SignatureValidationFailed has no source here.
+func pullError(err error) error {
 	if errors.Is(err, docker.ErrRegistryUnavailable) {
-		return fmt.Errorf("%w: pull %q: %w", crierrors.ErrRegistryUnavailable, ref, err)
+		return fmt.Errorf("%w: %w", crierrors.ErrRegistryUnavailable, err)
 	}
-	return fmt.Errorf("pull %q: %w", ref, err)
+	return err
 }

@@ -63,10 +63,16 @@ func toStatus(err error) error {
 	}
 	for _, c := range codesOf {
 		if c.is(err) {
-			return status.Error(c.code, err.Error())
+			return status.Error(c.code, textOf(err))
 		}
 	}
 	return status.Error(codes.Unknown, err.Error())
+}
+
+// textOf is the text of a typed error without the name of its type at the end,
+// which the code says.
+func textOf(err error) string {
+	return strings.TrimSuffix(err.Error(), ": "+errdefs.Resolve(err).Error())
 }
 
 // sentinelFirst is the text of err with the sentinel at its beginning, where

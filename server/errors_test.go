@@ -58,6 +58,20 @@ func TestToStatus(t *testing.T) {
 	}
 }
 
+// TestTextsDoNotRepeatTheCode shows what a person reads.
+func TestTextsDoNotRepeatTheCode(t *testing.T) {
+	for want, err := range map[string]error{
+		"config is required": fmt.Errorf("config is required: %w", errdefs.ErrInvalidArgument),
+		"not found":          errdefs.ErrNotFound,
+		"pod web: is gone":   fmt.Errorf("pod web: %w", errdefs.ErrNotFound.WithMessage("is gone")),
+		"not found: pod web": fmt.Errorf("%w: pod web", errdefs.ErrNotFound),
+	} {
+		if got := status.Convert(toStatus(err)).Message(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 // TestSentinelsComeFirst holds what the kubelet does: it looks for the sentinel
 // at the beginning of the message, after its client stripped the code.
 func TestSentinelsComeFirst(t *testing.T) {
