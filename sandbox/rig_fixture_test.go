@@ -1,0 +1,278 @@
+package sandbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/vishvananda/netlink"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// rig is a criadapter process with an engine and a network, and the pods of one
+// test in a Kubernetes namespace of their own.
+type rig struct {
+	*testing.T
+	server    *adapter.Server
+	engine    *docker.Client
+	namespace string
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	env := rigenv.Require(t)
+	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	r := &rig{T: t, server: adapter.ForTest(t, adapter.Options{Env: env}), engine: engine}
+	// Folders of servers have names of their own, and so have their pods.
+	r.namespace = strings.ToLower(filepath.Base(r.server.Dir))
+	t.Cleanup(r.tidy)
+	return r
+}
+
+// tidy removes what a failed test has left in the engine.
+func (r *rig) tidy() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, c := range r.containers(ctx) {
+		if err := r.engine.RemoveContainer(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) {
+			r.Error(err)
+		}
+	}
+}
+
+// runtime is the plain client: a request goes out once.
+func (r *rig) runtime() runtimeapi.RuntimeServiceClient {
+	return runtimeapi.NewRuntimeServiceClient(r.server.Conn)
+}
+
+func (r *rig) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (r *rig) config(name string, attempt uint32) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: r.namespace, Uid: "uid-" + name, Attempt: attempt},
+		Hostname:     name,
+		LogDirectory: filepath.Join(r.server.Dir, "logs", name),
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+	}
+}
+
+// tryRun asks for a pod.
+func (r *rig) tryRun(name string, attempt uint32) (string, error) {
+	response, err := r.runtime().RunPodSandbox(r.Context(), &runtimeapi.RunPodSandboxRequest{Config: r.config(name, attempt)})
+	return response.GetPodSandboxId(), err
+}
+
+// run makes a pod that must be ready.
+func (r *rig) run(name string, attempt uint32) string {
+	r.Helper()
+	id, err := r.tryRun(name, attempt)
+	r.must(err)
+	r.wantReady(id)
+	return id
+}
+
+func (r *rig) stop(id string) {
+	r.Helper()
+	_, err := r.runtime().StopPodSandbox(r.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+	r.must(err)
+}
+
+func (r *rig) remove(id string) {
+	r.Helper()
+	_, err := r.runtime().RemovePodSandbox(r.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+	r.must(err)
+}
+
+func (r *rig) status(id string) *runtimeapi.PodSandboxStatus {
+	r.Helper()
+	response, err := r.runtime().PodSandboxStatus(r.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: id})
+	r.must(err)
+	return response.GetStatus()
+}
+
+// pods are the ids of this test's pods.
+func (r *rig) pods() []string {
+	r.Helper()
+	response, err := r.runtime().ListPodSandbox(r.Context(), &runtimeapi.ListPodSandboxRequest{})
+	r.must(err)
+	var ids []string
+	for _, pod := range response.GetItems() {
+		if pod.GetMetadata().GetNamespace() == r.namespace {
+			ids = append(ids, pod.GetId())
+		}
+	}
+	return ids
+}
+
+func isReady(status *runtimeapi.PodSandboxStatus) bool {
+	return status.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY
+}
+
+func (r *rig) wantReady(id string) {
+	r.Helper()
+	status := r.status(id)
+	if !isReady(status) || status.GetNetwork().GetIp() == "" {
+		r.Errorf("pod %s is %v with the address %q", id[:8], status.GetState(), status.GetNetwork().GetIp())
+	}
+}
+
+func (r *rig) wantNotReady(id string) {
+	r.Helper()
+	if status := r.status(id); isReady(status) {
+		r.Errorf("pod %s is %v", id[:8], status.GetState())
+	}
+}
+
+// eventually waits until a condition holds.
+func (r *rig) eventually(what string, condition func() bool) {
+	r.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+// containers are the sandboxes of this test that the engine has.
+func (r *rig) containers(ctx context.Context) (found []container.Summary) {
+	r.Helper()
+	list, err := r.engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
+	if err != nil {
+		r.Error(err)
+	}
+	for _, c := range list {
+		if len(c.Names) > 0 && strings.Contains(c.Names[0], "_"+r.namespace+"_") {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// leases are the addresses that host-local has given out.
+func (r *rig) leases() []string {
+	r.Helper()
+	var found []string
+	files, err := filepath.Glob(filepath.Join(r.server.Dir, "ipam", "*", "*"))
+	r.must(err)
+	for _, file := range files {
+		if name := filepath.Base(file); name != "lock" && !strings.HasPrefix(name, "last_reserved_ip") {
+			found = append(found, name)
+		}
+	}
+	return found
+}
+
+// wantNothing checks that nothing is left of the pods with these ids.
+func (r *rig) wantNothing(ids []string) {
+	r.Helper()
+	if left := r.pods(); len(left) != 0 {
+		r.Errorf("pods are left: %v", left)
+	}
+	for _, c := range r.containers(r.Context()) {
+		r.Errorf("the engine still has %v", c.Names)
+	}
+	for _, id := range ids {
+		if pin := filepath.Join("/run/netns", "criadapter-"+id[:32]); exists(pin) {
+			r.Errorf("%s is left", pin)
+		}
+	}
+	for _, folder := range []string{
+		filepath.Join(r.server.RootDir, "pods"), filepath.Join(r.server.RootDir, "files"),
+		filepath.Join(r.server.CNICacheDir, "results"), filepath.Join(r.server.CNICacheDir, "pending"),
+	} {
+		entries, err := os.ReadDir(folder)
+		if len(entries) != 0 || (err != nil && !os.IsNotExist(err)) {
+			r.Errorf("%s holds %v (%v)", folder, entries, err)
+		}
+	}
+	if left := r.leases(); len(left) != 0 {
+		r.Errorf("addresses are still given out: %v", left)
+	}
+	r.wantNoPorts()
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// wantNoPorts checks that no pod is plugged into the bridge.
+func (r *rig) wantNoPorts() {
+	r.Helper()
+	content, err := os.ReadFile(r.server.CNIConfig())
+	if err != nil {
+		content, err = os.ReadFile(r.server.CNIConfig() + ".away")
+	}
+	r.must(err)
+	var config struct{ Plugins []struct{ Bridge string } }
+	r.must(json.Unmarshal(content, &config))
+	bridge, err := netlink.LinkByName(config.Plugins[0].Bridge)
+	r.must(err)
+	links, err := netlink.LinkList()
+	r.must(err)
+	for _, link := range links {
+		if link.Attrs().MasterIndex == bridge.Attrs().Index {
+			r.Errorf("%s is still plugged into %s", link.Attrs().Name, bridge.Attrs().Name)
+		}
+	}
+}
+
+// networkReady is the NetworkReady condition of Status.
+func (r *rig) networkReady() (bool, string) {
+	r.Helper()
+	response, err := r.runtime().Status(r.Context(), &runtimeapi.StatusRequest{})
+	r.must(err)
+	for _, condition := range response.GetStatus().GetConditions() {
+		if condition.GetType() == runtimeapi.NetworkReady {
+			return condition.GetStatus(), fmt.Sprint(condition)
+		}
+	}
+	return false, "no such condition"
+}
+
+// answers reports whether something at an address answers, if only with a
+// refusal.
+func (r *rig) answers(address string) bool {
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, "1"), time.Second)
+	if err == nil {
+		_ = conn.Close()
+	}
+	return err == nil || errors.Is(err, syscall.ECONNREFUSED)
+}
+
+// bridged is another server on the same engine, which leaves pods to the
+// engine's own bridge.
+func (r *rig) bridged() *rig {
+	r.Helper()
+	env := rigenv.Require(r.T)
+	other := &rig{
+		T: r.T, engine: r.engine, namespace: r.namespace + "-bridged",
+		server: adapter.ForTest(r.T, adapter.Options{Env: env, Flags: []string{"--network-plugin=bridge"}}),
+	}
+	r.Cleanup(other.tidy)
+	return other
+}

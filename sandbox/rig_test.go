@@ -1,0 +1,204 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestKillDuringRunPodSandbox kills criadapter at random moments of a set-up.
+// After each start no pod is READY without an address, the pod can be asked for
+// again with the next attempt, and all of them can be stopped and removed with
+// nothing left.
+func TestKillDuringRunPodSandbox(t *testing.T) {
+	const rounds = 20
+	r := newRig(t)
+	began := time.Now()
+	ids := []string{r.run("first", 0)}
+	usual := time.Since(began)
+	seed := uint64(began.UnixNano())
+	t.Logf("the seed is %d, a set-up takes %v", seed, usual)
+	random := rand.New(rand.NewPCG(seed, 0))
+
+	cutShort := 0
+	for round := range rounds {
+		name := fmt.Sprintf("pod-%d", round)
+		after := time.Duration(random.Int64N(int64(usual) * 5 / 4))
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.tryRun(name, 0)
+			done <- err
+		}()
+		time.Sleep(after)
+		r.server.Kill()
+		if err := <-done; err != nil {
+			cutShort++
+		}
+		r.must(r.server.Start(t.Context()))
+
+		for _, id := range r.pods() {
+			if status := r.status(id); isReady(status) && status.GetNetwork().GetIp() == "" {
+				t.Errorf("killed after %v: pod %s is READY without an address", after, status.GetMetadata())
+			}
+		}
+		r.run(name, 1)
+		if t.Failed() {
+			t.Fatalf("round %d, killed after %v", round, after)
+		}
+		// The kubelet does so with an attempt that failed, and at the end with all.
+		for _, id := range r.pods() {
+			if random.IntN(2) == 0 || !isReady(r.status(id)) {
+				r.stop(id)
+			}
+			ids = append(ids, id)
+		}
+	}
+	if cutShort == 0 {
+		t.Errorf("none of %d kills cut a set-up short", rounds)
+	}
+	t.Logf("%d of %d kills cut a set-up short", cutShort, rounds)
+	for _, id := range r.pods() {
+		r.stop(id)
+		r.remove(id)
+	}
+	r.wantNothing(ids)
+}
+
+// The same for the end of a pod: whatever StopPodSandbox had done, the pod is
+// not READY without its network, and the calls can be repeated.
+func TestKillDuringStopPodSandbox(t *testing.T) {
+	const rounds = 8
+	r := newRig(t)
+	var ids []string
+	for round := range rounds {
+		id := r.run(fmt.Sprintf("pod-%d", round), 0)
+		ids = append(ids, id)
+		address := r.status(id).GetNetwork().GetIp()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = r.server.Runtime.StopPodSandbox(t.Context(), id)
+		}()
+		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
+		r.server.Kill()
+		<-done
+		r.must(r.server.Start(t.Context()))
+		if isReady(r.status(id)) && !r.answers(address) {
+			t.Errorf("round %d: the pod is READY and does not answer on %s", round, address)
+		}
+		r.stop(id)
+		r.wantNotReady(id)
+		r.remove(id)
+	}
+	r.wantNothing(ids)
+}
+
+// A pause container that was removed behind our back gives its address back
+// through StopPodSandbox, whether or not criadapter was there to see it.
+func TestRemovedSandboxGivesItsAddressBack(t *testing.T) {
+	r := newRig(t)
+	for name, watched := range map[string]bool{"watched": true, "unwatched": false} {
+		id := r.run(name, 0)
+		if len(r.leases()) != 1 {
+			t.Fatalf("the leases are %v, want one", r.leases())
+		}
+		if !watched {
+			r.must(r.server.Stop(t.Context()))
+		}
+		r.must(r.engine.RemoveContainer(t.Context(), id))
+		if !watched {
+			r.must(r.server.Start(t.Context()))
+		}
+		r.eventually("the pod is listed as NOTREADY", func() bool { return !isReady(r.status(id)) })
+		r.stop(id)
+		if left := r.leases(); len(left) != 0 {
+			t.Errorf("after StopPodSandbox %v is still given out", left)
+		}
+		r.wantNotReady(id)
+		r.remove(id)
+		r.wantNothing([]string{id})
+	}
+}
+
+// The same for a checkpoint that was lost.
+func TestLostCheckpointGivesTheAddressBack(t *testing.T) {
+	r := newRig(t)
+	id := r.run("web", 0)
+	r.must(r.server.Stop(t.Context()))
+	r.must(os.Remove(filepath.Join(r.server.RootDir, "pods", id+".json")))
+	r.must(r.server.Start(t.Context()))
+	r.wantNotReady(id)
+	r.stop(id)
+	r.remove(id)
+	r.wantNothing([]string{id})
+}
+
+// A sandbox that somebody started again has lost its network.
+func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
+	r := newRig(t)
+	for name, watched := range map[string]bool{"watched": true, "unwatched": false} {
+		id := r.run(name, 0)
+		if !watched {
+			r.must(r.server.Stop(t.Context()))
+		}
+		r.must(r.engine.KillContainer(t.Context(), id, "SIGKILL"))
+		r.eventually("the sandbox can be started", func() bool {
+			inspect, err := r.engine.InspectContainer(t.Context(), id)
+			return err == nil && !inspect.State.Running
+		})
+		r.must(r.engine.StartContainer(t.Context(), id))
+		if !watched {
+			r.must(r.server.Start(t.Context()))
+		}
+		r.eventually("the pod is NOTREADY", func() bool { return !isReady(r.status(id)) })
+		time.Sleep(100 * time.Millisecond)
+		r.wantNotReady(id)
+		r.stop(id)
+		r.remove(id)
+		r.wantNothing([]string{id})
+	}
+}
+
+// A pod is stopped with the configuration that it was joined with.
+func TestPodStopsWithoutTheCNIConfiguration(t *testing.T) {
+	r := newRig(t)
+	id := r.run("web", 0)
+	r.must(os.Rename(r.server.CNIConfig(), r.server.CNIConfig()+".away"))
+	r.eventually("the network is reported as not ready", func() bool {
+		ready, _ := r.networkReady()
+		return !ready
+	})
+	if _, err := r.tryRun("other", 0); err == nil {
+		t.Error("a pod was made without a network")
+	}
+	r.wantReady(id)
+	r.stop(id)
+	r.remove(id)
+	r.wantNothing([]string{id})
+
+	r.must(os.Rename(r.server.CNIConfig()+".away", r.server.CNIConfig()))
+	r.eventually("the network is ready again", func() bool {
+		ready, _ := r.networkReady()
+		return ready
+	})
+	other := r.run("other", 0)
+	r.stop(other)
+	r.remove(other)
+	r.wantNothing([]string{id, other})
+}
+
+// The bridge of the rig's engine is off: no pod is READY without an address.
+func TestEngineWithoutABridgeMakesNoReadyPod(t *testing.T) {
+	r := newRig(t)
+	r.must(r.server.Stop(t.Context()))
+	bridged := r.bridged()
+	if id, err := bridged.tryRun("web", 0); err == nil {
+		t.Errorf("pod %s was made: %v", id, bridged.status(id))
+	}
+	if left := bridged.containers(t.Context()); len(left) != 0 {
+		t.Errorf("the engine still has %v", left)
+	}
+}
