@@ -280,7 +280,7 @@ func TestSchemaVersion1StaysReadable(t *testing.T) {
 	got := fmt.Sprint(r.SandboxID, r.Name, r.Namespace, r.UID, r.Attempt, r.Phase, r.NetnsPath, r.RuntimeHandler,
 		r.Network.Config, r.Network.IPs, string(r.Network.Result), string(r.Config), string(c.Config), c.LogPosition)
 	want := `abcwebdefault6d6a9c11-uid 2 ready /run/netns/cri-abc runc bridge [10.88.0.4 fd00::4] ` +
-		`{"cniVersion":"1.0.0"} {"metadata":{"name":"web"}} {"metadata":{"name":"nginx"}} {7 42 9}`
+		`{"cniVersion":"1.0.0"} {"metadata":{"name":"web"}} {"metadata":{"name":"nginx"}} {7 42 0 0 9}`
 	if strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
 		t.Errorf("the file decodes to\n%s\nwant\n%s", got, want)
 	}

@@ -81,6 +81,12 @@ type LogPosition struct {
 	// Inode and Offset, in bytes, name the place in the engine's log file.
 	Inode  uint64 `json:"inode,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
-	// OutputSize is the size in bytes of the CRI log file at that point.
-	OutputSize int64 `json:"outputSize,omitempty"`
+	// Born is when that file was made, in nanoseconds since 1970, 0 where the
+	// file system does not keep it. It tells the file from a later one that got
+	// its inode.
+	Born int64 `json:"born,omitempty"`
+	// OutputInode is the CRI log file, which the kubelet may have renamed, and
+	// OutputSize its size in bytes at that point.
+	OutputInode uint64 `json:"outputInode,omitempty"`
+	OutputSize  int64  `json:"outputSize,omitempty"`
 }

@@ -36,7 +36,7 @@ func fullRecord(id string) Record {
 		Containers: map[string]Container{
 			"c1": {
 				Config:      json.RawMessage(`{"metadata":{"name":"nginx"}}`),
-				LogPosition: LogPosition{Inode: 7, Offset: 1 << 40, OutputSize: 9},
+				LogPosition: LogPosition{Inode: 7, Offset: 1 << 40, Born: 1 << 60, OutputInode: 8, OutputSize: 9},
 			},
 			"c2": {Config: json.RawMessage(`{}`)},
 		},

@@ -39,10 +39,15 @@ type copier struct {
 
 	in     *os.File // the engine's file, nil for none
 	inode  uint64
+	born   int64
 	offset int64
 	// mark is the end of the last record that was written out: offset, unless
 	// damaged bytes were passed over since.
 	mark int64
+	// gap, when not nil, is in front of the next entry.
+	gap *gap
+	// counters are those of the service.
+	counters *counters
 }
 
 // progress is what became of one batch.
@@ -79,12 +84,14 @@ func (c *copier) copyOn(b *buffers, final bool) (more bool, err error) {
 			if err := c.out.write(b.out); err != nil {
 				return false, err
 			}
+			c.gapWritten()
 		}
 		if done.mark > 0 {
 			c.mark = c.offset + int64(done.mark)
 		}
 		c.offset += int64(done.consumed)
 		if done.skipped > 0 {
+			c.counters.damaged.Add(uint64(done.skipped))
 			c.log.WithField("bytes", done.skipped).Warn("passed over a damaged record in the engine's log")
 		}
 		full := len(b.out) >= batchSize
@@ -125,6 +132,7 @@ func (c *copier) read(b *buffers) (int, error) {
 	}
 	if info.Size() < c.offset {
 		// With max-file=1 the engine empties its only file instead of rotating.
+		// Whether everything in it had been read nobody knows.
 		c.log.Warn("the engine's log was emptied in place, output may be missing")
 		c.offset, c.mark = 0, 0
 		return c.read(b)
@@ -142,12 +150,15 @@ func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, 
 		rest := data[done.consumed:]
 		n, err := c.format.decode(rest, &e)
 		if n > 0 && err == nil {
+			if c.gap != nil && done.mark == 0 {
+				b.out = c.gap.append(b.out, e.unixNano)
+			}
 			b.out = e.appendCRI(b.out)
 			done.consumed += n
 			done.mark = done.consumed
 			continue
 		}
-		if err == nil && !(atEnd && final) {
+		if err == nil && !(atEnd && (final || c.format.overtaken(rest))) {
 			return done, nil // the rest of the record has yet to come
 		}
 		n = c.format.resync(rest)
@@ -170,6 +181,7 @@ func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, 
 func (c *copier) use(file *os.File, g generation, offset int64) {
 	c.close()
 	c.in, c.inode, c.offset, c.mark = file, g.inode, offset, offset
+	c.born = bornAt(file)
 }
 
 func (c *copier) close() {

@@ -17,19 +17,30 @@
 //
 // Neither file format is a public promise of the engine. What is not framed as
 // expected is an error wrapping ErrFormat that ends the follower. A record that
-// was cut short by the death of the engine is not: the follower looks for the
-// next whole record behind it.
+// was cut short by the death of the engine is not: the follower goes on with the
+// next whole record behind it, as soon as there is one.
 //
 // # Positions
 //
 // A position is the end of a record in the engine's files together with the
-// size of the CRI log at that point. Positions are saved when the follower
-// leaves a file of the engine, after the first output of the next, when the CRI
-// log is reopened, after a drain and at Close. A follower that resumes from one
-// cuts the CRI log back to that size and writes the rest again. So no entry is
-// lost or repeated, however the last follower ended, as long as the engine
-// still has the file. If it has not, the CRI log is kept as it is and continues
-// with the oldest entry that the engine still has.
+// CRI log's file and size at that point. Positions are saved when the follower
+// begins a file of the engine, around a reopening of the CRI log, after a drain
+// and at Close. A follower that resumes from one cuts the CRI log back to that
+// size and writes the rest again. So no entry is lost or repeated, however the
+// last follower ended, as long as the engine still has the file; that includes
+// an end in the middle of a rotation by the kubelet.
+//
+// # What is missing
+//
+// A container that writes more than the engine keeps while nobody follows it
+// loses output. With the 30 MB of the driver options that criadapter sets (the
+// oldest of three files of 10 MB goes when the third is full, so at least 20 MB
+// are there) and a restart of a second, that takes more than 20 MB a second.
+// Then the CRI log is kept as it is, and one line of stderr marks the place with
+// the time that is missing and, by the rate at which the container wrote what is
+// left, about how much that is; Counters adds it up. What the engine itself
+// lost, in its own buffers when it was killed, is in none of its files and not
+// marked.
 //
 // # Costs
 //

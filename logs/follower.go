@@ -61,23 +61,29 @@ func newFollower(source Source, format format, s *Service) *follower {
 		drain:   make(chan struct{}),
 		reopen:  make(chan chan error),
 		done:    make(chan struct{}),
-		copy:    copier{format: format, log: log},
+		copy:    copier{format: format, log: log, counters: &s.counters},
 	}
 }
 
 // open opens what the follower needs and goes to its position. On an error
 // nothing is left open.
 func (f *follower) open() error {
-	out, err := openOutput(f.source.LogPath)
+	var at checkpoint.LogPosition
+	if f.source.Resume != nil {
+		at = *f.source.Resume
+	}
+	f.at = at
+	out, size, err := resumeOutput(f.source.LogPath, at)
 	if err != nil {
 		return err
 	}
 	f.out, f.copy.out = out, out
+	at.OutputSize = size
 	if err := f.watchFolder(); err != nil {
 		f.release()
 		return err
 	}
-	if err := f.resume(); err != nil {
+	if err := f.resume(at); err != nil {
 		f.release()
 		return err
 	}
@@ -85,37 +91,57 @@ func (f *follower) open() error {
 }
 
 // resume goes to the saved position, if there is one.
-func (f *follower) resume() error {
+func (f *follower) resume(at checkpoint.LogPosition) error {
 	if f.source.Resume == nil {
 		f.save() // what is in the CRI log was there before: not ours to cut
 		return nil
 	}
-	f.at = *f.source.Resume
-	if f.at.Inode == 0 || f.at.Offset == 0 {
-		return f.out.cut(f.at.OutputSize)
+	if at.Inode == 0 {
+		return f.out.cut(at.OutputSize)
 	}
-	file, g, err := openGeneration(f.source.Path, withInode(f.at.Inode))
+	file, g, err := openGeneration(f.source.Path, withInode(at.Inode))
 	if err != nil {
 		return err
 	}
-	if file != nil && f.fits(file) {
-		f.copy.use(file, g, f.at.Offset)
-		return f.out.cut(f.at.OutputSize)
-	}
-	if file != nil {
+	switch {
+	case file == nil:
+	case !isSame(file, at):
 		file.Close()
+	case f.fits(file, at):
+		f.copy.use(file, g, at.Offset)
+		return f.out.cut(at.OutputSize)
+	default: // emptied in place
+		f.copy.use(file, g, 0)
 	}
 	// What was written behind the position cannot be written again: it stays.
-	f.log.Warn("the engine dropped the log file that was being read, output may be missing")
-	return f.out.cutToLine()
+	if err := f.out.cutToLine(); err != nil {
+		return err
+	}
+	f.openGap()
+	return nil
 }
 
-// fits reports whether file is the one of the position: file systems give the
-// inode of a dropped file to the next one at once. The record that ends at the
-// offset must be the last one in the CRI log.
-func (f *follower) fits(file *os.File) bool {
-	last, ok := f.copy.format.last(file, f.at.Offset)
-	return ok && f.out.mayEndWith(last.appendCRI(nil), f.at.OutputSize)
+// openGap notes that the engine dropped output before it was read.
+func (f *follower) openGap() {
+	f.copy.openGap()
+	f.copy.gap.rate = measureRate(f.source.Path, f.copy.format)
+}
+
+// isSame reports whether file can be the one of the position: file systems give
+// the inode of a dropped file to the next one at once.
+func isSame(file *os.File, at checkpoint.LogPosition) bool {
+	born := bornAt(file)
+	return born == 0 || at.Born == 0 || born == at.Born
+}
+
+// fits reports whether file still holds what the position was taken from: the
+// record that ends at the offset must be the last one in the CRI log.
+func (f *follower) fits(file *os.File, at checkpoint.LogPosition) bool {
+	if at.Offset == 0 {
+		return true
+	}
+	last, ok := f.copy.format.last(file, at.Offset)
+	return ok && f.out.mayEndWith(last.appendCRI(nil), at.OutputSize)
 }
 
 // run is the follower's goroutine.
@@ -238,9 +264,6 @@ func (f *follower) catchUp(ctx context.Context, draining bool) (standing, error)
 	}
 	for ctx.Err() == nil {
 		more, err := f.copy.copyOn(b, false)
-		if f.copy.mark > 0 && f.copy.inode != f.at.Inode {
-			f.save() // a file that the position does not name yet
-		}
 		if err != nil || more {
 			return behind, err
 		}
@@ -288,6 +311,7 @@ func (f *follower) openFirst() (bool, error) {
 		return false, err
 	}
 	f.copy.use(file, g, 0)
+	f.save()
 	return true, nil
 }
 
@@ -315,10 +339,10 @@ func (f *follower) openNext() (bool, error) {
 		return false, err
 	}
 	if lost {
-		f.log.Warn("the engine dropped log files before they were read, output may be missing")
+		f.openGap()
 	}
-	f.save() // the end of the file before the beginning of the next
 	f.copy.use(file, g, 0)
+	f.save()
 	return true, nil
 }
 
@@ -359,8 +383,10 @@ func (f *follower) watchFolder() error {
 	return nil
 }
 
-// reopenOutput goes on in a new file at the log path.
+// reopenOutput goes on in a new file at the log path. The position is saved
+// before as well: a kill in between must find how the old file ended.
 func (f *follower) reopenOutput() error {
+	f.save()
 	if err := f.out.reopen(); err != nil {
 		return err
 	}
@@ -368,18 +394,16 @@ func (f *follower) reopenOutput() error {
 	return nil
 }
 
-// save persists how far the output has been written, if that has changed. A
-// file of the engine of which nothing has been written yet has no place in a
-// position: the end of the file before it stands for its beginning.
+// save persists how far the output has been written, if that has changed.
 func (f *follower) save() {
 	if f.source.Save == nil {
 		return
 	}
 	position := f.at
-	if f.copy.mark > 0 {
-		position.Inode, position.Offset = f.copy.inode, f.copy.mark
+	if f.copy.in != nil {
+		position.Inode, position.Born, position.Offset = f.copy.inode, f.copy.born, f.copy.mark
 	}
-	position.OutputSize = f.out.size
+	position.OutputInode, position.OutputSize = f.out.inode, f.out.size
 	if position == f.at {
 		return
 	}

@@ -35,6 +35,9 @@ type format interface {
 	// whole record, at least 1, or 0 when data holds none. The start of data is
 	// not a whole record.
 	resync(data []byte) int
+	// overtaken reports whether data, which begins with an incomplete record,
+	// ends with a whole one: then the incomplete one will never be completed.
+	overtaken(data []byte) bool
 	// last returns the record that ends at offset, and false when none does.
 	last(file io.ReaderAt, offset int64) (entry, bool)
 }

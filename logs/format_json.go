@@ -67,6 +67,10 @@ func (f jsonFormat) resync(data []byte) int {
 	return 0
 }
 
+// overtaken is never true: a record is incomplete only as long as there is no
+// line feed.
+func (jsonFormat) overtaken([]byte) bool { return false }
+
 func (f jsonFormat) last(file io.ReaderAt, offset int64) (entry, bool) {
 	window := make([]byte, min(offset, maxRecord))
 	if _, err := file.ReadAt(window, offset-int64(len(window))); err != nil {

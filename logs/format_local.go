@@ -65,6 +65,20 @@ func (f localFormat) resync(data []byte) int {
 	return 0
 }
 
+func (f localFormat) overtaken(data []byte) bool {
+	if len(data) < 2*sizeLen {
+		return false
+	}
+	size := int(binary.BigEndian.Uint32(data[len(data)-sizeLen:]))
+	start := len(data) - size - 2*sizeLen
+	if size > maxRecord || start <= 0 {
+		return false
+	}
+	var e entry
+	n, err := f.decode(data[start:], &e)
+	return err == nil && start+n == len(data)
+}
+
 func (f localFormat) last(file io.ReaderAt, offset int64) (entry, bool) {
 	var size [sizeLen]byte
 	if _, err := file.ReadAt(size[:], offset-sizeLen); err != nil {

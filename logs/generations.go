@@ -10,6 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // generation is one of the engine's log files of a container. The engine writes
@@ -155,4 +158,15 @@ func isFile(file *os.File, inode uint64) bool {
 // inodeOf returns the inode number of a file on Linux.
 func inodeOf(info fs.FileInfo) uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
+}
+
+// bornAt returns when a file was made in nanoseconds since 1970, 0 when the file
+// system does not tell.
+func bornAt(file *os.File) int64 {
+	var stat unix.Statx_t
+	err := unix.Statx(int(file.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &stat)
+	if err != nil || stat.Mask&unix.STATX_BTIME == 0 {
+		return 0
+	}
+	return time.Unix(stat.Btime.Sec, int64(stat.Btime.Nsec)).UnixNano()
 }

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/checkpoint"
 )
 
 // Modes of what is made for the CRI log: the folder as the kubelet makes its
@@ -20,8 +24,9 @@ const (
 
 // output is the CRI log of one container.
 type output struct {
-	path string
-	file *os.File
+	path  string
+	file  *os.File
+	inode uint64
 	// size is how much of the file is ours and whole: what earlier writers
 	// left and the batches that were written completely.
 	size int64
@@ -39,14 +44,73 @@ func openOutput(path string) (*output, error) {
 	return o, nil
 }
 
-func (o *output) open() error {
-	if err := os.MkdirAll(filepath.Dir(o.path), folderMode); err != nil {
+// unknownSize stands for the size of the CRI log at a position when its file is
+// gone.
+const unknownSize = -1
+
+// resumeOutput opens the CRI log of a position and returns its size there, or
+// unknownSize. The kubelet may have renamed the file: it is written on until a
+// Reopen, as if nothing had happened in between.
+func resumeOutput(path string, at checkpoint.LogPosition) (o *output, size int64, err error) {
+	info, err := os.Lstat(path)
+	if at.OutputInode == 0 || err == nil && inodeOf(info) == at.OutputInode {
+		o, err = openOutput(path)
+		return o, at.OutputSize, err
+	}
+	reopened := err == nil
+	renamed, err := findRenamed(path, at.OutputInode)
+	if err != nil {
+		return nil, 0, err
+	}
+	if renamed == "" {
+		o, err = openOutput(path)
+		return o, unknownSize, err
+	}
+	o = &output{path: path}
+	if err := o.openAt(renamed); err != nil || !reopened {
+		return o, at.OutputSize, err
+	}
+	// The position was not saved any more after a Reopen: whatever the new file
+	// holds comes behind it.
+	if err := errors.Join(o.cut(at.OutputSize), o.reopen()); err != nil {
+		o.file.Close()
+		return nil, 0, err
+	}
+	return o, 0, nil
+}
+
+// findRenamed returns the path of the plain file of that inode whose name is
+// the log's with something appended, as the kubelet's rotation does; empty when
+// there is none.
+func findRenamed(path string, inode uint64) (string, error) {
+	dir, base := filepath.Split(path)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("looking for a renamed log: %w", err)
+	}
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), base+".") || !entry.Type().IsRegular() {
+			continue
+		}
+		if info, err := entry.Info(); err == nil && inodeOf(info) == inode {
+			return filepath.Join(dir, entry.Name()), nil
+		}
+	}
+	return "", nil
+}
+
+func (o *output) open() error { return o.openAt(o.path) }
+
+// openAt opens the file at path, which a later reopen replaces by the one at
+// o.path.
+func (o *output) openAt(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
 		return fmt.Errorf("making the log folder: %w", err)
 	}
 	const flags = os.O_RDWR | os.O_CREATE | os.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	file, err := os.OpenFile(o.path, flags, fileMode)
+	file, err := os.OpenFile(path, flags, fileMode)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
-		return notPlain(o.path)
+		return notPlain(path)
 	}
 	if err != nil {
 		return fmt.Errorf("opening the container's log: %w", err)
@@ -58,9 +122,9 @@ func (o *output) open() error {
 	}
 	if !info.Mode().IsRegular() {
 		file.Close()
-		return notPlain(o.path)
+		return notPlain(path)
 	}
-	o.file, o.size = file, info.Size()
+	o.file, o.inode, o.size = file, inodeOf(info), info.Size()
 	return nil
 }
 
@@ -71,7 +135,7 @@ func notPlain(path string) error {
 // cut takes back what was written beyond size. A file that is shorter stays as
 // it is: what is missing was lost with the machine's page cache.
 func (o *output) cut(size int64) error {
-	if o.size <= size {
+	if size == unknownSize || o.size <= size {
 		return nil
 	}
 	if err := o.file.Truncate(size); err != nil {
@@ -89,6 +153,20 @@ func (o *output) cutToLine() error {
 	}
 	half := len(tail) - (bytes.LastIndexByte(tail, '\n') + 1)
 	return o.cut(o.size - int64(half))
+}
+
+// lastLine returns the last whole line of the log without its line feed, empty
+// when there is none.
+func (o *output) lastLine() []byte {
+	tail := make([]byte, min(o.size, maxRecord))
+	if _, err := o.file.ReadAt(tail, o.size-int64(len(tail))); err != nil {
+		return nil
+	}
+	body, whole := bytes.CutSuffix(tail, []byte{'\n'})
+	if !whole {
+		return nil
+	}
+	return body[bytes.LastIndexByte(body, '\n')+1:]
 }
 
 // mayEndWith reports whether the first size bytes of the log end with text. It

@@ -44,12 +44,13 @@ type Source struct {
 // Service follows the output of any number of containers. All methods are safe
 // for concurrent use.
 type Service struct {
-	options Options
-	watch   *watcher
-	buffers sync.Pool
-	ctx     context.Context // ends at Close; followers live longer than the calls that start them
-	cancel  context.CancelFunc
-	group   sync.WaitGroup
+	options  Options
+	watch    *watcher
+	buffers  sync.Pool
+	counters counters
+	ctx      context.Context // ends at Close; followers live longer than the calls that start them
+	cancel   context.CancelFunc
+	group    sync.WaitGroup
 
 	mu        sync.Mutex
 	closed    bool

@@ -82,6 +82,10 @@ func TestFollowerThatFallsBehind(t *testing.T) {
 	release()
 	drain(t, s, "c")
 	_, got := readCRI(t, logPath)
+	got = oneMarker(t, got)
+	if counters := s.Counters(); counters.Gaps != 1 || counters.DamagedBytes != 0 {
+		t.Errorf("counted %+v, want one gap", counters)
+	}
 	if got[len(got)-1] != "stdout F line 100" {
 		t.Errorf("the last line is %q", got[len(got)-1])
 	}
@@ -258,6 +262,10 @@ func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 	start(t, s, source)
 	drain(t, s, "c")
 	_, got := readCRI(t, logPath)
+	if !strings.HasPrefix(got[3], markerStart) {
+		t.Errorf("behind the kept lines comes %q, want the marker", got[3])
+	}
+	got = oneMarker(t, got)
 	if !slices.Equal(got[:3], before) {
 		t.Errorf("the log begins with %q, want %q", got[:3], before)
 	}
@@ -287,7 +295,7 @@ func TestResumeDoesNotTrustAReusedInode(t *testing.T) {
 	start(t, s, source)
 	drain(t, s, "c")
 	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	equalLines(t, oneMarker(t, got), want)
 }
 
 // A container that ended with a damaged record is complete: every restart of

@@ -1,0 +1,161 @@
+package logs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/sirupsen/logrus"
+)
+
+// gap is output that the engine dropped before it was read. What exactly is
+// gone nobody knows: the engine keeps no count of what it has dropped. The time
+// is known, and the rate at which the container wrote what is left.
+type gap struct {
+	// since is the time of the last entry in front of the gap, 0 when there is
+	// none, and open its stream when it is an unfinished line.
+	since int64
+	open  string
+	rate  rate
+
+	until int64 // the first entry behind the gap, known when it is written
+}
+
+// rate is how fast a container wrote.
+type rate struct {
+	// bytesPerSecond is measured in the engine's files, 0 when it is not known.
+	bytesPerSecond float64
+	// recordSize is the mean size of a record there in bytes.
+	recordSize float64
+}
+
+// openGap puts a gap behind what is in the CRI log now.
+func (c *copier) openGap() {
+	c.gap = &gap{}
+	fields := bytes.SplitN(c.out.lastLine(), []byte{' '}, 4)
+	if len(fields) < 3 {
+		return
+	}
+	at, err := time.Parse(time.RFC3339Nano, string(fields[0]))
+	if err != nil {
+		return
+	}
+	c.gap.since = at.UnixNano()
+	if stream, known := knownStream(fields[1]); known && string(fields[2]) == "P" {
+		c.gap.open = stream
+	}
+}
+
+// gapWritten counts a gap whose marker is in the CRI log.
+func (c *copier) gapWritten() {
+	if c.gap == nil {
+		return
+	}
+	bytes, entries := c.gap.missing()
+	c.counters.gaps.Add(1)
+	c.counters.missingBytes.Add(bytes)
+	c.counters.missingEntries.Add(entries)
+	c.log.WithFields(logrus.Fields{"seconds": c.gap.seconds(), "bytes": bytes, "entries": entries}).
+		Warn("output is missing: the container wrote more than the engine keeps before it was read")
+	c.gap = nil
+}
+
+// append appends the gap's marker in the CRI log format; until is the time of
+// the entry behind it. An unfinished line in front of the gap is ended first, so
+// that readers do not join it with what follows.
+func (g *gap) append(dst []byte, until int64) []byte {
+	g.until = until
+	if g.open != "" {
+		dst = (&entry{unixNano: until, stream: g.open}).appendCRI(dst)
+	}
+	marker := entry{unixNano: until, stream: stderr, line: []byte(g.text())}
+	return marker.appendCRI(dst)
+}
+
+// text is the marker's line.
+func (g *gap) text() string {
+	text := "[criadapter] output is missing here"
+	if g.since > 0 {
+		text += fmt.Sprintf(", of %.1f seconds, from %s to %s", g.seconds(), stamp(g.since), stamp(g.until))
+	}
+	if bytes, entries := g.missing(); bytes > 0 {
+		text += fmt.Sprintf(", by the rate of what is left about %d entries, %d bytes of the engine's log", entries, bytes)
+	}
+	return text + ": the engine dropped it before it was read"
+}
+
+func stamp(unixNano int64) string { return time.Unix(0, unixNano).UTC().Format(time.RFC3339Nano) }
+
+// seconds is how long the gap is.
+func (g *gap) seconds() float64 {
+	if g.since == 0 || g.until < g.since {
+		return 0
+	}
+	return time.Duration(g.until - g.since).Seconds()
+}
+
+// missing estimates what is gone, 0 when nothing is known.
+func (g *gap) missing() (bytes, entries uint64) {
+	size := g.seconds() * g.rate.bytesPerSecond
+	if g.rate.recordSize == 0 {
+		return 0, 0
+	}
+	return uint64(size), uint64(size / g.rate.recordSize)
+}
+
+// measureRate looks at what the engine has of a container's output.
+func measureRate(path string, format format) rate {
+	list, err := generations(path)
+	if err != nil || len(list) == 0 {
+		return rate{}
+	}
+	first, mean := beginning(generationPath(path, list[len(list)-1].number), format)
+	var size, last int64
+	for _, g := range list {
+		file, err := os.Open(generationPath(path, g.number))
+		if err != nil {
+			return rate{}
+		}
+		if info, err := file.Stat(); err == nil {
+			size += info.Size()
+			if e, ok := format.last(file, info.Size()); ok {
+				last = max(last, e.unixNano)
+			}
+		}
+		file.Close()
+	}
+	if first == 0 || last <= first {
+		return rate{}
+	}
+	return rate{bytesPerSecond: float64(size) / time.Duration(last-first).Seconds(), recordSize: mean}
+}
+
+// beginning returns the time of a file's first record and the mean size of the
+// first ones, 0 when there is none.
+func beginning(path string, format format) (unixNano int64, mean float64) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, 0
+	}
+	defer file.Close()
+	data := make([]byte, batchSize)
+	n, _ := file.ReadAt(data, 0) // a shorter file is no matter
+	data = data[:n]
+	size, count := 0, 0
+	for {
+		var e entry
+		n, err := format.decode(data[size:], &e)
+		if err != nil || n == 0 {
+			break
+		}
+		if count == 0 {
+			unixNano = e.unixNano
+		}
+		size, count = size+n, count+1
+	}
+	if count == 0 {
+		return 0, 0
+	}
+	return unixNano, float64(size) / float64(count)
+}

@@ -1,0 +1,146 @@
+package logs
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// markerStart is how the line begins that stands for missing output.
+const markerStart = "stderr F [criadapter] output is missing here"
+
+// oneMarker checks that exactly one line stands for missing output and returns
+// the others.
+func oneMarker(t *testing.T, lines []string) []string {
+	t.Helper()
+	var rest []string
+	for _, line := range lines {
+		if !strings.HasPrefix(line, markerStart) {
+			rest = append(rest, line)
+		}
+	}
+	if n := len(lines) - len(rest); n != 1 {
+		t.Errorf("%d lines say that output is missing, want one", n)
+	}
+	return rest
+}
+
+// at writes a line with a time of its own.
+func (l *engineLog) at(when time.Time, e entry) {
+	l.t.Helper()
+	e.unixNano = when.UnixNano()
+	l.raw(localRecord(e, e.partial))
+}
+
+// A container writes ten lines a second for a minute; the engine keeps about
+// the last third.
+func TestMarkerSaysHowMuchIsMissing(t *testing.T) {
+	enginePath, logPath := paths(t)
+	engine := newEngineLog(t, enginePath, 2, 5000)
+	saved := &positions{}
+	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	s := newService(t)
+	start(t, s, source)
+	begin := time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC)
+	line := entry{stream: stdout, line: []byte("a line of always the same length")}
+	write := func(first, last int) {
+		for i := first; i <= last; i++ {
+			engine.at(begin.Add(time.Duration(i)*100*time.Millisecond), line)
+		}
+	}
+	write(0, 19)
+	waitLines(t, logPath, 20)
+	s = restart(t, s)
+	write(20, 599)
+	at := saved.get()
+	source.Resume = &at
+	start(t, s, source)
+	drain(t, s, "c")
+	_, got := readCRI(t, logPath)
+	lost := float64(600 - len(oneMarker(t, got)))
+	counters := s.Counters()
+	if lost < 300 || counters.Gaps != 1 || math.Abs(float64(counters.MissingEntries)-lost) > lost/20 {
+		t.Errorf("%v lines are missing, %+v were counted", lost, counters)
+	}
+	if bytes := float64(counters.MissingBytes); math.Abs(bytes/lost-60) > 5 {
+		t.Errorf("%v bytes were counted for %v lines", bytes, lost)
+	}
+	if marker := got[20]; !strings.Contains(marker, " from 2024-05-06T07:08:10.9Z to 2024-05-06T07:0") || !strings.Contains(marker, "entries") {
+		t.Errorf("the marker says %q", marker)
+	}
+}
+
+// Readers join an unfinished line with the next entry: it must not be the
+// marker, nor the end of another line.
+func TestUnfinishedLineIsEndedBeforeTheMarker(t *testing.T) {
+	enginePath, logPath := paths(t)
+	engine := newEngineLog(t, enginePath, 2, 300)
+	saved := &positions{}
+	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	s := newService(t)
+	start(t, s, source)
+	engine.raw(localRecord(entry{1, stdout, []byte("begun"), true}, false))
+	waitLines(t, logPath, 1)
+	s = restart(t, s)
+	engine.lines(1, 60)
+	at := saved.get()
+	source.Resume = &at
+	start(t, s, source)
+	drain(t, s, "c")
+	_, got := readCRI(t, logPath)
+	if got[0] != "stdout P begun" || got[1] != "stdout F " || !strings.HasPrefix(got[2], markerStart) {
+		t.Errorf("the log begins with %q", got[:3])
+	}
+	oneMarker(t, got)
+}
+
+// A kill before the first entry was written, and then more output than the
+// engine keeps.
+func TestGapBeforeTheFirstEntry(t *testing.T) {
+	enginePath, logPath := paths(t)
+	newEngineLog(t, enginePath, 2, 300)
+	saved := &positions{}
+	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	s := newService(t)
+	start(t, s, source)
+	eventually(t, func() error {
+		if saved.get().Inode == 0 {
+			return os.ErrNotExist
+		}
+		return nil
+	})
+	at := saved.get()
+	s = restart(t, s)
+	if err := os.RemoveAll(filepath.Dir(enginePath)); err != nil {
+		t.Fatal(err)
+	}
+	newEngineLog(t, enginePath, 2, 300).lines(100, 110)
+	source.Resume = &at
+	start(t, s, source)
+	drain(t, s, "c")
+	_, got := readCRI(t, logPath)
+	if !strings.HasPrefix(got[0], markerStart) {
+		t.Errorf("the log begins with %q", got[0])
+	}
+	oneMarker(t, got)
+}
+
+// Lines behind a torn record appear at once, although the container then writes
+// less than the rest of that record.
+func TestTornRecordInAQuietContainer(t *testing.T) {
+	enginePath, logPath := paths(t)
+	engine := newEngineLog(t, enginePath, 2, 1<<20)
+	s := newService(t)
+	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	want := engine.lines(1, 3)
+	engine.raw(localRecord(out(strings.Repeat("x", 16000)), false)[:100])
+	want = append(want, engine.lines(4, 5)...)
+	equalLines(t, waitLines(t, logPath, 5), want)
+	if n := s.Counters().DamagedBytes; n != 100 {
+		t.Errorf("%d damaged bytes were counted, want 100", n)
+	}
+	drain(t, s, "c")
+}
