@@ -36,7 +36,7 @@ type Pod struct {
 type PortMapping struct {
 	// HostPort is 1 to 65535, or 0 for no port on the host.
 	HostPort int32
-	// ContainerPort is 1 to 65535.
+	// ContainerPort is 1 to 65535, or 0 where there is no host port either.
 	ContainerPort int32
 	// Protocol is tcp (also when empty), udp or sctp, in any case.
 	Protocol string
@@ -91,7 +91,7 @@ func (m PortMapping) validate(field string) error {
 	if m.HostPort < 0 || m.HostPort > maxPort {
 		return invalid(field+".hostPort", "%d is not in 0 to %d", m.HostPort, maxPort)
 	}
-	if m.ContainerPort < 1 || m.ContainerPort > maxPort {
+	if m.ContainerPort < 0 || m.ContainerPort > maxPort || m.ContainerPort == 0 && m.HostPort != 0 {
 		return invalid(field+".containerPort", "%d is not in 1 to %d", m.ContainerPort, maxPort)
 	}
 	switch m.protocol() {
