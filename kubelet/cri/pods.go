@@ -124,6 +124,9 @@ func (r *Runtime) addContainers(ctx context.Context, pod *model.PodStatus) error
 	return nil
 }
 
+// Owns says whether a sandbox or container with these labels is ours.
+func (r *Runtime) Owns(labels map[string]string) bool { return labels[model.LabelOwner] == r.owner }
+
 // selector matches what is ours, of one pod or of all.
 func (r *Runtime) selector(uid types.UID) map[string]string {
 	labels := map[string]string{model.LabelOwner: r.owner}

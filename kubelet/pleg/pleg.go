@@ -1,0 +1,233 @@
+package pleg
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/cri"
+)
+
+// Kind says what happened.
+type Kind string
+
+// What can happen to a container or sandbox.
+const (
+	Started Kind = "ContainerStarted"
+	Died    Kind = "ContainerDied"
+	Removed Kind = "ContainerRemoved"
+	Changed Kind = "ContainerChanged"
+)
+
+// Event is a change of one container or sandbox.
+type Event struct {
+	UID  types.UID
+	Kind Kind
+	// ID is the container's or sandbox's.
+	ID string
+}
+
+// Options configure a Generator. Runtime and Cache are required.
+type Options struct {
+	Runtime *cri.Runtime
+	Cache   *Cache
+	// Relist is the pause between two lists. Zero means a second, as the kubelet.
+	Relist time.Duration
+	// RelistEvented is the pause while the runtime streams events. Zero means five minutes, as the kubelet.
+	RelistEvented time.Duration
+	// NoEvents leaves the runtime's event stream alone.
+	NoEvents bool
+}
+
+// Generator tells what changed. Run may be called once.
+type Generator struct {
+	opts   Options
+	events chan Event
+	hints  chan types.UID
+
+	mu     sync.RWMutex
+	listed time.Time // of the last list that was answered
+	pods   map[types.UID]*cri.Pod
+	stream bool
+
+	retry map[types.UID]bool // pods whose status could not be had; only used by Run
+}
+
+// New makes a generator.
+func New(opts Options) *Generator {
+	if opts.Relist == 0 {
+		opts.Relist = time.Second
+	}
+	if opts.RelistEvented == 0 {
+		opts.RelistEvented = 5 * time.Minute
+	}
+	return &Generator{
+		opts: opts, events: make(chan Event, 1000), hints: make(chan types.UID, 1000),
+		pods: map[types.UID]*cri.Pod{}, retry: map[types.UID]bool{},
+	}
+}
+
+// Events is the stream of changes. It has one reader, who may be slow: then Run waits.
+func (g *Generator) Events() <-chan Event { return g.events }
+
+// Run lists and listens until ctx ends.
+func (g *Generator) Run(ctx context.Context) {
+	var listener sync.WaitGroup
+	defer listener.Wait()
+	streaming := make(chan bool)
+	if !g.opts.NoEvents {
+		listener.Go(func() { g.listen(ctx, streaming) })
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case on := <-streaming:
+			g.setStreaming(on)
+			timer.Reset(0) // what happened while there was no stream
+		case uid := <-g.hints:
+			g.look(ctx, uid)
+		case <-timer.C:
+			if err := g.relist(ctx); err != nil && ctx.Err() == nil {
+				logrus.WithError(err).Warn("Listing pods failed")
+			}
+			timer.Reset(g.pause())
+		}
+	}
+}
+
+func (g *Generator) setStreaming(on bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.stream = on
+}
+
+// Streaming says whether the runtime's event stream is open.
+func (g *Generator) Streaming() bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.stream
+}
+
+func (g *Generator) pause() time.Duration {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if g.stream && len(g.retry) == 0 && !g.listed.IsZero() {
+		return g.opts.RelistEvented
+	}
+	return g.opts.Relist
+}
+
+// Pods returns the last list, nil before the first one. It must not be changed.
+func (g *Generator) Pods() map[types.UID]*cri.Pod {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if g.listed.IsZero() {
+		return nil
+	}
+	return g.pods
+}
+
+// Err says whether the runtime has not answered a list for so long that its pods are unknown.
+func (g *Generator) Err() error {
+	const limit = 3 * time.Minute // the kubelet's
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	allowed := limit
+	if g.stream {
+		allowed += g.opts.RelistEvented
+	}
+	switch since := time.Since(g.listed); {
+	case g.listed.IsZero():
+		return fmt.Errorf("the runtime has not answered a list of its pods yet")
+	case since > allowed:
+		return fmt.Errorf("the runtime answered the last list of its pods %v ago", since.Round(time.Second))
+	default:
+		return nil
+	}
+}
+
+// relist compares a new list with the last one.
+func (g *Generator) relist(ctx context.Context) error {
+	began := time.Now()
+	pods, err := g.opts.Runtime.Pods(ctx)
+	if err != nil {
+		return err
+	}
+	g.mu.RLock()
+	old := g.pods
+	g.mu.RUnlock()
+	for uid := range old {
+		if pods[uid] == nil {
+			g.tell(ctx, uid, compare(uid, old[uid], nil))
+		}
+	}
+	for uid, pod := range pods {
+		g.tell(ctx, uid, compare(uid, old[uid], pod))
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.pods, g.listed = pods, began
+	return nil
+}
+
+// look compares one pod, that the runtime told something of, with the last list.
+func (g *Generator) look(ctx context.Context, uid types.UID) {
+	status, err := g.opts.Cache.Refresh(ctx, uid)
+	if err != nil {
+		g.retry[uid] = true
+		return
+	}
+	pod := fromStatus(status)
+	g.mu.Lock()
+	old := g.pods[uid]
+	next := make(map[types.UID]*cri.Pod, len(g.pods)+1)
+	for key, value := range g.pods {
+		next[key] = value
+	}
+	delete(next, uid)
+	if pod != nil {
+		next[uid] = pod
+	}
+	g.pods = next
+	g.mu.Unlock()
+	if pod == nil && old == nil {
+		g.opts.Cache.Forget(uid)
+	}
+	for _, event := range compare(uid, old, pod) {
+		g.send(ctx, event)
+	}
+}
+
+// tell refreshes the pod's status and then sends its events: who hears of a change finds it in the cache. A pod whose
+// status cannot be had is tried again at the next list.
+func (g *Generator) tell(ctx context.Context, uid types.UID, events []Event) {
+	if len(events) == 0 && !g.retry[uid] {
+		return
+	}
+	if _, err := g.opts.Cache.Refresh(ctx, uid); err != nil {
+		g.retry[uid] = true
+		logrus.WithError(err).WithField("uid", uid).Warn("The status of a pod cannot be had")
+	} else if g.retry[uid] {
+		delete(g.retry, uid)
+		if len(events) == 0 {
+			events = []Event{{UID: uid, Kind: Changed}}
+		}
+	}
+	for _, event := range events {
+		g.send(ctx, event)
+	}
+}
+
+func (g *Generator) send(ctx context.Context, event Event) {
+	select {
+	case g.events <- event:
+	case <-ctx.Done():
+	}
+}

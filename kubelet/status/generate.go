@@ -1,0 +1,118 @@
+package status
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Input is what a pod's status is made of. Pod and Runtime are required.
+type Input struct {
+	Pod     *v1.Pod
+	Runtime *model.PodStatus
+	// RuntimeName is the scheme of container ids.
+	RuntimeName string
+	// Old is the status before, for what the runtime has forgotten and for the times of transitions.
+	Old v1.PodStatus
+	// Waiting says why containers do not run.
+	Waiting map[string]*model.ReasonError
+	// Ready and Started hold the ids of running containers that passed their probes (or have none).
+	Ready, Started map[string]bool
+	// HostIPs are the node's addresses, the primary one first.
+	HostIPs []string
+	// Ending says that the pod is being ended and no container starts any more.
+	Ending bool
+	// Now is the time of transitions.
+	Now time.Time
+}
+
+// Generate makes the status.
+func Generate(in Input) v1.PodStatus {
+	status := v1.PodStatus{
+		ObservedGeneration: in.Pod.Generation,
+		QOSClass:           model.QOSClass(in.Pod),
+		StartTime:          in.Old.StartTime,
+		Reason:             in.Old.Reason,
+		Message:            in.Old.Message,
+	}
+	if status.StartTime == nil {
+		status.StartTime = &metav1.Time{Time: in.Now}
+	}
+	initialized := isInitialized(in)
+	for i := range in.Pod.Spec.InitContainers {
+		c := &in.Pod.Spec.InitContainers[i]
+		status.InitContainerStatuses = append(status.InitContainerStatuses,
+			in.container(c, model.InitKind(c), find(in.Old.InitContainerStatuses, c.Name), initialized))
+	}
+	for i := range in.Pod.Spec.Containers {
+		c := &in.Pod.Spec.Containers[i]
+		status.ContainerStatuses = append(status.ContainerStatuses,
+			in.container(c, model.App, find(in.Old.ContainerStatuses, c.Name), initialized))
+	}
+	status.Phase = phase(in, &status)
+	in.addresses(&status)
+	status.Conditions = conditions(in, &status, initialized)
+	return status
+}
+
+func find(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {
+	i := slices.IndexFunc(statuses, func(s v1.ContainerStatus) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &statuses[i]
+}
+
+// isInitialized says whether all init containers have ended well and all sidecars have started. An app container that was
+// made is the proof, too: remains of init containers are collected.
+func isInitialized(in Input) bool {
+	for i := range in.Pod.Spec.Containers {
+		if in.Runtime.Container(in.Pod.Spec.Containers[i].Name) != nil {
+			return true
+		}
+	}
+	for i := range in.Pod.Spec.InitContainers {
+		c := &in.Pod.Spec.InitContainers[i]
+		seen := in.Runtime.Container(c.Name)
+		switch {
+		case seen == nil:
+			return false
+		case model.IsSidecar(c):
+			if seen.State != model.StateRunning || !in.Started[seen.ID] {
+				return false
+			}
+		case seen.State != model.StateExited || seen.ExitCode != 0:
+			return false
+		}
+	}
+	return true
+}
+
+func (in Input) addresses(status *v1.PodStatus) {
+	for i, ip := range in.HostIPs {
+		if i == 0 {
+			status.HostIP = ip
+		}
+		status.HostIPs = append(status.HostIPs, v1.HostIP{IP: ip})
+	}
+	ips := in.Runtime.IPs()
+	if in.Pod.Spec.HostNetwork && in.Runtime.ReadySandbox() != nil {
+		ips = in.HostIPs
+	}
+	if len(ips) == 0 && (in.Ending || terminal(status.Phase)) {
+		status.PodIP, status.PodIPs = in.Old.PodIP, in.Old.PodIPs // what it had, for those who look back
+		return
+	}
+	for i, ip := range ips {
+		if i == 0 {
+			status.PodIP = ip
+		}
+		status.PodIPs = append(status.PodIPs, v1.PodIP{IP: ip})
+	}
+}
+
+func terminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }

@@ -1,0 +1,113 @@
+package status
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// phase sums the containers up.
+func phase(in Input, status *v1.PodStatus) v1.PodPhase {
+	if terminal(in.Old.Phase) {
+		return in.Old.Phase // there is no way back
+	}
+	spec := &in.Pod.Spec
+	if initFailed(spec, status) {
+		return v1.PodFailed
+	}
+	if !initialized(spec, status) {
+		if in.Ending && allOver(status) && anyRan(status) {
+			return v1.PodFailed
+		}
+		return v1.PodPending
+	}
+	var running, waiting, succeeded, failed int
+	for i := range status.ContainerStatuses {
+		switch state := &status.ContainerStatuses[i]; {
+		case state.State.Running != nil:
+			running++
+		case state.State.Terminated != nil && state.State.Terminated.ExitCode == 0:
+			succeeded++
+		case state.State.Terminated != nil:
+			failed++
+		case state.LastTerminationState.Terminated != nil:
+			running++ // between two attempts
+		default:
+			waiting++
+		}
+	}
+	switch {
+	case in.Ending && running == 0:
+		return ended(failed+waiting, succeeded)
+	case waiting > 0:
+		return v1.PodPending
+	case running > 0:
+		return v1.PodRunning
+	case spec.RestartPolicy == v1.RestartPolicyAlways && !in.Ending:
+		return v1.PodRunning
+	case spec.RestartPolicy == v1.RestartPolicyOnFailure && failed > 0 && !in.Ending:
+		return v1.PodRunning
+	default:
+		return ended(failed, succeeded)
+	}
+}
+
+func ended(failed, succeeded int) v1.PodPhase {
+	if failed > 0 || succeeded == 0 {
+		return v1.PodFailed
+	}
+	return v1.PodSucceeded
+}
+
+// initFailed says whether an init container failed that is not tried again.
+func initFailed(spec *v1.PodSpec, status *v1.PodStatus) bool {
+	if spec.RestartPolicy != v1.RestartPolicyNever {
+		return false
+	}
+	for i := range spec.InitContainers {
+		state := status.InitContainerStatuses[i].State.Terminated
+		if !model.IsSidecar(&spec.InitContainers[i]) && state != nil && state.ExitCode != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// initialized says, by the statuses, whether the app containers may run.
+func initialized(spec *v1.PodSpec, status *v1.PodStatus) bool {
+	for i := range spec.InitContainers {
+		state := &status.InitContainerStatuses[i]
+		if model.IsSidecar(&spec.InitContainers[i]) {
+			if state.State.Running == nil && state.State.Terminated == nil && state.LastTerminationState.Terminated == nil {
+				return false
+			}
+			continue
+		}
+		if state.State.Terminated == nil || state.State.Terminated.ExitCode != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func allOver(status *v1.PodStatus) bool {
+	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for i := range list {
+			if list[i].State.Running != nil {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func anyRan(status *v1.PodStatus) bool {
+	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for i := range list {
+			if list[i].State.Terminated != nil {
+				return true
+			}
+		}
+	}
+	return false
+}
