@@ -1,19 +1,21 @@
 package model
 
-import (
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-)
+import v1 "k8s.io/api/core/v1"
 
-// QOSClass is how much a pod is spared when memory is short: Guaranteed if every container has CPU and memory limits that
-// equal its requests, BestEffort if none has any, else Burstable. Sidecars and init containers count.
-func QOSClass(pod *v1.Pod) v1.PodQOSClass {
+// QOS is the pod's class of service, by the requests and limits for processor time and memory of all its containers:
+// Guaranteed when each has limits for both and requests no less, BestEffort when none has any, else Burstable.
+func QOS(pod *v1.Pod) v1.PodQOSClass {
 	guaranteed, any := true, false
 	EachContainer(&pod.Spec, func(c *v1.Container, _ Kind) {
 		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
-			limit, request := positive(c.Resources.Limits, name), positive(c.Resources.Requests, name)
-			any = any || limit != nil || request != nil
-			guaranteed = guaranteed && limit != nil && (request == nil || request.Cmp(*limit) == 0)
+			request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
+			if !request.IsZero() || !limit.IsZero() {
+				any = true
+			}
+			// A request that is left out is the limit.
+			if limit.IsZero() || !request.IsZero() && request.Cmp(limit) != 0 {
+				guaranteed = false
+			}
 		}
 	})
 	switch {
@@ -24,11 +26,4 @@ func QOSClass(pod *v1.Pod) v1.PodQOSClass {
 	default:
 		return v1.PodQOSBurstable
 	}
-}
-
-func positive(list v1.ResourceList, name v1.ResourceName) *resource.Quantity {
-	if q, ok := list[name]; ok && q.Sign() > 0 {
-		return &q
-	}
-	return nil
 }

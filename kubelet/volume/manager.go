@@ -2,9 +2,17 @@ package volume
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 
+	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // Objects is where config maps and secrets come from. A missing one is an errdefs.ErrNotFound. The answers are shared:
@@ -20,6 +28,8 @@ type Options struct {
 	RootDir string
 	// Objects is required for pods with configMap and secret volumes.
 	Objects Objects
+	// Node is what the node has of each resource: the downward API shows it for limits that a container does not have.
+	Node v1.ResourceList
 }
 
 // Manager makes and removes the volumes of pods. It is safe for concurrent use by different pods; calls for one pod come
@@ -32,11 +42,132 @@ type Manager struct {
 func New(opts Options) *Manager { return &Manager{opts: opts} }
 
 // Mount makes every volume of the pod, and brings the content of those that exist up to date. It may be repeated. The
-// error names the volume.
-func (m *Manager) Mount(_ context.Context, _ *v1.Pod) error { return nil }
+// error joins those of all volumes, each with the volume's name; a config map or secret that must exist and does not is
+// an errdefs.ErrNotFound.
+func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
+	if _, err := m.podDirectory(pod.UID); err != nil {
+		return err
+	}
+	var errs []error
+	for i := range pod.Spec.Volumes {
+		if err := ctx.Err(); err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		if err := m.mount(pod, &pod.Spec.Volumes[i]); err != nil {
+			errs = append(errs, fmt.Errorf("volume %q: %w", pod.Spec.Volumes[i].Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
 
-// Unmount removes what Mount made for the pod; a pod without volumes is no error. It may be repeated.
-func (m *Manager) Unmount(_ context.Context, _ types.UID) error { return nil }
+func (m *Manager) mount(pod *v1.Pod, volume *v1.Volume) error {
+	path, err := m.path(pod, volume)
+	if err != nil {
+		return err
+	}
+	if source := volume.HostPath; source != nil {
+		return checkHostPath(source)
+	}
+	if kindOf(volume) == emptyDir {
+		return mountEmptyDir(path, emptyDirOptions{source: volume.EmptyDir, group: fsGroup(pod), limit: memoryLimit(pod)})
+	}
+	content, err := m.content(pod, volume)
+	if err != nil {
+		return err
+	}
+	if err := makeContentDirectory(path, kindOf(volume)); err != nil {
+		return err
+	}
+	group := fsGroup(pod)
+	return swap(path, content, func(folder string) error { return own(folder, group, readOnlyFiles) })
+}
+
+// Path is where the volume of that name is on the host.
+func (m *Manager) Path(pod *v1.Pod, name string) (string, error) {
+	volume, err := find(pod, name)
+	if err != nil {
+		return "", err
+	}
+	return m.path(pod, volume)
+}
+
+// Managed says whether the volume of that name was made for the pod alone, so that its files may be relabelled for it;
+// a hostPath is not.
+func (m *Manager) Managed(pod *v1.Pod, name string) bool {
+	volume, err := find(pod, name)
+	return err == nil && kindOf(volume) != hostPath
+}
+
+func find(pod *v1.Pod, name string) (*v1.Volume, error) {
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].Name == name {
+			return &pod.Spec.Volumes[i], nil
+		}
+	}
+	return nil, fmt.Errorf("the pod has no volume %q: %w", name, errdefs.ErrInvalidArgument)
+}
+
+func (m *Manager) path(pod *v1.Pod, volume *v1.Volume) (string, error) {
+	kind := kindOf(volume)
+	if kind == hostPath {
+		return volume.HostPath.Path, nil
+	}
+	if kind == unknown {
+		return "", fmt.Errorf("only emptyDir, hostPath, configMap, secret, downwardAPI and projected are made here: %w", errdefs.ErrNotImplemented)
+	}
+	if err := element("volume name", volume.Name); err != nil {
+		return "", err
+	}
+	folder, err := m.podDirectory(pod.UID)
+	return filepath.Join(folder, "volumes", "kubernetes.io~"+string(kind), volume.Name), err
+}
+
+// podDirectory refuses UIDs that would lead out of the kubelet's root: a manifest may give any.
+func (m *Manager) podDirectory(uid types.UID) (string, error) {
+	if err := element("metadata.uid", string(uid)); err != nil {
+		return "", err
+	}
+	return model.PodDirectory(m.opts.RootDir, uid), nil
+}
+
+// element checks that name is a file's name and no path.
+func element(field, name string) error {
+	if name == "" || name == "." || name == ".." || filepath.Base(name) != name {
+		return fmt.Errorf("%s: %q cannot be the name of a folder: %w", field, name, errdefs.ErrInvalidArgument)
+	}
+	return nil
+}
 
 // Pods lists the pods that have something on disk, so that the leftovers of an earlier run can be removed.
-func (m *Manager) Pods() ([]types.UID, error) { return nil, nil }
+func (m *Manager) Pods() ([]types.UID, error) {
+	entries, err := os.ReadDir(filepath.Dir(model.PodDirectory(m.opts.RootDir, "x")))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var uids []types.UID
+	for _, entry := range entries {
+		if entry.IsDir() {
+			uids = append(uids, types.UID(entry.Name()))
+		}
+	}
+	return uids, nil
+}
+
+// Unmount removes the pod's whole folder: volumes, hosts file, termination messages. A pod without one is no error. It
+// may be repeated.
+func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
+	folder, err := m.podDirectory(uid)
+	if err != nil {
+		return err
+	}
+	if err := unmountBelow(folder); err != nil {
+		return fmt.Errorf("unmount the volumes of pod %s: %w", uid, err)
+	}
+	if err := os.RemoveAll(folder); err != nil {
+		return fmt.Errorf("remove the volumes of pod %s: %w", uid, err)
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+// Command kubelet-core keeps the pods of a manifest folder running on any CRI runtime, and shows them to a person without
+// a cluster.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+)
+
+// version is set at link time.
+var version = "unknown"
+
+const long = `kubelet-core is the core of a kubelet: it runs the pods of a folder on any CRI
+runtime, restarts what ends, probes, rotates logs, cleans up. It needs no cluster.`
+
+const example = `  # pods from a folder, on criadapter
+  kubelet-core run --manifests /etc/kubernetes/manifests
+
+  # on containerd
+  kubelet-core run --manifests ./pods --container-runtime-endpoint unix:///run/containerd/containerd.sock`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "kubelet-core: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use: "kubelet-core", Short: "The core of a kubelet", Long: long, Example: example, Version: version,
+		SilenceUsage: true, SilenceErrors: true,
+		PersistentPreRun: func(*cobra.Command, []string) {
+			// The CRI client logs each failed call by itself; what matters of it comes back as an error.
+			klog.LogToStderr(false)
+			klog.SetOutput(io.Discard)
+		},
+	}
+	root.AddCommand(runCommand())
+	return root
+}
+
+func setUpLog(level string) error {
+	parsed, err := logrus.ParseLevel(level)
+	if err != nil {
+		return err
+	}
+	logrus.SetLevel(parsed)
+	logrus.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, TimestampFormat: "2006-01-02T15:04:05.000Z07:00"})
+	return nil
+}

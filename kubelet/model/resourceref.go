@@ -1,0 +1,59 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// ResourceField is the value of a container's request or limit as the downward API gives it: a whole number of divisors,
+// rounded up; processors count in cores without a divisor. A limit that the container does not have is what the node has,
+// in node. A field that is neither limits.… nor requests.… is an errdefs.ErrInvalidArgument.
+func ResourceField(c *v1.Container, ref *v1.ResourceFieldSelector, node v1.ResourceList) (string, error) {
+	kind, name, _ := strings.Cut(ref.Resource, ".")
+	resourceName := v1.ResourceName(name)
+	var amount resource.Quantity
+	switch kind {
+	case "limits":
+		var limited bool
+		if amount, limited = c.Resources.Limits[resourceName]; !limited {
+			amount = node[resourceName]
+		}
+	case "requests":
+		amount = c.Resources.Requests[resourceName]
+	default:
+		return "", badResource(ref)
+	}
+	return divided(resourceName, amount, ref)
+}
+
+func divided(name v1.ResourceName, amount resource.Quantity, ref *v1.ResourceFieldSelector) (string, error) {
+	divisor := ref.Divisor
+	if divisor.IsZero() {
+		divisor = resource.MustParse("1")
+	}
+	if divisor.Sign() < 0 {
+		return "", fmt.Errorf("divisor: %s is negative: %w", divisor.String(), errdefs.ErrInvalidArgument)
+	}
+	switch {
+	case name == v1.ResourceCPU:
+		return roundUp(amount.MilliValue(), divisor.MilliValue()), nil
+	case name == v1.ResourceMemory, name == v1.ResourceEphemeralStorage, strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
+		return roundUp(amount.Value(), divisor.Value()), nil
+	default:
+		return "", badResource(ref)
+	}
+}
+
+func roundUp(amount, divisor int64) string {
+	return strconv.FormatInt(int64(math.Ceil(float64(amount)/float64(divisor))), 10)
+}
+
+func badResource(ref *v1.ResourceFieldSelector) error {
+	return fmt.Errorf("resource: %q is not limits or requests of cpu, memory, ephemeral-storage or hugepages: %w", ref.Resource, errdefs.ErrInvalidArgument)
+}

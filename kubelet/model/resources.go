@@ -1,0 +1,65 @@
+package model
+
+import (
+	"maps"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// PodResources is what the pod needs and may use as a whole: the sum over app containers and sidecars, or what the init
+// containers need at their time (each with the sidecars started before it), whichever is more, plus the overhead. A
+// limit is there only if every container has it: one without may use what it likes.
+func PodResources(pod *v1.Pod) v1.ResourceRequirements {
+	requests := effective(pod, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests })
+	limits := effective(pod, func(c *v1.Container) v1.ResourceList { return c.Resources.Limits })
+	EachContainer(&pod.Spec, func(c *v1.Container, _ Kind) {
+		maps.DeleteFunc(limits, func(name v1.ResourceName, _ resource.Quantity) bool {
+			limit := c.Resources.Limits[name]
+			return limit.IsZero()
+		})
+	})
+	add(requests, pod.Spec.Overhead)
+	for name := range limits {
+		if over, ok := pod.Spec.Overhead[name]; ok {
+			add(limits, v1.ResourceList{name: over})
+		}
+	}
+	return v1.ResourceRequirements{Requests: requests, Limits: limits}
+}
+
+func effective(pod *v1.Pod, of func(*v1.Container) v1.ResourceList) v1.ResourceList {
+	sum, sidecars, peak := v1.ResourceList{}, v1.ResourceList{}, v1.ResourceList{}
+	EachContainer(&pod.Spec, func(c *v1.Container, kind Kind) {
+		switch kind {
+		case App:
+			add(sum, of(c))
+		case Sidecar:
+			add(sum, of(c))
+			add(sidecars, of(c))
+			raise(peak, sidecars)
+		case Init:
+			now := sidecars.DeepCopy()
+			add(now, of(c))
+			raise(peak, now)
+		}
+	})
+	raise(sum, peak)
+	return sum
+}
+
+func add(sum, more v1.ResourceList) {
+	for name, amount := range more {
+		total := sum[name].DeepCopy()
+		total.Add(amount)
+		sum[name] = total
+	}
+}
+
+func raise(most, other v1.ResourceList) {
+	for name, amount := range other {
+		if have, ok := most[name]; !ok || have.Cmp(amount) < 0 {
+			most[name] = amount.DeepCopy()
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/container"
+	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/status"
+)
+
+// Sync is podworkers.Steps: volumes, then whatever containers need.
+func (k *Kubelet) Sync(ctx context.Context, pod *v1.Pod, after time.Time) (ended bool, again time.Duration, err error) {
+	seen, err := k.cache.Get(ctx, pod.UID, after)
+	if err != nil {
+		return false, 0, err
+	}
+	if phase := k.publish(pod, seen, false).Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
+		return true, 0, nil
+	}
+	if err := k.runtimeErr(); err != nil {
+		return false, 0, err
+	}
+	if err := k.volumes.Mount(ctx, pod); err != nil {
+		k.events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedMount", Message: err.Error()})
+		return false, 0, fmt.Errorf("volumes: %w", err)
+	}
+	result, err := k.actor.Sync(ctx, pod, seen, k.probes(pod, seen))
+	k.setWaiting(pod.UID, result.Waiting)
+	if fresh, refreshErr := k.cache.Refresh(ctx, pod.UID); refreshErr == nil {
+		k.publish(pod, fresh, false)
+	}
+	return false, result.Again, err
+}
+
+// Terminate is podworkers.Steps.
+func (k *Kubelet) Terminate(ctx context.Context, pod *v1.Pod, t podworkers.Termination, after time.Time) error {
+	seen, err := k.cache.Get(ctx, pod.UID, after)
+	if err != nil {
+		return err
+	}
+	k.publish(pod, seen, true)
+	if err := k.actor.Kill(ctx, pod, seen, container.KillOptions{Reason: t.Reason, Grace: t.Grace}); err != nil {
+		return err
+	}
+	seen, err = k.cache.Refresh(ctx, pod.UID)
+	if err != nil {
+		return err
+	}
+	if seen.Running() {
+		return fmt.Errorf("containers of %s still run", model.FullName(pod))
+	}
+	k.publish(pod, seen, true)
+	return nil
+}
+
+// Terminated is podworkers.Steps.
+func (k *Kubelet) Terminated(ctx context.Context, pod *v1.Pod) error {
+	if err := k.volumes.Unmount(ctx, pod.UID); err != nil {
+		return err
+	}
+	k.actor.Forget(pod)
+	k.setWaiting(pod.UID, nil)
+	return nil
+}
+
+// publish makes the pod's status and keeps it.
+func (k *Kubelet) publish(pod *v1.Pod, seen *model.PodStatus, ending bool) v1.PodStatus {
+	ready, started := k.probed(pod, seen)
+	made := status.Generate(status.Input{
+		Pod: pod, Runtime: seen, RuntimeName: k.runtime.Name, Old: k.status.Status(pod), Waiting: k.getWaiting(pod.UID),
+		Ready: ready, Started: started, HostIPs: k.opts.NodeIPs, Ending: ending, Now: time.Now(),
+	})
+	k.status.Set(pod, made)
+	return made
+}
+
+func (k *Kubelet) setWaiting(uid types.UID, waiting map[string]*model.ReasonError) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(waiting) == 0 {
+		delete(k.waiting, uid)
+		return
+	}
+	k.waiting[uid] = waiting
+}
+
+func (k *Kubelet) getWaiting(uid types.UID) map[string]*model.ReasonError {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.waiting[uid]
+}
+
+func (k *Kubelet) probes(pod *v1.Pod, seen *model.PodStatus) container.Probes {
+	_, started := k.probed(pod, seen)
+	return container.Probes{Started: started}
+}
+
+func (k *Kubelet) probed(_ *v1.Pod, seen *model.PodStatus) (ready, started map[string]bool) {
+	ready, started = map[string]bool{}, map[string]bool{}
+	for _, c := range seen.Containers {
+		if c.State == model.StateRunning {
+			ready[c.ID], started[c.ID] = true, true
+		}
+	}
+	return ready, started
+}

@@ -1,0 +1,85 @@
+package kubelet
+
+import (
+	"context"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/criadapter/criadapter/kubelet/config"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/pleg"
+	"github.com/criadapter/criadapter/kubelet/podworkers"
+)
+
+const (
+	// firstPause and lastPause bound how long the loop rests while the runtime is not ready.
+	firstPause = 100 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// syncLoop takes one thing after the other from all that can ask for work, and hands it to the pods' workers.
+func (k *Kubelet) syncLoop(ctx context.Context) {
+	tick := time.NewTicker(k.opts.SyncTick)
+	defer tick.Stop()
+	housekeeping := time.NewTicker(k.opts.Housekeeping)
+	defer housekeeping.Stop()
+	pause := firstPause
+	for ctx.Err() == nil {
+		if err := k.runtimeErr(); err != nil {
+			logrus.WithError(err).Debug("Pods are left alone while the runtime is not ready")
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+			pause = min(2*pause, lastPause)
+			continue
+		}
+		pause = firstPause
+		select {
+		case <-ctx.Done():
+		case update := <-k.mux.Updates():
+			k.handle(update)
+		case event := <-k.pleg.Events():
+			k.handleEvent(event)
+		case <-k.objects.Changed():
+			k.workers.WakeAll()
+		case now := <-tick.C:
+			k.workers.WakeDue(now)
+		case <-housekeeping.C:
+			k.housekeeping()
+		}
+	}
+}
+
+func (k *Kubelet) runtimeErr() error {
+	if err := k.ready.Err(); err != nil {
+		return err
+	}
+	return k.pleg.Err()
+}
+
+// handle takes a change of what is wanted.
+func (k *Kubelet) handle(update config.Update) {
+	for _, pod := range update.Pods {
+		logrus.WithFields(logrus.Fields{"op": update.Op, "source": update.Source, "pod": model.FullName(pod), "uid": pod.UID}).Info("A source speaks")
+		switch update.Op {
+		case config.Add, config.Change:
+			k.workers.Update(pod)
+		case config.Remove:
+			k.workers.Terminate(pod, podworkers.Termination{Reason: "its source no longer names the pod", Gone: true})
+		case config.Delete:
+			k.workers.Terminate(pod, podworkers.Termination{Reason: "the pod is deleted", Grace: pod.DeletionGracePeriodSeconds})
+		case config.Reconcile:
+			k.workers.Wake(pod.UID)
+		}
+	}
+}
+
+// handleEvent has a pod looked at to which something happened. A removed container changes nothing that a pod asks for.
+func (k *Kubelet) handleEvent(event pleg.Event) {
+	logrus.WithFields(logrus.Fields{"uid": event.UID, "event": event.Kind, "id": event.ID}).Debug("The runtime's state changed")
+	if event.Kind != pleg.Removed {
+		k.workers.Wake(event.UID)
+	}
+}
