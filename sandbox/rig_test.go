@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // TestKillDuringRunPodSandbox kills criadapter at random moments of a set-up.
@@ -80,7 +82,7 @@ func TestKillDuringStopPodSandbox(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = r.server.Runtime.StopPodSandbox(t.Context(), id)
+			_, _ = r.runtime().StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
 		}()
 		time.Sleep(time.Duration(round) * 15 * time.Millisecond)
 		r.server.Kill()
