@@ -1,0 +1,157 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// writer is a container that writes numbered lines.
+type writer struct {
+	t      *testing.T
+	server *adapter.Server
+	pod    string
+	id     string
+	// logPath is the CRI log, and control a folder that the container sees as /control.
+	logPath, control string
+}
+
+// newWriter runs a container with a shell script in a pod of its own. The script finds the function lines FROM TO, which
+// writes the numbered lines from FROM to TO.
+func newWriter(t *testing.T, env rigenv.Env, server *adapter.Server, script string) *writer {
+	t.Helper()
+	w := &writer{t: t, server: server}
+	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	pod := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "chaos", Uid: name},
+		LogDirectory: filepath.Join(server.Dir, "logs", name),
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+	}
+	w.control = filepath.Join(server.Dir, "control-"+name)
+	w.logPath = filepath.Join(pod.LogDirectory, "writer", "0.log")
+	for _, dir := range []string{w.control, filepath.Dir(w.logPath)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	image := &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}
+	if _, err := server.Images.PullImage(t.Context(), image, nil, pod); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.pod, err = server.Runtime.RunPodSandbox(t.Context(), pod, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.remove)
+	w.id, err = server.Runtime.CreateContainer(t.Context(), w.pod, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "writer"},
+		Image:    image,
+		Command:  []string{"sh", "-c", linesFunction + script},
+		LogPath:  "writer/0.log",
+		Mounts:   []*runtimeapi.Mount{{HostPath: w.control, ContainerPath: "/control"}},
+	}, pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Runtime.StartContainer(t.Context(), w.id); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// linesFunction writes lines of 100 bytes, the line feed included.
+const linesFunction = `lines() { awk -v from=$1 -v to=$2 'BEGIN { for (i = from; i <= to; i++) printf "line %08d %085d\n", i, 0 }'; }
+await() { while [ ! -e /control/$1 ]; do sleep 0.02; done; }
+`
+
+func (w *writer) remove() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if w.server.PID() == 0 {
+		if err := w.server.Start(ctx); err != nil {
+			w.t.Error(err)
+			return
+		}
+	}
+	if err := w.server.Runtime.StopPodSandbox(ctx, w.pod); err != nil {
+		w.t.Error(err)
+	}
+	if err := w.server.Runtime.RemovePodSandbox(ctx, w.pod); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// signal makes a file in the control folder, which the container waits for.
+func (w *writer) signal(name string) {
+	w.t.Helper()
+	if err := os.WriteFile(filepath.Join(w.control, name), nil, 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// await waits for a file that the container makes in the control folder.
+func (w *writer) await(name string) {
+	w.t.Helper()
+	eventually(w.t, func() error {
+		_, err := os.Stat(filepath.Join(w.control, name))
+		return err
+	})
+}
+
+// awaitLine waits until the CRI log has a line of that number.
+func (w *writer) awaitLine(number int) {
+	w.t.Helper()
+	want := fmt.Sprintf(" line %08d ", number)
+	eventually(w.t, func() error {
+		text, err := os.ReadFile(w.logPath)
+		if err == nil && !strings.Contains(string(text), want) {
+			err = fmt.Errorf("%q is not in the log", want)
+		}
+		return err
+	})
+}
+
+// restart starts criadapter after it was killed.
+func (w *writer) restart() {
+	w.t.Helper()
+	if err := w.server.Start(w.t.Context()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// awaitExit waits until criadapter says that the container has ended: then its log is complete.
+func (w *writer) awaitExit() {
+	w.t.Helper()
+	eventually(w.t, func() error {
+		answer, err := w.server.Runtime.ContainerStatus(w.t.Context(), w.id, false)
+		if err == nil && answer.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
+			err = fmt.Errorf("the container is %v", answer.GetStatus().GetState())
+		}
+		return err
+	})
+}
+
+// eventually waits until check holds, for at most half a minute.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}

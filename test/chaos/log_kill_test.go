@@ -1,0 +1,139 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestKilledUnderTheCap kills criadapter again and again at random moments, while a container writes and the kubelet
+// rotates its log. The engine keeps all that is written meanwhile: nothing may be lost or repeated.
+func TestKilledUnderTheCap(t *testing.T) {
+	const (
+		bursts, burst = 150, 200 // every 50 ms, that is about 4000 lines and 400 kB a second
+		kills         = 8
+	)
+	env := rigenv.Require(t)
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
+		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.05; done`, bursts*burst, burst, burst))
+	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
+	pause := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
+	rotations := 0
+	for i := range kills {
+		pause(700 * time.Millisecond)
+		kill := func() { w.server.Kill() }
+		switch i % 3 {
+		case 1: // at some point of a rotation
+			killed := make(chan struct{})
+			go func() {
+				defer close(killed)
+				time.Sleep(time.Duration(random.Int64N(int64(3 * time.Millisecond))))
+				kill()
+			}()
+			if w.rotate(rotations) {
+				rotations++
+			}
+			<-killed
+		case 2:
+			if w.rotate(rotations) {
+				rotations++
+			}
+			fallthrough
+		default:
+			kill()
+		}
+		pause(300 * time.Millisecond)
+		w.restart()
+	}
+	w.awaitExit()
+	got := count(t, bursts*burst, rotatedLogs(t, w.logPath)...)
+	fmt.Printf("logs: criadapter killed %d times under the engine's cap, %d rotations: %v\n", kills, rotations, got)
+	if got.lost != 0 || got.repeated != 0 || len(got.marks) != 0 || len(got.gaps) != 0 {
+		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
+	}
+}
+
+// rotate does what the kubelet does, and reports whether it succeeded.
+func (w *writer) rotate(number int) bool {
+	w.t.Helper()
+	rotated := fmt.Sprintf("%s.%03d", w.logPath, number)
+	if err := os.Rename(w.logPath, rotated); err != nil {
+		return false // not there again yet
+	}
+	if err := w.server.Runtime.ReopenContainerLog(w.t.Context(), w.id); err == nil {
+		return true
+	}
+	if err := os.Rename(rotated, w.logPath); err != nil {
+		w.t.Error(err)
+	}
+	return false
+}
+
+// entriesMissing finds a marker's estimate.
+var entriesMissing = regexp.MustCompile(`about (\d+) entries`)
+
+// TestKilledBeyondTheCap lets a container write more than the engine keeps while criadapter is dead. What is lost is one
+// piece, marked by one line that says about how much it is; nothing is repeated.
+func TestKilledBeyondTheCap(t *testing.T) {
+	const rounds, burst = 2, 400_000 // 40 MB of lines, more in the engine's format; it keeps 30 MB at most
+	env := rigenv.Require(t)
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
+		`i=0; for round in 1 2; do lines $((i + 1)) $((i + 1000)); await $round; lines $((i + 1001)) $((i + %d)); touch /control/done$round; i=$((i + %d)); done; await end`,
+		burst, burst))
+	for round := 1; round <= rounds; round++ {
+		w.awaitLine((round-1)*burst + 1000)
+		w.server.Kill()
+		w.signal(strconv.Itoa(round))
+		w.await("done" + strconv.Itoa(round))
+		size := folderSize(t, filepath.Join(env.DockerRoot, "containers", w.id))
+		if size > 31<<20 {
+			t.Errorf("the engine keeps %d bytes of the container's log", size)
+		}
+		w.restart()
+		w.awaitLine(round * burst)
+	}
+	w.signal("end")
+	w.awaitExit()
+	got := count(t, rounds*burst, w.logPath)
+	estimate := 0
+	for _, mark := range got.marks {
+		if found := entriesMissing.FindStringSubmatch(mark); found != nil {
+			n, err := strconv.Atoi(found[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			estimate += n
+		}
+	}
+	fmt.Printf("logs: criadapter killed %d times beyond the engine's cap: %v, the markers say about %d\n", rounds, got, estimate)
+	if got.lost == 0 || got.repeated != 0 || len(got.marks) != rounds || len(got.gaps) != rounds {
+		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
+	}
+	if estimate < got.lost/2 || estimate > got.lost*2 {
+		t.Errorf("the markers say that about %d lines are missing, but %d are", estimate, got.lost)
+	}
+}
+
+// folderSize adds up the files in a folder and below.
+func folderSize(t *testing.T, dir string) int64 {
+	t.Helper()
+	var sum int64
+	err := filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {
+		if err == nil && info.Mode().IsRegular() {
+			sum += info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
