@@ -76,13 +76,20 @@ func canLowerOOMScore(dir string) bool {
 // hasCapability looks a capability up in the text of /proc/PID/status; it is
 // true when the text does not say.
 func hasCapability(status string, number uint) bool {
-	for line := range strings.Lines(status) {
-		mask, found := strings.CutPrefix(line, "CapEff:")
-		if !found {
-			continue
-		}
-		bits, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
-		return err != nil || bits&(1<<number) != 0
+	mask, found := statusField(status, "CapEff")
+	if !found {
+		return true
 	}
-	return true
+	bits, err := strconv.ParseUint(mask, 16, 64)
+	return err != nil || bits&(1<<number) != 0
+}
+
+// statusField returns one line's value of the text of /proc/PID/status.
+func statusField(status, name string) (string, bool) {
+	for line := range strings.Lines(status) {
+		if value, found := strings.CutPrefix(line, name+":"); found {
+			return strings.TrimSpace(value), true
+		}
+	}
+	return "", false
 }

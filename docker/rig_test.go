@@ -3,6 +3,7 @@ package docker_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -173,5 +174,32 @@ func TestAnonymousVolumesGo(t *testing.T) {
 	defer func() { _ = api.Close() }()
 	if _, err := api.VolumeInspect(rigContext(t), seen.Mounts[0].Name, client.VolumeInspectOptions{}); !errdefs.IsNotFound(err) {
 		t.Errorf("the volume is still there: %v", err)
+	}
+}
+
+// TestInitialIdentityOfARealContainer compares what the shim's folder says with
+// what the kernel says of a process that does not change its identity.
+func TestInitialIdentityOfARealContainer(t *testing.T) {
+	env := rigenv.Require(t)
+	c := dialRig(t, env)
+	id, err := c.CreateContainer(rigContext(t), docker.ContainerSpec{
+		Name:   uniquePrefix("identity"),
+		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sleep", "600"}, User: "1234:4321"},
+		Host:   &container.HostConfig{NetworkMode: "none", GroupAdd: []string{"77"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.RemoveContainer(rigContext(t), id) })
+	if err := c.StartContainer(rigContext(t), id); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := c.InspectContainer(rigContext(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := docker.InitialIdentity(id, seen.State.Pid)
+	if err != nil || got.UID != 1234 || got.GID != 4321 || !slices.Contains(got.Groups, 77) {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }

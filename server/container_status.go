@@ -90,25 +90,6 @@ func neverRan(c *state.Container) bool {
 	return st.Error != "" || st.ExitCode != 0 && st.StartedAt.Equal(st.FinishedAt) && st.StartedAt.Equal(c.Meta.CreatedAt)
 }
 
-// containerUser returns the identity of the container's first process when it
-// is known for sure: the engine was given a numeric user and group, and adds no
-// groups of the image then. A name, or a user without a group, is resolved by
-// files inside the image.
-func containerUser(c *state.Container) *runtimeapi.ContainerUser {
-	user, group, _ := strings.Cut(c.Meta.User, ":")
-	uid, err := strconv.ParseInt(user, 10, 64)
-	if err != nil {
-		return nil
-	}
-	gid, err := strconv.ParseInt(group, 10, 64)
-	if err != nil {
-		return nil
-	}
-	asked := c.Meta.Config.GetLinux().GetSecurityContext().GetSupplementalGroups()
-	groups := append([]int64{gid}, asked...)
-	return &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{Uid: uid, Gid: gid, SupplementalGroups: groups}}
-}
-
 // stopSignal converts a signal's name or number in the engine's spelling:
 // "SIGTERM", "TERM", "15", "SIGRTMIN+3". One that CRI has no name for is
 // reported as the runtime's default.

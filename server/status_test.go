@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,11 @@ func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
 		c := &state.Container{Meta: state.ContainerMeta{User: user}}
 		if got := containerUser(c); (got != nil) != known {
 			t.Errorf("%q: got %v", user, got)
+		}
+		// A process that is no container's tells nothing.
+		c.Status.Running, c.Status.PID = true, os.Getpid()
+		if got := containerUser(c); (got != nil) != known {
+			t.Errorf("%q, running: got %v", user, got)
 		}
 	}
 }

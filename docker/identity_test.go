@@ -1,0 +1,60 @@
+package docker
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/containerd/errdefs"
+)
+
+func TestInitialIdentity(t *testing.T) {
+	const id = "0123456789abcdef"
+	const spec = `{"ociVersion":"1.0.2","process":{"user":{"uid":1000,"gid":3000,"additionalGids":[3000,5000]},"args":["x"]}}`
+	root := t.TempDir()
+	bundle := filepath.Join(root, "moby", id)
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(bundle, "config.json"), spec)
+	write(filepath.Join(root, "proc/7/status"), "Name:\tx\nPid:\t7\nPPid:\t5\n")
+	write(filepath.Join(root, "proc/8/status"), "Name:\tx\nPid:\t8\nPPid:\t6\n")
+	write(filepath.Join(root, "proc/6/status"), "Name:\tinit\n")
+	write(filepath.Join(root, "proc/9/status"), "Name:\tx\n")
+	write(filepath.Join(root, "proc/5/status"), "Name:\tcontainerd-shim\n")
+	for pid, folder := range map[string]string{"5": bundle, "6": "/"} {
+		if err := os.Symlink(folder, filepath.Join(root, "proc", pid, "cwd")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := initialIdentity(filepath.Join(root, "proc"), id, 7)
+	if want := (Identity{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}}); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for why, pid := range map[string]int{"ended": 0, "gone": 70, "no shim": 8, "no parent": 9} {
+		if got, err := initialIdentity(filepath.Join(root, "proc"), id, pid); !errdefs.IsNotFound(err) {
+			t.Errorf("%s: %+v, %v", why, got, err)
+		}
+	}
+	if got, err := initialIdentity(filepath.Join(root, "proc"), "fedcba9876543210", 7); !errdefs.IsNotFound(err) {
+		t.Errorf("another container's process: %+v, %v", got, err)
+	}
+}
+
+func FuzzParseIdentity(f *testing.F) {
+	f.Add([]byte(`{"process":{"user":{"uid":1}}}`))
+	f.Add([]byte(`{"process":null}`))
+	f.Add([]byte(`{"process":{"user":{"uid":-1}}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if got, err := parseIdentity(text); err != nil && !reflect.DeepEqual(got, Identity{}) {
+			t.Errorf("%s: %+v besides %v", text, got, err)
+		}
+	})
+}

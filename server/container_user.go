@@ -1,0 +1,47 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
+)
+
+// containerUser returns the identity that the container's first process began
+// with: of a running one as it was told to the OCI runtime, of another one what
+// the engine was given, when that is known for sure.
+func containerUser(c *state.Container) *runtimeapi.ContainerUser {
+	if !c.Status.Running {
+		return givenUser(c)
+	}
+	identity, err := docker.InitialIdentity(c.ID, c.Status.PID)
+	if err != nil {
+		return givenUser(c)
+	}
+	user := &runtimeapi.LinuxContainerUser{Uid: int64(identity.UID), Gid: int64(identity.GID)}
+	for _, group := range identity.Groups {
+		user.SupplementalGroups = append(user.SupplementalGroups, int64(group))
+	}
+	return &runtimeapi.ContainerUser{Linux: user}
+}
+
+// givenUser is known for sure when the engine was given a numeric user and
+// group, as it adds no groups of the image then. A name, or a user without a
+// group, is resolved by files inside the image.
+func givenUser(c *state.Container) *runtimeapi.ContainerUser {
+	user, group, _ := strings.Cut(c.Meta.User, ":")
+	uid, err := strconv.ParseInt(user, 10, 64)
+	if err != nil {
+		return nil
+	}
+	gid, err := strconv.ParseInt(group, 10, 64)
+	if err != nil {
+		return nil
+	}
+	asked := c.Meta.Config.GetLinux().GetSecurityContext().GetSupplementalGroups()
+	groups := append([]int64{gid}, asked...)
+	return &runtimeapi.ContainerUser{Linux: &runtimeapi.LinuxContainerUser{Uid: uid, Gid: gid, SupplementalGroups: groups}}
+}
