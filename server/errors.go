@@ -69,10 +69,15 @@ func toStatus(err error) error {
 	return status.Error(codes.Unknown, err.Error())
 }
 
-// textOf is the text of a typed error without the name of its type at the end,
-// which the code says.
+// textOf is the text of a typed error without the name of its type at the end
+// where that says no more than the code. "not found" and the like stay: they are
+// the predicate of their sentence.
 func textOf(err error) string {
-	return strings.TrimSuffix(err.Error(), ": "+errdefs.Resolve(err).Error())
+	text := err.Error()
+	for _, kind := range []error{errdefs.ErrInvalidArgument, errdefs.ErrFailedPrecondition, errdefs.ErrNotImplemented, errdefs.ErrInternal} {
+		text = strings.TrimSuffix(text, ": "+kind.Error())
+	}
+	return text
 }
 
 // sentinelFirst is the text of err with the sentinel at its beginning, where

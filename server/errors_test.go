@@ -65,6 +65,7 @@ func TestTextsDoNotRepeatTheCode(t *testing.T) {
 		"not found":          errdefs.ErrNotFound,
 		"pod web: is gone":   fmt.Errorf("pod web: %w", errdefs.ErrNotFound.WithMessage("is gone")),
 		"not found: pod web": fmt.Errorf("%w: pod web", errdefs.ErrNotFound),
+		"pod web: not found": fmt.Errorf("pod web: %w", errdefs.ErrNotFound),
 	} {
 		if got := status.Convert(toStatus(err)).Message(); got != want {
 			t.Errorf("got %q, want %q", got, want)
