@@ -5,12 +5,12 @@ import v1 "k8s.io/api/core/v1"
 // QOS is the pod's class of service, by the requests and limits for processor time and memory of all its containers:
 // Guaranteed when each has limits for both and requests no less, BestEffort when none has any, else Burstable.
 func QOS(pod *v1.Pod) v1.PodQOSClass {
-	guaranteed, any := true, false
+	guaranteed, named := true, false
 	EachContainer(&pod.Spec, func(c *v1.Container, _ Kind) {
 		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 			request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
 			if !request.IsZero() || !limit.IsZero() {
-				any = true
+				named = true
 			}
 			// A request that is left out is the limit.
 			if limit.IsZero() || !request.IsZero() && request.Cmp(limit) != 0 {
@@ -19,7 +19,7 @@ func QOS(pod *v1.Pod) v1.PodQOSClass {
 		}
 	})
 	switch {
-	case !any:
+	case !named:
 		return v1.PodQOSBestEffort
 	case guaranteed:
 		return v1.PodQOSGuaranteed

@@ -102,5 +102,6 @@ func mountTmpfs(path string, size int64) error {
 
 // memoryLimit is the memory that all containers of the pod together may use, in bytes; 0 if one has no limit.
 func memoryLimit(pod *v1.Pod) int64 {
-	return model.PodResources(pod).Limits.Memory().Value()
+	limits := model.PodResources(pod).Limits
+	return limits.Memory().Value()
 }

@@ -1,0 +1,191 @@
+package volume
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+// A volume whose content changes looks like this on disk:
+//
+//	<volume>/..2026_01_02_15_04_05.1234/a/b   the files of one generation
+//	<volume>/..data -> ..2026_01_02_15_04_05.1234
+//	<volume>/a -> ..data/a                    what the user sees, one link per name at the top
+//
+// A new generation is written beside the old one, and renaming a link over ..data swaps all files at once.
+const (
+	dataLink    = "..data"
+	newDataLink = "..data_tmp"
+	// reserved begins the names that users may not give to files.
+	reserved = ".."
+	// generationTime begins a generation's name, as the kubelet's do.
+	generationTime = "..2006_01_02_15_04_05."
+)
+
+// file is one file of a volume.
+type file struct {
+	data []byte
+	mode fs.FileMode
+}
+
+// content is a volume's files by their path in it.
+type content map[string]file
+
+// swap makes the volume at path hold exactly the content. Finish may change owners and modes of a generation before it is
+// seen. Nothing is written if the content is there already; after an error, the old content is still what is seen.
+func swap(path string, want content, finish func(folder string) error) error {
+	for name := range want {
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
+	current, err := os.Readlink(filepath.Join(path, dataLink))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if current == "" || !holds(filepath.Join(path, current), want) {
+		if current, err = replace(path, want, finish); err != nil {
+			return err
+		}
+	}
+	if err := link(path, want); err != nil {
+		return err
+	}
+	return sweep(path, current, want)
+}
+
+// checkName refuses paths that leave the volume or take names that the swap needs.
+func checkName(name string) error {
+	if !filepath.IsLocal(name) || filepath.Clean(name) != name || name == "." {
+		return fmt.Errorf("path %q does not stay in the volume: %w", name, errdefs.ErrInvalidArgument)
+	}
+	if strings.HasPrefix(name, reserved) {
+		return fmt.Errorf("path %q: a name in a volume must not begin with %q: %w", name, reserved, errdefs.ErrInvalidArgument)
+	}
+	return nil
+}
+
+// holds says whether a generation is the content, no more and no less.
+func holds(generation string, want content) bool {
+	seen := 0
+	err := filepath.WalkDir(generation, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(generation, path)
+		if err != nil {
+			return err
+		}
+		have, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		file, ok := want[name]
+		if !ok || !bytes.Equal(file.data, have) {
+			return fs.SkipAll
+		}
+		seen++
+		return nil
+	})
+	return err == nil && seen == len(want)
+}
+
+// replace writes a new generation and makes it the current one; its name is returned.
+func replace(path string, want content, finish func(folder string) error) (name string, err error) {
+	folder, err := os.MkdirTemp(path, time.Now().UTC().Format(generationTime))
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(folder))
+		}
+	}()
+	if err := os.Chmod(folder, 0o755); err != nil {
+		return "", err
+	}
+	for name, file := range want {
+		if err := write(filepath.Join(folder, name), file); err != nil {
+			return "", err
+		}
+	}
+	if err := finish(folder); err != nil {
+		return "", err
+	}
+	name = filepath.Base(folder)
+	temporary := filepath.Join(path, newDataLink)
+	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	if err := os.Symlink(name, temporary); err != nil {
+		return "", err
+	}
+	return name, os.Rename(temporary, filepath.Join(path, dataLink))
+}
+
+func write(path string, file file) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, file.data, file.mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, file.mode) // whatever the umask is
+}
+
+// tops are the names at the top of the volume.
+func tops(want content) []string {
+	var names []string
+	for name := range want {
+		top, _, _ := strings.Cut(name, "/")
+		names = append(names, top)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// link makes the links that the user sees.
+func link(path string, want content) error {
+	for _, top := range tops(want) {
+		target := filepath.Join(dataLink, top)
+		err := os.Symlink(target, filepath.Join(path, top))
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep removes what no longer belongs: links to files that are gone, other generations.
+func sweep(path, current string, want content) error {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return err
+	}
+	keep := append(tops(want), dataLink, current)
+	for _, entry := range entries {
+		name := entry.Name()
+		if slices.Contains(keep, name) {
+			continue
+		}
+		stale := strings.HasPrefix(name, reserved) && entry.IsDir()
+		if target, err := os.Readlink(filepath.Join(path, name)); err == nil {
+			stale = target == filepath.Join(dataLink, name)
+		}
+		if !stale {
+			continue // not ours: a container with a writable mount made it
+		}
+		if err := os.RemoveAll(filepath.Join(path, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
