@@ -1,0 +1,113 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestEngineKilledWhileAContainerWrites kills dockerd in the middle of a container's output. What dockerd had only in its
+// own memory is lost, and a record may be cut short. What it has written, as `docker logs` reads it, is in the CRI log,
+// once and in order, and so is all that comes later.
+func TestEngineKilledWhileAContainerWrites(t *testing.T) {
+	const bursts, burst, kills = 40, 4000, 3 // 22 MB in the engine's files, less than it keeps
+	env := rigenv.Require(t)
+	eng := newEngine(t, &env)
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
+		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.05; done; await end; lines %d %d`,
+		bursts*burst, burst, burst, bursts*burst+1, bursts*burst+10))
+	for range kills {
+		time.Sleep(400 * time.Millisecond)
+		eng.Kill()
+		if err := eng.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.awaitLine(bursts * burst)
+	w.signal("end")
+	w.awaitLine(bursts*burst + 10) // at once, although these are shorter than a record that was cut
+	w.awaitExit()
+	got := count(t, bursts*burst+10, w.logPath)
+	theirs := dockerLogs(t, env, w.id)
+	missing := notIn(contents(t, w.logPath), theirs)
+	fmt.Printf("logs: dockerd killed %d times: %v; docker logs has %d lines, %d of them are not in the CRI log\n", kills, got, len(theirs), missing)
+	if missing != 0 || got.repeated != 0 || len(got.marks) != 0 || got.read < len(theirs) {
+		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
+	}
+}
+
+// newEngine starts an engine for this test alone and puts it in the place of the rig's.
+func newEngine(t *testing.T, env *rigenv.Env) *engine.Engine {
+	t.Helper()
+	dir, err := os.MkdirTemp(env.WorkDir, "e")
+	if err != nil {
+		t.Fatal(err)
+	}
+	eng, err := engine.New(engine.Options{
+		Dir: filepath.Join(dir, "d"), Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper,
+		Config: map[string]any{"live-restore": true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := eng.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // the test's own is over
+		defer cancel()
+		if err := eng.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	env.DockerHost, env.DockerRoot = eng.Host(), eng.Root()
+	return eng
+}
+
+// dockerLogs returns the lines that `docker logs` prints.
+func dockerLogs(t *testing.T, env rigenv.Env, id string) []string {
+	t.Helper()
+	cli, err := client.New(client.WithHost(env.DockerHost))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cli.Close()
+	stream, err := cli.ContainerLogs(t.Context(), id, client.ContainerLogsOptions{ShowStdout: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	var stdout bytes.Buffer
+	if err := docker.Demultiplex(&stdout, io.Discard, stream); err != nil {
+		t.Logf("docker logs ends with: %v", err)
+	}
+	return strings.Split(strings.TrimSuffix(stdout.String(), "\n"), "\n")
+}
+
+// notIn returns how many of the lines are not among all.
+func notIn(all, lines []string) int {
+	have := make(map[string]bool, len(all))
+	for _, line := range all {
+		have[line] = true
+	}
+	missing := 0
+	for _, line := range lines {
+		if !have[line] {
+			missing++
+		}
+	}
+	return missing
+}
