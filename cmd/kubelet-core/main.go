@@ -5,11 +5,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -42,8 +42,7 @@ func command() *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 		PersistentPreRun: func(*cobra.Command, []string) {
 			// The CRI client logs each failed call by itself; what matters of it comes back as an error.
-			klog.LogToStderr(false)
-			klog.SetOutput(io.Discard)
+			klog.SetLogger(logr.Discard())
 		},
 	}
 	root.AddCommand(runCommand())

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -120,7 +119,7 @@ func httpHook(ctx context.Context, target hookTarget, get *v1.HTTPGetAction) err
 	if host == "" {
 		host = target.ip
 	}
-	port, err := resolvePort(get.Port, target.spec)
+	port, err := model.ResolvePort(get.Port, target.spec)
 	if err != nil {
 		return err
 	}
@@ -145,19 +144,4 @@ func httpHook(ctx context.Context, target hookTarget, get *v1.HTTPGetAction) err
 		return fmt.Errorf("%s answered %s: %s", request.URL, answer.Status, body)
 	}
 	return nil
-}
-
-// resolvePort finds a port by number or by its name in the container.
-func resolvePort(port intstr.IntOrString, spec *v1.Container) (int, error) {
-	if port.Type == intstr.Int {
-		return port.IntValue(), nil
-	}
-	if spec != nil {
-		for _, p := range spec.Ports {
-			if p.Name == port.StrVal {
-				return int(p.ContainerPort), nil
-			}
-		}
-	}
-	return strconv.Atoi(port.StrVal)
 }

@@ -34,7 +34,7 @@ type Input struct {
 func Generate(in Input) v1.PodStatus {
 	status := v1.PodStatus{
 		ObservedGeneration: in.Pod.Generation,
-		QOSClass:           model.QOSClass(in.Pod),
+		QOSClass:           model.QOS(in.Pod),
 		StartTime:          in.Old.StartTime,
 		Reason:             in.Old.Reason,
 		Message:            in.Old.Message,

@@ -1,0 +1,24 @@
+package model
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// ResolvePort finds the number of a port that is given by number or by its name in the container.
+func ResolvePort(port intstr.IntOrString, c *v1.Container) (int, error) {
+	number := port.IntValue() // a name without digits is 0
+	if port.Type == intstr.String && c != nil {
+		for _, p := range c.Ports {
+			if p.Name == port.StrVal {
+				number = int(p.ContainerPort)
+			}
+		}
+	}
+	if number < 1 || number > 65535 {
+		return 0, fmt.Errorf("port %q is neither a port number nor the name of a port of the container", port.String())
+	}
+	return number, nil
+}

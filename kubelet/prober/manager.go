@@ -1,0 +1,180 @@
+package prober
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Type is which of a container's probes.
+type Type string
+
+// The probes.
+const (
+	Liveness  Type = "Liveness"
+	Readiness Type = "Readiness"
+	Startup   Type = "Startup"
+)
+
+// Options configure a Manager. Exec is required.
+type Options struct {
+	// Exec runs a command in a container; a command that fails returns an error with an exit code (see
+	// k8s.io/utils/exec.ExitError).
+	Exec Exec
+	// Unhealthy is told of each probe that failed.
+	Unhealthy func(pod *v1.Pod, container string, probe Type, why string)
+	// HostIP is the address of pods in the host's network.
+	HostIP string
+}
+
+// Exec runs a command in a container.
+type Exec interface {
+	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
+}
+
+// Manager runs the probes of all pods. It is safe for concurrent use.
+type Manager struct {
+	opts    Options
+	ctx     context.Context
+	wg      sync.WaitGroup
+	changed chan types.UID
+
+	mu      sync.Mutex
+	workers map[key]*worker
+	passed  map[key]bool // the last result; absent is unknown
+}
+
+// key names one probe of one run of a container.
+type key struct {
+	container string
+	probe     Type
+}
+
+// New makes a manager whose probes end with ctx; Wait waits for that.
+func New(ctx context.Context, opts Options) *Manager {
+	return &Manager{
+		opts: opts, ctx: ctx, changed: make(chan types.UID, 64), workers: map[key]*worker{}, passed: map[key]bool{},
+	}
+}
+
+// Wait returns when all probes have ended after the end of New's context.
+func (m *Manager) Wait() { m.wg.Wait() }
+
+// Changed receives the pods of which a result changed. It has one reader.
+func (m *Manager) Changed() <-chan types.UID { return m.changed }
+
+// Update starts the probes of the containers that run and ends those of the ones that do not. While the pod is ending,
+// only readiness is probed: nothing is to be restarted any more.
+func (m *Manager) Update(pod *v1.Pod, seen *model.PodStatus, ending bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wanted := map[key]bool{}
+	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
+		status := seen.Container(c.Name)
+		if status == nil || status.State != model.StateRunning {
+			return
+		}
+		for probe, spec := range probesOf(c) {
+			k := key{status.ID, probe}
+			if spec == nil || ending && probe != Readiness {
+				continue
+			}
+			wanted[k] = true
+			if m.workers[k] == nil {
+				m.start(k, target{pod: pod, container: c, probe: spec, id: status.ID, started: status.StartedAt, ip: m.address(pod, seen)})
+			}
+		}
+	})
+	for k, w := range m.workers {
+		if w.target.pod.UID == pod.UID && !wanted[k] {
+			w.cancel()
+			delete(m.workers, k)
+			delete(m.passed, k)
+		}
+	}
+}
+
+// Forget ends all probes of a pod.
+func (m *Manager) Forget(uid types.UID) {
+	m.Update(&v1.Pod{ObjectMeta: metaUID(uid)}, &model.PodStatus{}, true)
+}
+
+func probesOf(c *v1.Container) map[Type]*v1.Probe {
+	return map[Type]*v1.Probe{Liveness: c.LivenessProbe, Readiness: c.ReadinessProbe, Startup: c.StartupProbe}
+}
+
+func (m *Manager) address(pod *v1.Pod, seen *model.PodStatus) string {
+	if ips := seen.IPs(); len(ips) > 0 && !pod.Spec.HostNetwork {
+		return ips[0]
+	}
+	return m.opts.HostIP
+}
+
+// start begins a probe. The caller holds mu.
+func (m *Manager) start(k key, t target) {
+	ctx, cancel := context.WithCancel(m.ctx)
+	w := &worker{manager: m, key: k, target: t, cancel: cancel}
+	m.workers[k] = w
+	m.wg.Go(func() { w.run(ctx) })
+}
+
+// Results is what is known of a pod's running containers.
+type Results struct {
+	// Ready and Started hold the ids of those that pass, LivenessFailed of those that must be restarted.
+	Ready, Started, LivenessFailed map[string]bool
+}
+
+// Results returns what is known. A container without a probe passes it while it runs.
+func (m *Manager) Results(pod *v1.Pod, seen *model.PodStatus) Results {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := Results{Ready: map[string]bool{}, Started: map[string]bool{}, LivenessFailed: map[string]bool{}}
+	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
+		status := seen.Container(c.Name)
+		if status == nil || status.State != model.StateRunning {
+			return
+		}
+		id := status.ID
+		r.Started[id] = c.StartupProbe == nil || m.passed[key{id, Startup}]
+		r.Ready[id] = r.Started[id] && (c.ReadinessProbe == nil || m.passed[key{id, Readiness}])
+		for _, probe := range []Type{Liveness, Startup} {
+			if passed, known := m.passed[key{id, probe}]; known && !passed {
+				r.LivenessFailed[id] = true
+			}
+		}
+	})
+	return r
+}
+
+// started says whether the startup probe of a container has succeeded, or it has none.
+func (m *Manager) started(t target) bool {
+	if t.container.StartupProbe == nil {
+		return true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.passed[key{t.id, Startup}]
+}
+
+// set keeps a result and tells of it when it is new. A worker that was ended meanwhile has no say.
+func (m *Manager) set(ctx context.Context, w *worker, passed bool) {
+	m.mu.Lock()
+	before, known := m.passed[w.key]
+	current := m.workers[w.key] == w
+	if current {
+		m.passed[w.key] = passed
+	}
+	m.mu.Unlock()
+	if !current || known && before == passed {
+		return
+	}
+	select {
+	case m.changed <- w.target.pod.UID:
+	case <-ctx.Done():
+	}
+}

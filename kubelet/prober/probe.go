@@ -1,0 +1,191 @@
+package prober
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	utilexec "k8s.io/utils/exec"
+
+	cri "k8s.io/cri-client/pkg"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+const (
+	// userAgent tells servers who asks.
+	userAgent = "kube-probe/kubelet-core"
+	// maxText bounds what is read and told of a probe's answer, in bytes.
+	maxText = 10 << 10
+)
+
+// probe makes one probe. Why says why it failed, empty for success; an error means that it could not be made.
+func (m *Manager) probe(ctx context.Context, t target) (why string, err error) {
+	timeout := time.Duration(t.probe.TimeoutSeconds) * time.Second
+	switch {
+	case t.probe.Exec != nil:
+		return m.exec(ctx, t, timeout)
+	case t.probe.HTTPGet != nil:
+		return httpGet(ctx, t, timeout)
+	case t.probe.TCPSocket != nil:
+		return tcp(ctx, t, timeout)
+	case t.probe.GRPC != nil:
+		return grpcHealth(ctx, t, timeout)
+	default:
+		return "", errors.New("the probe has none of exec, httpGet, tcpSocket, grpc")
+	}
+}
+
+func (m *Manager) exec(ctx context.Context, t target, timeout time.Duration) (string, error) {
+	stdout, stderr, err := m.opts.Exec.ExecSync(ctx, t.id, t.probe.Exec.Command, timeout)
+	var exit utilexec.ExitError
+	switch {
+	case err == nil:
+		return "", nil
+	case errors.As(err, &exit):
+		return fmt.Sprintf("exit code %d: %s", exit.ExitStatus(), text(append(stdout, stderr...))), nil
+	case errors.Is(err, cri.ErrCommandTimedOut), status.Code(err) == codes.DeadlineExceeded:
+		return fmt.Sprintf("command timed out after %v", timeout), nil
+	default:
+		return "", err
+	}
+}
+
+func text(raw []byte) string {
+	return strings.TrimSpace(string(raw[:min(len(raw), maxText)]))
+}
+
+// address is where a probe connects to: a host of its own, or the pod.
+func address(t target, host string, port int) string {
+	if host == "" {
+		host = t.ip
+	}
+	return net.JoinHostPort(host, strconv.Itoa(port))
+}
+
+// httpClient makes one request: it trusts any certificate, keeps no connection, and follows redirects on one host only.
+func httpClient(timeout time.Duration) *http.Client {
+	return &http.Client{
+		Timeout: timeout,
+		Transport: &http.Transport{
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a probe asks for health, not for identity
+			DisableKeepAlives: true,
+		},
+		CheckRedirect: func(request *http.Request, via []*http.Request) error {
+			if request.URL.Hostname() != via[0].URL.Hostname() {
+				return http.ErrUseLastResponse // it counts as success, as for the kubelet
+			}
+			if len(via) >= 10 {
+				return errors.New("stopped after 10 redirects")
+			}
+			return nil
+		},
+	}
+}
+
+func httpGet(ctx context.Context, t target, timeout time.Duration) (string, error) {
+	get := t.probe.HTTPGet
+	port, err := model.ResolvePort(get.Port, t.container)
+	if err != nil {
+		return "", err
+	}
+	request, err := httpRequest(ctx, get, address(t, get.Host, port))
+	if err != nil {
+		return "", err
+	}
+	answer, err := httpClient(timeout).Do(request)
+	if err != nil {
+		return err.Error(), nil
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, maxText))
+	if err != nil {
+		return err.Error(), nil
+	}
+	if answer.StatusCode < http.StatusOK || answer.StatusCode >= http.StatusBadRequest {
+		return fmt.Sprintf("HTTP probe failed with statuscode: %d: %s", answer.StatusCode, text(body)), nil
+	}
+	return "", nil
+}
+
+func httpRequest(ctx context.Context, get *v1.HTTPGetAction, address string) (*http.Request, error) {
+	path, err := url.Parse(get.Path)
+	if err != nil {
+		return nil, fmt.Errorf("httpGet.path: %w", err)
+	}
+	path.Scheme, path.Host = strings.ToLower(string(get.Scheme)), address
+	if path.Path != "" && !strings.HasPrefix(path.Path, "/") {
+		path.Path = "/" + path.Path
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, path.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("User-Agent", userAgent)
+	request.Header.Set("Accept", "*/*")
+	for _, header := range get.HTTPHeaders {
+		if strings.EqualFold(header.Name, "Host") {
+			request.Host = header.Value
+			continue
+		}
+		if _, ours := request.Header[http.CanonicalHeaderKey(header.Name)]; ours {
+			request.Header.Set(header.Name, header.Value)
+			continue
+		}
+		request.Header.Add(header.Name, header.Value)
+	}
+	return request, nil
+}
+
+func tcp(ctx context.Context, t target, timeout time.Duration) (string, error) {
+	port, err := model.ResolvePort(t.probe.TCPSocket.Port, t.container)
+	if err != nil {
+		return "", err
+	}
+	dialer := net.Dialer{Timeout: timeout}
+	conn, err := dialer.DialContext(ctx, "tcp", address(t, t.probe.TCPSocket.Host, port))
+	if err != nil {
+		return err.Error(), nil
+	}
+	conn.Close() // that it was open is all
+	return "", nil
+}
+
+func grpcHealth(ctx context.Context, t target, timeout time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	to := address(t, "", int(t.probe.GRPC.Port))
+	conn, err := grpc.NewClient("passthrough:///"+to,
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent))
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	service := ""
+	if t.probe.GRPC.Service != nil {
+		service = *t.probe.GRPC.Service
+	}
+	answer, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: service})
+	switch {
+	case err != nil:
+		return fmt.Sprintf("service %q at %s: %v", service, to, err), nil
+	case answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING:
+		return fmt.Sprintf("service %q at %s answered %s", service, to, answer.GetStatus()), nil
+	default:
+		return "", nil
+	}
+}

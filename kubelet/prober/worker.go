@@ -1,0 +1,124 @@
+package prober
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/sirupsen/logrus"
+)
+
+// attempts is how often a probe that could not be made is tried again at once; the kubelet's figure.
+const attempts = 3
+
+// startupPoll is how often the other probes look whether the startup probe has succeeded.
+const startupPoll = 100 * time.Millisecond
+
+func metaUID(uid types.UID) metav1.ObjectMeta { return metav1.ObjectMeta{UID: uid} }
+
+// target is what is probed.
+type target struct {
+	pod       *v1.Pod
+	container *v1.Container
+	probe     *v1.Probe
+	id        string
+	started   time.Time
+	// ip is the pod's address.
+	ip string
+}
+
+// worker makes one probe again and again.
+type worker struct {
+	manager *Manager
+	key     key
+	target  target
+	cancel  context.CancelFunc
+
+	row count
+}
+
+// count is the length of the current row of equal results.
+type count struct {
+	passed bool
+	length int32
+}
+
+// run probes until ctx ends, or nothing more can come of it: a startup probe that succeeded, a liveness or startup probe
+// that failed for good (the container will be killed).
+func (w *worker) run(ctx context.Context) {
+	if !rest(ctx, time.Until(w.target.started.Add(time.Duration(w.target.probe.InitialDelaySeconds)*time.Second))) {
+		return
+	}
+	for w.key.probe != Startup && !w.manager.started(w.target) {
+		if !rest(ctx, startupPoll) {
+			return
+		}
+	}
+	period := time.NewTicker(time.Duration(w.target.probe.PeriodSeconds) * time.Second)
+	defer period.Stop()
+	for {
+		if done := w.once(ctx); done || ctx.Err() != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-period.C:
+		}
+	}
+}
+
+// rest waits; it is false when ctx ended.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// once makes the probe and counts its result.
+func (w *worker) once(ctx context.Context) (done bool) {
+	why, err := w.attempt(ctx)
+	if ctx.Err() != nil {
+		return true
+	}
+	if err != nil {
+		logrus.WithError(err).WithFields(logrus.Fields{
+			"pod": w.target.pod.Name, "container": w.target.container.Name, "probe": w.key.probe,
+		}).Warn("A probe could not be made")
+		return false
+	}
+	passed := why == ""
+	if !passed {
+		w.manager.opts.Unhealthy(w.target.pod, w.target.container.Name, w.key.probe, why)
+	}
+	if w.row.passed != passed {
+		w.row = count{passed: passed}
+	}
+	w.row.length++
+	threshold := w.target.probe.FailureThreshold
+	if passed {
+		threshold = w.target.probe.SuccessThreshold
+	}
+	if w.row.length < threshold {
+		return false
+	}
+	w.manager.set(ctx, w, passed)
+	return w.key.probe == Startup || w.key.probe == Liveness && !passed
+}
+
+func (w *worker) attempt(ctx context.Context) (why string, err error) {
+	for range attempts {
+		if why, err = w.manager.probe(ctx, w.target); err == nil {
+			return why, nil
+		}
+	}
+	return "", err
+}
