@@ -164,8 +164,8 @@ func parseIOStat(content []byte) []deviceIO {
 	for line := range lines(content) {
 		name, rest, _ := bytes.Cut(line, []byte{' '})
 		number, ok := parseDevice(name)
-		if !ok {
-			continue
+		if !ok || len(rest) == 0 {
+			continue // a device that was not used
 		}
 		io := deviceIO{device: number}
 		for field := range bytes.FieldsSeq(rest) {

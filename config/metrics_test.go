@@ -1,0 +1,26 @@
+package config
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestMetricGroups(t *testing.T) {
+	for value, want := range map[string][]string{
+		"all":        nil,
+		"none":       {},
+		"cpu":        {"cpu"},
+		"cpu,memory": {"cpu", "memory"},
+	} {
+		c, err := load(t, "--cri-metrics", value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.MetricGroups(); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %#v, want %#v", value, got, want)
+		}
+	}
+	if c, err := load(t); err != nil || c.MetricGroups() != nil {
+		t.Errorf("by default: %#v, %v", c.MetricGroups(), err)
+	}
+}

@@ -1,0 +1,150 @@
+package server
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// newestFirst are the ids of what putPods makes, as lists have them.
+var (
+	newestPods       = full("ad", "ac", "ab", "aa")
+	newestContainers = full("cd1", "cd0", "cc1", "cc0", "cb1", "cb0", "ca1", "ca0")
+)
+
+// full makes whole ids of their beginnings.
+func full(beginnings ...string) []string {
+	var ids []string
+	for _, beginning := range beginnings {
+		ids = append(ids, beginning+strings.Repeat("0", 64-len(beginning)))
+	}
+	return ids
+}
+
+func TestListContainerStatsFilters(t *testing.T) {
+	n := newNode()
+	putPods(n)
+	for name, test := range map[string]struct {
+		filter *runtimeapi.ContainerStatsFilter
+		want   []string
+	}{
+		"none":          {nil, newestContainers},
+		"empty":         {&runtimeapi.ContainerStatsFilter{}, newestContainers},
+		"id":            {&runtimeapi.ContainerStatsFilter{Id: full("cb1")[0]}, full("cb1")},
+		"beginning":     {&runtimeapi.ContainerStatsFilter{Id: "cb"}, full("cb1", "cb0")},
+		"pod":           {&runtimeapi.ContainerStatsFilter{PodSandboxId: "aa"}, full("ca1", "ca0")},
+		"label":         {&runtimeapi.ContainerStatsFilter{LabelSelector: map[string]string{"index": "0"}}, full("cd0", "cc0", "cb0", "ca0")},
+		"all of them":   {&runtimeapi.ContainerStatsFilter{Id: "ca", PodSandboxId: "aa", LabelSelector: map[string]string{"index": "1"}}, full("ca1")},
+		"unknown":       {&runtimeapi.ContainerStatsFilter{Id: "ff"}, nil},
+		"unknown label": {&runtimeapi.ContainerStatsFilter{LabelSelector: map[string]string{"index": "7"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := n.ListContainerStats(t.Context(), &runtimeapi.ListContainerStatsRequest{Filter: test.filter})
+			wantOK(t, err)
+			var ids []string
+			for _, stats := range got.GetStats() {
+				ids = append(ids, stats.GetAttributes().GetId())
+			}
+			if !slices.Equal(ids, test.want) {
+				t.Errorf("got %v, want %v", ids, test.want)
+			}
+		})
+	}
+}
+
+func TestListPodSandboxStatsFilters(t *testing.T) {
+	n := newNode()
+	putPods(n)
+	for name, test := range map[string]struct {
+		filter *runtimeapi.PodSandboxStatsFilter
+		want   []string
+	}{
+		"none":      {nil, newestPods},
+		"id":        {&runtimeapi.PodSandboxStatsFilter{Id: full("ab")[0]}, full("ab")},
+		"beginning": {&runtimeapi.PodSandboxStatsFilter{Id: "ab"}, full("ab")},
+		"label":     {&runtimeapi.PodSandboxStatsFilter{LabelSelector: map[string]string{"even": "true"}}, full("ac", "aa")},
+		"both":      {&runtimeapi.PodSandboxStatsFilter{Id: "ab", LabelSelector: map[string]string{"even": "true"}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := n.ListPodSandboxStats(t.Context(), &runtimeapi.ListPodSandboxStatsRequest{Filter: test.filter})
+			wantOK(t, err)
+			var ids []string
+			for _, stats := range got.GetStats() {
+				ids = append(ids, stats.GetAttributes().GetId())
+			}
+			if !slices.Equal(ids, test.want) {
+				t.Errorf("got %v, want %v", ids, test.want)
+			}
+		})
+	}
+}
+
+// Stats of one are found by a beginning of the id, and unknown ones are not
+// found.
+func TestStatsOfOne(t *testing.T) {
+	n := newNode()
+	putPods(n)
+	container, err := n.ContainerStats(t.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: "cb1"})
+	if err != nil || container.GetStats().GetAttributes().GetId() != full("cb1")[0] {
+		t.Errorf("got %v, %v", container, err)
+	}
+	pod, err := n.PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: "ab"})
+	if err != nil || pod.GetStats().GetAttributes().GetId() != full("ab")[0] {
+		t.Errorf("got %v, %v", pod, err)
+	}
+	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
+	if _, err := client.ContainerStats(t.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: "ff"}); status.Code(err) != codes.NotFound {
+		t.Errorf("an unknown container: %v", err)
+	}
+	if _, err := client.PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: "ff"}); status.Code(err) != codes.NotFound {
+		t.Errorf("an unknown pod: %v", err)
+	}
+	if _, err := client.ContainerStats(t.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: "c"}); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("an ambiguous id: %v", err)
+	}
+}
+
+// The streams send what the lists return.
+func TestStatsStreams(t *testing.T) {
+	n := newNode()
+	putPods(n)
+	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
+
+	containers, err := client.ListContainerStats(t.Context(), &runtimeapi.ListContainerStatsRequest{})
+	wantOK(t, err)
+	containerStream, err := client.StreamContainerStats(t.Context(), &runtimeapi.StreamContainerStatsRequest{})
+	wantOK(t, err)
+	sameItems(t, containers.GetStats(), receive(t, func() ([]*runtimeapi.ContainerStats, error) {
+		piece, err := containerStream.Recv()
+		return piece.GetContainerStats(), err
+	}))
+
+	pods, err := client.ListPodSandboxStats(t.Context(), &runtimeapi.ListPodSandboxStatsRequest{})
+	wantOK(t, err)
+	podStream, err := client.StreamPodSandboxStats(t.Context(), &runtimeapi.StreamPodSandboxStatsRequest{})
+	wantOK(t, err)
+	sameItems(t, pods.GetStats(), receive(t, func() ([]*runtimeapi.PodSandboxStats, error) {
+		piece, err := podStream.Recv()
+		return piece.GetPodSandboxStats(), err
+	}))
+
+	metrics, err := client.ListPodSandboxMetrics(t.Context(), &runtimeapi.ListPodSandboxMetricsRequest{})
+	wantOK(t, err)
+	metricStream, err := client.StreamPodSandboxMetrics(t.Context(), &runtimeapi.StreamPodSandboxMetricsRequest{})
+	wantOK(t, err)
+	sameItems(t, metrics.GetPodMetrics(), receive(t, func() ([]*runtimeapi.PodSandboxMetrics, error) {
+		piece, err := metricStream.Recv()
+		return piece.GetPodSandboxMetrics(), err
+	}))
+	if len(metrics.GetPodMetrics()) != len(newestPods) {
+		t.Errorf("metrics of %d pods", len(metrics.GetPodMetrics()))
+	}
+	descriptors, err := client.ListMetricDescriptors(t.Context(), &runtimeapi.ListMetricDescriptorsRequest{})
+	if err != nil || len(descriptors.GetDescriptors()) != 1 {
+		t.Errorf("descriptors %v, %v", descriptors, err)
+	}
+}

@@ -1,0 +1,208 @@
+package stats
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// All figures of a container, from both versions of cgroups.
+func TestContainers(t *testing.T) {
+	full := func(total uint64) *runtimeapi.PsiData { return &runtimeapi.PsiData{Total: total, Avg10: 0.5} }
+	some := func(total uint64) *runtimeapi.PsiData {
+		return &runtimeapi.PsiData{Total: total, Avg10: 1.5, Avg60: 0.25, Avg300: 0.05}
+	}
+	for kind, cpuPSI := range map[string]*runtimeapi.PsiStats{
+		// Kernels before 5.13 have no line for all tasks.
+		v1Cgroupfs: {Some: some(2000000000)},
+		v2Systemd:  {Some: some(2000000000), Full: full(100000000)},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			n := newTestNode(t, kind)
+			list := n.containers(t)
+			if len(list) != 1 {
+				t.Fatalf("%d containers", len(list))
+			}
+			got := list[0]
+			if rate := float64(got.Cpu.UsageNanoCores.GetValue()); rate < 0.75e9 || rate > 0.81e9 {
+				t.Errorf("%.0f nano cores since a start ten seconds ago, want 0.8e9", rate)
+			}
+			for _, taken := range []int64{got.Cpu.Timestamp, got.Memory.Timestamp, got.Swap.Timestamp, got.Io.Timestamp} {
+				if age := time.Since(time.Unix(0, taken)); age < 0 || age > time.Second {
+					t.Errorf("taken %v ago", age)
+				}
+			}
+			got.Cpu.UsageNanoCores = nil
+			got.Cpu.Timestamp, got.Memory.Timestamp, got.Swap.Timestamp, got.Io.Timestamp = 0, 0, 0, 0
+			want := &runtimeapi.ContainerStats{
+				Attributes: &runtimeapi.ContainerAttributes{
+					Id:          "c1",
+					Metadata:    &runtimeapi.ContainerMetadata{Name: "main", Attempt: 1},
+					Labels:      map[string]string{"tier": "front"},
+					Annotations: map[string]string{"note": "kept"},
+				},
+				Cpu: &runtimeapi.CpuUsage{UsageCoreNanoSeconds: number(8000000000), Psi: cpuPSI},
+				Memory: &runtimeapi.MemoryUsage{
+					WorkingSetBytes: number(9200000),
+					AvailableBytes:  number(67108864 - 9200000),
+					UsageBytes:      number(10000000),
+					RssBytes:        number(4000000),
+					PageFaults:      number(1780),
+					MajorPageFaults: number(6),
+					Psi:             &runtimeapi.PsiStats{Some: some(3000000000), Full: full(1000000000)},
+				},
+				Swap: &runtimeapi.SwapUsage{SwapUsageBytes: number(8192), SwapAvailableBytes: number(67108864 - 8192)},
+				Io:   &runtimeapi.IoUsage{Psi: &runtimeapi.PsiStats{Some: some(5000000000), Full: full(4000000000)}},
+			}
+			if !proto.Equal(got, want) {
+				t.Errorf("got  %v\nwant %v", got, want)
+			}
+		})
+	}
+}
+
+// What the kernel does not account is left out, and the rest is there.
+func TestFiguresThatAreMissing(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind   string
+		remove []string
+		left   func(*runtimeapi.ContainerStats) bool
+	}{
+		"no swap accounting": {v2Systemd, []string{"memory.swap.current", "memory.swap.max"},
+			func(s *runtimeapi.ContainerStats) bool { return s.Swap == nil && s.Memory != nil && s.Cpu != nil }},
+		"no pressure": {v2Systemd, []string{"cpu.pressure", "memory.pressure", "io.pressure"},
+			func(s *runtimeapi.ContainerStats) bool { return s.Cpu.Psi == nil && s.Memory.Psi == nil && s.Io == nil }},
+		"no memory limit": {v2Systemd, []string{"memory.max"},
+			func(s *runtimeapi.ContainerStats) bool { return s.Memory.AvailableBytes == nil }},
+		"no memory controller": {v2Systemd, []string{"memory.current"},
+			func(s *runtimeapi.ContainerStats) bool { return s.Memory == nil && s.Swap == nil && s.Cpu != nil }},
+		"no cpu controller": {v1Cgroupfs, []string{"cpuacct.usage"},
+			func(s *runtimeapi.ContainerStats) bool { return s.Cpu == nil && s.Memory != nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newTestNode(t, test.kind)
+			for _, file := range test.remove {
+				removeEverywhere(t, n.root, file)
+			}
+			list := n.containers(t)
+			if len(list) != 1 || !test.left(list[0]) {
+				t.Errorf("got %v", list)
+			}
+		})
+	}
+}
+
+func removeEverywhere(t *testing.T, root, name string) {
+	t.Helper()
+	removed := 0
+	must(t, filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Name() == name {
+			removed++
+			return os.Remove(path)
+		}
+		return err
+	}))
+	if removed == 0 {
+		t.Fatalf("no %s below %s", name, root)
+	}
+}
+
+// A container that is gone is left out of lists, however far its end has come,
+// and zero where it was asked for.
+func TestContainersThatAreGone(t *testing.T) {
+	for name, end := range map[string]func(*testing.T, *node){
+		"process before the first look": func(t *testing.T, n *node) { must(t, os.RemoveAll(filepath.Join(n.proc, "5000002"))) },
+		"cgroup": func(t *testing.T, n *node) {
+			if len(n.containers(t)) != 1 {
+				t.Fatal("not there before")
+			}
+			must(t, os.RemoveAll(n.root))
+		},
+		"process is another's": func(t *testing.T, n *node) {
+			n.write(t, "5000002/cgroup", "0::/kubepods/poda/c2\n4:memory:/user.slice\n")
+		},
+		"no process": func(_ *testing.T, n *node) {
+			n.container.Status.PID = 0
+			n.mirror.PutContainer(n.container)
+		},
+		"ended": func(_ *testing.T, n *node) {
+			n.container.Status.Running = false
+			n.container.Status.FinishedAt = time.Now()
+			n.mirror.PutContainer(n.container)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newTestNode(t, v1Cgroupfs)
+			end(t, n)
+			if list := n.containers(t); len(list) != 0 {
+				t.Errorf("listed: %v", list)
+			}
+			got := n.Container(t.Context(), &n.container)
+			if got.Attributes.GetId() != "c1" || got.Cpu.Timestamp == 0 || got.Cpu.UsageCoreNanoSeconds.GetValue() != 0 ||
+				got.Memory.Timestamp == 0 || got.Memory.UsageBytes.GetValue() != 0 || got.Memory.AvailableBytes != nil {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// The cgroup is remembered although the process has left, until the container
+// has another process or is no more.
+func TestTheCgroupIsRemembered(t *testing.T) {
+	n := newTestNode(t, v2Systemd)
+	if len(n.containers(t)) != 1 {
+		t.Fatal("not there")
+	}
+	must(t, os.Remove(filepath.Join(n.proc, "5000002", "cgroup")))
+	if len(n.containers(t)) != 1 {
+		t.Error("looked up again")
+	}
+	n.container.Status.PID = 5000003 // somebody restarted it
+	n.mirror.PutContainer(n.container)
+	if len(n.containers(t)) != 0 {
+		t.Error("another process still has the old cgroup")
+	}
+	n.write(t, "5000003/cgroup", nodes[v2Systemd].container)
+	if len(n.containers(t)) != 1 {
+		t.Error("not found again")
+	}
+	n.mirror.RemoveContainer("c1")
+	n.containers(t)
+	if n.remembered()[entryKey{id: "c1"}] {
+		t.Error("not forgotten")
+	}
+}
+
+// Without anything to compare with, a call takes two looks, and does not wait
+// for the second when its client has gone.
+func TestNanoCoresOfTheFirstCall(t *testing.T) {
+	n := newTestNode(t, v1Cgroupfs)
+	n.container.Status.StartedAt = time.Now().Add(-time.Hour)
+	n.mirror.PutContainer(n.container)
+	usage := filepath.Join(n.root, "cpuacct", "kubepods", "poda", "c1", "cpuacct.usage")
+	go func() {
+		time.Sleep(quickWindow / 2)
+		_ = os.WriteFile(usage, []byte("8050000000\n"), 0o644)
+	}()
+	begun := time.Now()
+	list := n.containers(t)
+	if took := time.Since(begun); took < quickWindow {
+		t.Errorf("took %v", took)
+	}
+	// 50 ms of CPU time in 100 ms, or a bit longer.
+	if rate := list[0].Cpu.UsageNanoCores.GetValue(); rate == 0 || rate > 500000000 {
+		t.Errorf("%d nano cores", rate)
+	}
+	if got := list[0].Cpu.UsageCoreNanoSeconds.GetValue(); got != 8050000000 {
+		t.Errorf("usage %d is older than the rate", got)
+	}
+	begun = time.Now()
+	n.containers(t)
+	if took := time.Since(begun); took >= quickWindow {
+		t.Errorf("the second call took %v", took)
+	}
+}

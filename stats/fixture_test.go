@@ -1,0 +1,166 @@
+package stats
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+func TestMain(m *testing.M) {
+	logrus.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+// The processes of the node in testdata, a sandbox and a container: numbers that
+// the kernel never gives.
+const (
+	sandboxPID   = 5000001
+	containerPID = 5000002
+)
+
+// node is a pod with one container whose cgroups are files of testdata, copied
+// to where a test may change them.
+type node struct {
+	*Collector
+	// root has the trees of cgroups, and proc is what proc is.
+	root, proc string
+	mirror     *state.Mirror
+	pod        state.Pod
+	container  state.Container
+}
+
+// The kinds of nodes.
+const (
+	v1Cgroupfs = "v1"
+	v2Systemd  = "v2"
+)
+
+// nodes are both kinds, with the parent that the kubelet gives the pod and the
+// lines of /proc/PID/cgroup.
+var nodes = map[string]struct {
+	parent, sandbox, container string
+	// trees are the mounts: the type and the options of each folder.
+	trees map[string][2]string
+}{
+	v1Cgroupfs: {
+		parent:    "/kubepods/poda",
+		sandbox:   "6:cpuset:/\n5:blkio:/kubepods/poda/s1\n4:memory:/kubepods/poda/s1\n3:pids:/kubepods/poda/s1\n2:cpuacct:/kubepods/poda/s1\n1:cpu:/kubepods/poda/s1\n0::/kubepods/poda/s1\n",
+		container: "6:cpuset:/\n5:blkio:/kubepods/poda/c1\n4:memory:/kubepods/poda/c1\n3:pids:/kubepods/poda/c1\n2:cpuacct:/kubepods/poda/c1\n1:cpu:/kubepods/poda/c1\n0::/kubepods/poda/c1/inner\n",
+		trees: map[string][2]string{
+			"blkio": {"cgroup", "rw,blkio"}, "memory": {"cgroup", "rw,memory"}, "pids": {"cgroup", "rw,pids"},
+			"cpuacct": {"cgroup", "rw,cpuacct"}, "cpu": {"cgroup", "rw,cpu"}, "unified": {"cgroup2", "rw"},
+		},
+	},
+	v2Systemd: {
+		parent:    "/kubepods.slice/kubepods-poda.slice",
+		sandbox:   "0::/kubepods.slice/kubepods-poda.slice/docker-s1.scope\n",
+		container: "0::/kubepods.slice/kubepods-poda.slice/docker-c1.scope/init.scope\n",
+		trees:     map[string][2]string{"": {"cgroup2", "rw,nsdelegate"}},
+	},
+}
+
+func newTestNode(t *testing.T, kind string, groups ...string) *node {
+	t.Helper()
+	what := nodes[kind]
+	dir := t.TempDir()
+	n := &node{root: filepath.Join(dir, "cgroup"), proc: filepath.Join(dir, "proc"), mirror: state.New(state.Options{})}
+	must(t, os.CopyFS(n.root, os.DirFS(filepath.Join("testdata", kind))))
+	must(t, os.CopyFS(n.proc, os.DirFS(filepath.Join("testdata", "proc"))))
+	mountinfo := "20 1 253:0 / / rw - ext4 /dev/vda rw\n"
+	for folder, mount := range what.trees {
+		mountinfo += fmt.Sprintf("30 20 0:30 / %s rw,nosuid shared:9 - %s none %s\n", filepath.Join(n.root, folder), mount[0], mount[1])
+	}
+	n.write(t, "self/mountinfo", mountinfo)
+	n.write(t, strconv.Itoa(sandboxPID)+"/cgroup", what.sandbox)
+	n.write(t, strconv.Itoa(containerPID)+"/cgroup", what.container)
+
+	var err error
+	n.Collector, err = New(Options{ProcDir: n.proc, MetricGroups: groups})
+	must(t, err)
+	t.Cleanup(n.Close)
+	n.pod = state.Pod{
+		ID: "s1",
+		Meta: state.PodMeta{
+			Name:    "k8s_POD_web_default_uid_0",
+			ImageID: "sha256:pause",
+			Config: &runtimeapi.PodSandboxConfig{
+				Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "uid"},
+				Labels:   map[string]string{"app": "web"},
+				Linux:    &runtimeapi.LinuxPodSandboxConfig{CgroupParent: what.parent},
+			},
+		},
+		Status: state.PodStatus{Running: true, NetworkReady: true, PID: sandboxPID, StartedAt: time.Now().Add(-10 * time.Second)},
+	}
+	n.container = state.Container{
+		ID:        "c1",
+		SandboxID: "s1",
+		Meta: state.ContainerMeta{
+			Name:      "k8s_main_web_default_uid_1",
+			CreatedAt: time.Unix(1700000000, 0),
+			Config: &runtimeapi.ContainerConfig{
+				Metadata:    &runtimeapi.ContainerMetadata{Name: "main", Attempt: 1},
+				Image:       &runtimeapi.ImageSpec{Image: "sha256:app", UserSpecifiedImage: "example.org/app:1"},
+				Labels:      map[string]string{"tier": "front"},
+				Annotations: map[string]string{"note": "kept"},
+			},
+		},
+		Status: state.ContainerStatus{
+			Running: true, PID: containerPID, StartedAt: time.Now().Add(-10 * time.Second),
+			Resources: &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{
+				CpuPeriod: 100000, CpuQuota: 50000, CpuShares: 512, MemoryLimitInBytes: 67108864,
+			}},
+		},
+	}
+	n.mirror.PutPod(n.pod)
+	n.mirror.PutContainer(n.container)
+	return n
+}
+
+func (n *node) write(t *testing.T, name, content string) {
+	t.Helper()
+	path := filepath.Join(n.proc, name)
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	must(t, os.WriteFile(path, []byte(content), 0o644))
+}
+
+// containers asks for the figures of all containers.
+func (n *node) containers(t *testing.T) []*runtimeapi.ContainerStats {
+	t.Helper()
+	snapshot := n.mirror.Snapshot()
+	return n.Containers(t.Context(), snapshot, snapshot.Containers())
+}
+
+// pods asks for the figures of all pods.
+func (n *node) pods(t *testing.T) []*runtimeapi.PodSandboxStats {
+	t.Helper()
+	snapshot := n.mirror.Snapshot()
+	return n.Pods(t.Context(), snapshot, snapshot.Pods())
+}
+
+// remembered returns the keys of the entries.
+func (n *node) remembered() map[entryKey]bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	keys := map[entryKey]bool{}
+	for key := range maps.Keys(n.entries) {
+		keys[key] = true
+	}
+	return keys
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

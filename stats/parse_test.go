@@ -1,0 +1,172 @@
+package stats
+
+import (
+	"bytes"
+	"math"
+	"reflect"
+	"strconv"
+	"testing"
+)
+
+func TestParseValue(t *testing.T) {
+	for text, want := range map[string]struct {
+		n  uint64
+		ok bool
+	}{
+		"0\n":                     {0, true},
+		"18446744073709551615\n":  {math.MaxUint64, true},
+		"max\n":                   {unlimited, true},
+		"18446744073709551616\n":  {0, false},
+		"99999999999999999999\n":  {0, false},
+		"-1\n":                    {0, false},
+		"\n":                      {0, false},
+		"":                        {0, false},
+		"12 34\n":                 {0, false},
+		"Operation not supported": {0, false},
+	} {
+		if n, ok := parseValue([]byte(text)); ok != want.ok || ok && n != want.n {
+			t.Errorf("%q: %d, %v", text, n, ok)
+		}
+	}
+}
+
+func TestParsePressure(t *testing.T) {
+	for name, test := range map[string]struct {
+		content string
+		want    *pressure
+	}{
+		"both lines": {
+			"some avg10=1.00 avg60=2.50 avg300=3.25 total=4\nfull avg10=0.10 avg60=0.20 avg300=0.30 total=2\n",
+			&pressure{some: stall{4000, 1, 2.5, 3.25}, full: stall{2000, 0.1, 0.2, 0.3}, hasFull: true},
+		},
+		"CPU before Linux 5.13": {"some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n", &pressure{some: stall{total: 7000}}},
+		"new and odd fields":    {"some avg10=NaN avg60=-1 avg900=3 total=1\nmost total=1\n", &pressure{some: stall{total: 1000}}},
+		"too large a total":     {"some total=18446744073709551615\n", &pressure{}},
+		"no line":               {"", nil},
+		"full alone":            {"full total=1\n", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := parsePressure([]byte(test.content)); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestParseIOStat(t *testing.T) {
+	got := parseIOStat([]byte("8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6\n253:1\n9:1 new=1\n(unknown) rbytes=9\n9:9999999999 rbytes=1\n"))
+	want := []deviceIO{{device{8, 0}, 1, 2, 3, 4}, {device: device{9, 1}}}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+func TestParseBlkio(t *testing.T) {
+	got := map[blkioKey]uint64{}
+	for key, n := range parseBlkio([]byte("8:0 Read 1\n8:0 Write 2\n8:0 Sync 3\n8:0 Total 6\nTotal 6\n8:1 Read x\n")) {
+		got[key] = n
+	}
+	want := map[blkioKey]uint64{{device{8, 0}, false}: 1, {device{8, 0}, true}: 2}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestParseNetDev(t *testing.T) {
+	const head = "Inter-|   Receive  |  Transmit\n face |bytes\n"
+	for name, test := range map[string]struct {
+		content string
+		want    []netInterface
+	}{
+		"loopback alone":  {head + "    lo: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n", nil},
+		"no space":        {head + "eth0:1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n", []netInterface{{"eth0", traffic{1, 2, 3, 4}, traffic{9, 10, 11, 12}}}},
+		"more columns":    {head + "eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n", []netInterface{{"eth0", traffic{1, 2, 3, 4}, traffic{9, 10, 11, 12}}}},
+		"too few columns": {head + "eth0: 1 2 3\n", nil},
+		"no numbers":      {head + "eth0: a b c d e f g h i j k l m n o p\n", nil},
+		"empty":           {"", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := parseNetDev([]byte(test.content)); !reflect.DeepEqual(got, test.want) {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestParseOpenFiles(t *testing.T) {
+	for content, want := range map[string]*uint64{
+		"Max open files            1024                 524288               files     \n": new(uint64(1024)),
+		"Max open files            unlimited            unlimited            files     \n": nil,
+		"Max open files\n":                       nil,
+		"Max cpu time   unlimited   unlimited\n": nil,
+	} {
+		if got := parseOpenFiles([]byte(content)); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v", content, got)
+		}
+	}
+}
+
+func TestParseUpper(t *testing.T) {
+	for name, test := range map[string]struct{ content, want string }{
+		"an overlay":      {"1 2 0:40 / / rw - overlay overlay rw,lowerdir=/l1:/l2,upperdir=/var/lib/x/fs,workdir=/w\n", "/var/lib/x/fs"},
+		"an escaped name": {"1 2 0:40 / / rw - overlay overlay rw,upperdir=/a\\040b/fs\n", "/a b/fs"},
+		"a volume":        {"1 2 0:40 / /data rw - overlay overlay rw,upperdir=/v\n", ""},
+		"relative":        {"1 2 0:40 / / rw - overlay overlay rw,upperdir=ab/diff\n", ""},
+		"read-only":       {"1 2 0:40 / / ro - overlay overlay ro,lowerdir=/l1:/l2\n", ""},
+		"fuse-overlayfs":  {"1 2 0:40 / / rw - fuse.fuse-overlayfs fuse-overlayfs rw,user_id=0\n", ""},
+		"empty":           {"", ""},
+	} {
+		if got := parseUpper([]byte(test.content)); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// Whatever a file holds is read without a panic, and numbers come out as they
+// went in.
+func FuzzParsers(f *testing.F) {
+	for _, seed := range []string{
+		"usage_usec 1\nuser_usec 2\n", "some avg10=1.00 total=5\nfull total=1\n", "8:0 rbytes=1 wios=2\n",
+		"8:0 Read 1\n", "eth0: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n", "max\n", "Max open files 1 2 files\n", "42",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, content []byte) {
+		if n, ok := parseUint(content); ok != isNumber(content) {
+			t.Errorf("%q is %d, %v", content, n, ok)
+		}
+		for key := range pairs(content) {
+			if bytes.ContainsAny(key, " \n") {
+				t.Errorf("key %q", key)
+			}
+		}
+		if p := parsePressure(content); p != nil {
+			for _, share := range []float64{p.some.avg10, p.some.avg60, p.some.avg300, p.full.avg10} {
+				if math.IsNaN(share) || math.IsInf(share, 0) || share < 0 {
+					t.Errorf("share %v", share)
+				}
+			}
+		}
+		parseValue(content)
+		parseIOStat(content)
+		for range parseBlkio(content) {
+			continue
+		}
+		for _, i := range parseNetDev(content) {
+			if i.name == "" || i.name == loopback {
+				t.Errorf("interface %q", i.name)
+			}
+		}
+		parseOpenFiles(content)
+	})
+}
+
+func isNumber(text []byte) bool {
+	for _, c := range text {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	_, err := strconv.ParseUint(string(text), 10, 64)
+	return err == nil
+}

@@ -1,0 +1,127 @@
+package stats
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestPods(t *testing.T) {
+	for _, kind := range []string{v1Cgroupfs, v2Systemd} {
+		t.Run(kind, func(t *testing.T) {
+			n := newTestNode(t, kind)
+			pod := onlyPod(t, n)
+			wantAttributes := &runtimeapi.PodSandboxAttributes{
+				Id:       "s1",
+				Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "uid"},
+				Labels:   map[string]string{"app": "web"},
+			}
+			if !proto.Equal(pod.Attributes, wantAttributes) {
+				t.Errorf("attributes %v", pod.Attributes)
+			}
+			linux := pod.Linux
+			for what, value := range map[string][2]uint64{
+				"cpu":         {linux.Cpu.UsageCoreNanoSeconds.GetValue(), 8100000000},
+				"usage":       {linux.Memory.UsageBytes.GetValue(), 11000000},
+				"working set": {linux.Memory.WorkingSetBytes.GetValue(), 11000000 - 1600000},
+				"processes":   {linux.Process.ProcessCount.GetValue(), 6},
+				"io pressure": {linux.Io.GetPsi().GetFull().GetTotal(), 4000000000},
+			} {
+				if value[0] != value[1] {
+					t.Errorf("%s: %d, want %d", what, value[0], value[1])
+				}
+			}
+			if linux.Memory.AvailableBytes != nil || linux.Cpu.UsageNanoCores == nil {
+				t.Errorf("available %v, nano cores %v", linux.Memory.AvailableBytes, linux.Cpu.UsageNanoCores)
+			}
+			if len(linux.Containers) != 1 || linux.Containers[0].Attributes.Id != "c1" {
+				t.Errorf("containers %v", linux.Containers)
+			}
+		})
+	}
+}
+
+func onlyPod(t *testing.T, n *node) *runtimeapi.PodSandboxStats {
+	t.Helper()
+	list := n.pods(t)
+	if len(list) != 1 {
+		t.Fatalf("%d pods", len(list))
+	}
+	return list[0]
+}
+
+// A pod without a cgroup of its own is the sum of what is in it.
+func TestPodsWithoutACgroupOfTheirOwn(t *testing.T) {
+	for name, parent := range map[string]string{"none": "", "root": "/", "another one": "/somewhere/else"} {
+		t.Run(name, func(t *testing.T) {
+			n := newTestNode(t, v1Cgroupfs)
+			n.pod.Meta.Config.Linux.CgroupParent = parent
+			n.mirror.PutPod(n.pod)
+			linux := onlyPod(t, n).Linux
+			if got := linux.Cpu.UsageCoreNanoSeconds.GetValue(); got != 8040000000 {
+				t.Errorf("cpu %d", got)
+			}
+			if got := linux.Memory.UsageBytes.GetValue(); got != 10500000 {
+				t.Errorf("usage %d", got)
+			}
+			// The sandbox in testdata says more inactive cache than usage.
+			if got := linux.Memory.WorkingSetBytes.GetValue(); got != 9200000 {
+				t.Errorf("working set %d", got)
+			}
+			if got := linux.Process.ProcessCount.GetValue(); got != 6 {
+				t.Errorf("%d processes", got)
+			}
+		})
+	}
+}
+
+func TestPodsNetwork(t *testing.T) {
+	usage := func(name string, rx, rxErrors, tx, txErrors uint64) *runtimeapi.NetworkInterfaceUsage {
+		return &runtimeapi.NetworkInterfaceUsage{
+			Name: name, RxBytes: number(rx), RxErrors: number(rxErrors), TxBytes: number(tx), TxErrors: number(txErrors),
+		}
+	}
+	n := newTestNode(t, v2Systemd)
+	got := onlyPod(t, n).Linux.Network
+	if got.GetTimestamp() == 0 || !proto.Equal(got.DefaultInterface, usage("eth0", 1234567, 5, 7654321, 7)) {
+		t.Errorf("default interface %v", got)
+	}
+	if len(got.Interfaces) != 1 || !proto.Equal(got.Interfaces[0], usage("net1", 7000, 1, 8000, 3)) {
+		t.Errorf("the other interfaces %v", got.Interfaces)
+	}
+
+	for name, change := range map[string]func(){
+		"host network":      func() { n.pod.Meta.HostNetwork = true },
+		"namespace gone":    func() { n.pod.Meta.HostNetwork, n.pod.Status.NetnsPath = false, filepath.Join(n.proc, "gone") },
+		"another namespace": func() { n.pod.Status.NetnsPath = "/proc/self/ns/net" }, // the sandbox is no process of this machine
+		"no file":           func() { n.pod.Status.NetnsPath = ""; must(t, os.RemoveAll(filepath.Join(n.proc, "5000001", "net"))) },
+	} {
+		change()
+		n.mirror.PutPod(n.pod)
+		if network := onlyPod(t, n).Linux.Network; network != nil {
+			t.Errorf("%s: %v", name, network)
+		}
+	}
+}
+
+// A pod whose sandbox does not run is left out, and zero where it was asked for.
+func TestPodsThatAreGone(t *testing.T) {
+	n := newTestNode(t, v1Cgroupfs)
+	must(t, os.RemoveAll(n.root))
+	if list := n.pods(t); len(list) != 0 {
+		t.Errorf("without its cgroup: %v", list)
+	}
+	n = newTestNode(t, v1Cgroupfs)
+	n.pod.Status.Running, n.pod.Status.PID = false, 0
+	n.mirror.PutPod(n.pod)
+	if list := n.pods(t); len(list) != 0 {
+		t.Errorf("not running: %v", list)
+	}
+	got := n.Pod(t.Context(), n.mirror.Snapshot(), &n.pod)
+	if got.Attributes.GetId() != "s1" || got.Linux.Cpu.Timestamp == 0 || got.Linux.Memory.UsageBytes.GetValue() != 0 {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,39 @@
+package stats
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestReader(t *testing.T) {
+	dir := t.TempDir()
+	var r reader
+	for _, size := range []int{0, 1, firstBuffer - 1, firstBuffer, firstBuffer + 1, 5 * firstBuffer, 10} {
+		path := filepath.Join(dir, "file")
+		want := bytes.Repeat([]byte("x"), size)
+		must(t, os.WriteFile(path, want, 0o600))
+		got, err := r.read(path)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes: got %d, %v", size, len(got), err)
+		}
+	}
+	huge := filepath.Join(dir, "huge")
+	must(t, os.WriteFile(huge, nil, 0o600))
+	must(t, os.Truncate(huge, maxFile+1))
+	if _, err := r.read(huge); !errors.Is(err, io.ErrShortBuffer) {
+		t.Errorf("a huge file: %v", err)
+	}
+	if _, err := r.read(filepath.Join(dir, "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	if _, err := r.read(dir); err == nil {
+		t.Error("read a folder")
+	}
+	if _, err := r.value(huge); err == nil {
+		t.Error("a value of a huge file")
+	}
+}

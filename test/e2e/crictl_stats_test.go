@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// stats, statsp and metricsp have something in every column.
+func TestCrictlStats(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	id := c.container(p, "busy", "test/busybox:latest", "sh", "-c", "echo something >/written; while :; do sleep 0.01; done")
+
+	eventually(t, func() error {
+		header, row := table(c, id[:13], "stats", "-s", "1")
+		if err := sameColumns(header, row, "CONTAINER", "NAME", "CPU %", "MEM", "DISK", "INODES", "SWAP"); err != nil {
+			return err
+		}
+		if row[1] != "busy" || row[2] == "0.00" || row[3] == "0B" || row[4] == "0B" || row[5] == "0" {
+			return fmt.Errorf("row %q", row)
+		}
+		return nil
+	})
+	header, row := table(c, p.id[:13], "statsp", "-s", "1")
+	if err := sameColumns(header, row, "POD", "POD ID", "CPU %", "MEM"); err != nil {
+		t.Error(err)
+	} else if row[0] != p.name || row[2] == "0.00" || row[3] == "0B" {
+		t.Errorf("row %q", row)
+	}
+
+	var metrics podMetrics
+	c.read(&metrics, "metricsp", "-o", "json")
+	if len(metrics.PodMetrics) != 1 || len(metrics.PodMetrics[0].ContainerMetrics) != 1 {
+		t.Fatalf("metrics: %+v", metrics)
+	}
+	same(t, "pod of the metrics", metrics.PodMetrics[0].PodSandboxID, p.id)
+	same(t, "container of the metrics", metrics.PodMetrics[0].ContainerMetrics[0].ContainerID, id)
+	for _, metric := range metrics.PodMetrics[0].ContainerMetrics[0].Metrics {
+		if metric.Name == "" || metric.MetricType == "" || len(metric.LabelValues) < 6 || metric.Value.Value == "" {
+			t.Errorf("metric %+v", metric)
+		}
+	}
+}
+
+// podMetrics is `crictl metricsp`.
+type podMetrics struct {
+	PodMetrics []struct {
+		PodSandboxID     string
+		Metrics          []metricEntry
+		ContainerMetrics []struct {
+			ContainerID string
+			Metrics     []metricEntry
+		}
+	}
+}
+
+type metricEntry struct {
+	Name, MetricType string
+	LabelValues      []string
+	Value            struct{ Value string }
+}
+
+// table runs crictl and returns the columns of the header, and those of the
+// row that a word is in.
+func table(c *crictl, word string, args ...string) (header, row []string) {
+	c.t.Helper()
+	const clearScreen = "\x1b[2J\x1b[H"
+	lines := strings.Split(strings.TrimPrefix(c.run(args...), clearScreen), "\n")
+	for _, line := range lines {
+		if strings.Contains(line, word) {
+			return columns(lines[0]), columns(line)
+		}
+	}
+	return columns(lines[0]), nil
+}
+
+// columns splits a line where there is more than one space.
+func columns(line string) []string {
+	var all []string
+	for column := range strings.SplitSeq(line, "  ") {
+		if column = strings.TrimSpace(column); column != "" {
+			all = append(all, column)
+		}
+	}
+	return all
+}
+
+func sameColumns(header, row []string, want ...string) error {
+	if strings.Join(header, "|") != strings.Join(want, "|") {
+		return fmt.Errorf("columns %q, want %q", header, want)
+	}
+	if len(row) != len(want) {
+		return fmt.Errorf("row %q, want something in each of %q", row, want)
+	}
+	return nil
+}

@@ -1,0 +1,383 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+const mebibyte = 1 << 20
+
+// Each figure is within 5 per cent of what a container really did: 200 MiB of
+// memory, two seconds of CPU, 50 MiB on disk, a file in the page cache, 10 MiB
+// over the network.
+func TestStatsAreTrue(t *testing.T) {
+	w := newWorker(t)
+
+	before := w.figures()
+	w.do("(head -c 209715200 /dev/zero; exec sleep 3600) | dd bs=200M iflag=fullblock of=/dev/null 2>/dev/null &")
+	w.until(func(now *runtimeapi.ContainerStats) error {
+		return errorsOf(
+			grown("rss", now.Memory.RssBytes, before.Memory.RssBytes, 200*mebibyte),
+			grown("usage", now.Memory.UsageBytes, before.Memory.UsageBytes, 200*mebibyte),
+			grown("working set", now.Memory.WorkingSetBytes, before.Memory.WorkingSetBytes, 200*mebibyte),
+		)
+	})
+
+	before = w.figures()
+	w.do("sh -c 'ulimit -t 2; while :; do :; done'") // the kernel ends it after two seconds of CPU time
+	now := w.figures()
+	check(t, grown("CPU time", now.Cpu.UsageCoreNanoSeconds, before.Cpu.UsageCoreNanoSeconds, uint64(2*time.Second)))
+
+	before = w.figures()
+	w.do("dd if=/dev/zero of=/written bs=1M count=50 conv=fsync 2>/dev/null")
+	w.until(func(now *runtimeapi.ContainerStats) error {
+		return grown("writable layer", now.GetWritableLayer().GetUsedBytes(), before.GetWritableLayer().GetUsedBytes(), 50*mebibyte)
+	})
+
+	w.coldFile("big", 300*mebibyte)
+	before = w.figures()
+	// Not cat: the kernel takes what sendfile reads in small pieces for read more than once, and that for in use.
+	w.do("dd if=/shared/big of=/dev/null bs=1M 2>/dev/null")
+	now = w.figures()
+	check(t, grown("usage with page cache", now.Memory.UsageBytes, before.Memory.UsageBytes, 300*mebibyte))
+	if grew := int64(now.Memory.WorkingSetBytes.Value) - int64(before.Memory.WorkingSetBytes.Value); grew > 15*mebibyte {
+		t.Errorf("a file in the page cache made the working set %d bytes larger", grew)
+	}
+
+	sentBefore := w.podFigures().GetLinux().GetNetwork().GetDefaultInterface().GetTxBytes()
+	const payload = 10 * mebibyte
+	w.send(payload)
+	sentAfter := w.podFigures().GetLinux().GetNetwork().GetDefaultInterface().GetTxBytes()
+	// An interface counts frames: 66 bytes of Ethernet, IP and TCP go with 1448 of the payload.
+	check(t, grown("sent bytes", sentAfter, sentBefore, payload*(1448+66)/1448))
+}
+
+// A change of load shows in the next call, and the rate is that of the figures
+// themselves.
+func TestStatsFollowTheLoad(t *testing.T) {
+	w := newWorker(t)
+	if idle := w.figures().Cpu.UsageNanoCores; idle == nil {
+		t.Error("the first call knows no nano cores")
+	}
+	w.do("sh -c 'ulimit -t 20; while :; do :; done' &")
+	first := w.figures()
+	time.Sleep(time.Second)
+	second := w.figures()
+	if age := time.Since(time.Unix(0, second.Cpu.Timestamp)); age > time.Second {
+		t.Errorf("the answer is %v old", age)
+	}
+	elapsed := float64(second.Cpu.Timestamp-first.Cpu.Timestamp) / float64(time.Second)
+	used := float64(second.Cpu.UsageCoreNanoSeconds.Value-first.Cpu.UsageCoreNanoSeconds.Value) / elapsed
+	rate := float64(second.Cpu.UsageNanoCores.GetValue())
+	if used < 1e8 || rate < 0.95*used || rate > 1.05*used {
+		t.Errorf("%.0f nano cores, while %.0f were used", rate, used)
+	}
+}
+
+// The figures of a pod in a cgroup of its own are those of that cgroup.
+func TestStatsOfAPodsOwnCgroup(t *testing.T) {
+	w := newWorker(t)
+	pod := w.podFigures()
+	container := w.figures()
+	linux := pod.GetLinux()
+	if len(linux.GetContainers()) != 1 || linux.GetContainers()[0].GetAttributes().GetId() != w.container {
+		t.Fatalf("containers: %v", linux.GetContainers())
+	}
+	if pod, one := linux.GetMemory().GetRssBytes().GetValue(), container.GetMemory().GetRssBytes().GetValue(); pod <= one {
+		t.Errorf("the pod's rss %d is not more than its container's %d: the sandbox is missing", pod, one)
+	}
+	if got := linux.GetProcess().GetProcessCount().GetValue(); got < 2 {
+		t.Errorf("%d processes", got)
+	}
+	same(t, "default interface", linux.GetNetwork().GetDefaultInterface().GetName(), "eth0")
+}
+
+// What ended is left out, or zero where it was asked for by id; what never was
+// is not found.
+func TestStatsOfWhatIsGone(t *testing.T) {
+	w := newWorker(t)
+	runtime := w.server.Runtime
+	if err := runtime.StopContainer(t.Context(), w.container, 0); err != nil {
+		t.Fatal(err)
+	}
+	list, err := runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{Id: w.container})
+	if err != nil || len(list) != 0 {
+		t.Errorf("the list has an ended container: %v, %v", list, err)
+	}
+	ended := w.figures()
+	if ended.Cpu.Timestamp == 0 || ended.Cpu.UsageCoreNanoSeconds.GetValue() != 0 || ended.Memory.UsageBytes.GetValue() != 0 {
+		t.Errorf("an ended container uses %v, %v", ended.Cpu, ended.Memory)
+	}
+	if err := runtime.StopPodSandbox(t.Context(), w.pod); err != nil {
+		t.Fatal(err)
+	}
+	pods, err := runtime.ListPodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsFilter{Id: w.pod})
+	if err != nil || len(pods) != 0 {
+		t.Errorf("the list has an ended pod: %v, %v", pods, err)
+	}
+	if metrics, err := runtime.ListPodSandboxMetrics(t.Context()); err != nil || len(metrics) != 0 {
+		t.Errorf("metrics of an ended pod: %v, %v", metrics, err)
+	}
+	if _, err := runtime.ContainerStats(t.Context(), strings.Repeat("0", 64)); !isNotFound(err) {
+		t.Errorf("stats of an unknown container: %v", err)
+	}
+	if _, err := runtime.PodSandboxStats(t.Context(), strings.Repeat("0", 64)); !isNotFound(err) {
+		t.Errorf("stats of an unknown pod: %v", err)
+	}
+}
+
+// No figure costs the engine a call.
+func TestStatsAskTheEngineNothing(t *testing.T) {
+	env := rigenv.Require(t)
+	counter := countCalls(t, env)
+	w := newWorkerWith(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=unix://" + counter.path}})
+	if counter.taken() == nil {
+		t.Fatal("the server runs past the counter")
+	}
+	eventually(t, func() error { // what the events of the start made the mirror ask
+		time.Sleep(time.Second)
+		if calls := counter.taken(); calls != nil {
+			return fmt.Errorf("the engine is still being asked: %v", calls)
+		}
+		return nil
+	})
+	runtime := w.server.Runtime
+	for range 3 {
+		_, err1 := runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{})
+		_, err2 := runtime.ListPodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsFilter{})
+		_, err3 := runtime.ListPodSandboxMetrics(t.Context())
+		check(t, errorsOf(err1, err2, err3))
+		w.figures()
+		w.podFigures()
+	}
+	if calls := counter.taken(); calls != nil {
+		t.Errorf("the engine was asked: %v", calls)
+	}
+}
+
+// Every metric has a descriptor, and as many label values as that has keys.
+func TestMetricsAreAsDescribed(t *testing.T) {
+	w := newWorker(t)
+	descriptors, err := w.server.Runtime.ListMetricDescriptors(t.Context())
+	check(t, err)
+	keys := map[string][]string{}
+	for _, descriptor := range descriptors {
+		keys[descriptor.Name] = descriptor.LabelKeys
+	}
+	w.figures() // has the writable layer counted
+	var seen map[string]bool
+	eventually(t, func() error {
+		pods, err := w.server.Runtime.ListPodSandboxMetrics(t.Context())
+		if err != nil || len(pods) != 1 || len(pods[0].ContainerMetrics) != 1 {
+			return fmt.Errorf("metrics: %v, %v", pods, err)
+		}
+		seen = map[string]bool{}
+		for _, metric := range slices.Concat(pods[0].Metrics, pods[0].ContainerMetrics[0].Metrics) {
+			seen[metric.Name] = true
+			if len(metric.LabelValues) != len(keys[metric.Name]) {
+				t.Fatalf("%s has labels %v with values %v", metric.Name, keys[metric.Name], metric.LabelValues)
+			}
+			if at := slices.Index(keys[metric.Name], "pod"); metric.LabelValues[at] != w.name {
+				t.Fatalf("%s is of pod %q", metric.Name, metric.LabelValues[at])
+			}
+		}
+		if !seen["container_fs_usage_bytes"] {
+			return fmt.Errorf("no container_fs_usage_bytes")
+		}
+		return nil
+	})
+	for _, name := range []string{
+		"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "container_network_transmit_bytes_total",
+		"container_processes", "container_start_time_seconds", "container_last_seen", "container_spec_memory_limit_bytes",
+		"container_file_descriptors", "container_oom_events_total", "container_threads_max",
+	} {
+		if !seen[name] {
+			t.Errorf("no %s", name)
+		}
+	}
+}
+
+// worker is a container that does what it is told without an exec, whose own
+// use would spoil the figures.
+type worker struct {
+	t                    *testing.T
+	server               *adapter.Server
+	pod, container, name string
+	// shared is a folder that the container has as /shared.
+	shared          string
+	orders, replies *os.File
+}
+
+func newWorker(t *testing.T) *worker {
+	t.Helper()
+	return newWorkerWith(t, adapter.Options{Env: rigenv.Require(t)})
+}
+
+func newWorkerWith(t *testing.T, opts adapter.Options) *worker {
+	t.Helper()
+	server := adapter.ForTest(t, opts)
+	w := &worker{t: t, server: server, name: strings.ToLower(t.Name()), shared: filepath.Join(server.Dir, "shared")}
+	check(t, os.Mkdir(w.shared, 0o777))
+	w.orders, w.replies = fifo(t, filepath.Join(w.shared, "orders")), fifo(t, filepath.Join(w.shared, "replies"))
+	image := opts.Env.Image("test/busybox:latest")
+	_, err := server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: image}, nil, nil)
+	check(t, err)
+
+	parent := fmt.Sprintf("/criadapter-%s-%d", w.name, server.PID())
+	t.Cleanup(func() { removeCgroups(parent) })
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: w.name, Namespace: "e2e", Uid: w.name + "-uid"},
+		Linux:    &runtimeapi.LinuxPodSandboxConfig{CgroupParent: parent},
+	}
+	w.pod, err = server.Runtime.RunPodSandbox(t.Context(), config, "")
+	check(t, err)
+	t.Cleanup(w.remove)
+	w.container, err = server.Runtime.CreateContainer(t.Context(), w.pod, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "worker"},
+		Image:    &runtimeapi.ImageSpec{Image: image},
+		Command: []string{"sh", "-c",
+			`exec 3<>/shared/orders; while read -r order <&3; do eval "$order"; echo done >/shared/replies; done`},
+		Mounts: []*runtimeapi.Mount{{HostPath: w.shared, ContainerPath: "/shared"}},
+		Linux:  &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 30}},
+	}, config)
+	check(t, err)
+	check(t, server.Runtime.StartContainer(t.Context(), w.container))
+	w.do("true")
+	return w
+}
+
+// fifo makes a named pipe that never blocks its opener.
+func fifo(t *testing.T, path string) *os.File {
+	t.Helper()
+	check(t, unix.Mkfifo(path, 0o666))
+	file, err := os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0)
+	check(t, err)
+	t.Cleanup(func() { file.Close() })
+	return file
+}
+
+func (w *worker) remove() {
+	ctx := context.WithoutCancel(w.t.Context())
+	if err := errorsOf(w.server.Runtime.StopPodSandbox(ctx, w.pod), w.server.Runtime.RemovePodSandbox(ctx, w.pod)); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// removeCgroups removes the pod's own cgroup of every controller, which the
+// engine leaves behind.
+func removeCgroups(parent string) {
+	places, _ := filepath.Glob("/sys/fs/cgroup/*" + parent)
+	for _, place := range append(places, "/sys/fs/cgroup"+parent) {
+		_ = unix.Rmdir(place)
+	}
+}
+
+// do has the container run a line of shell and waits for its end.
+func (w *worker) do(order string) {
+	w.t.Helper()
+	_, err := fmt.Fprintln(w.orders, order)
+	check(w.t, err)
+	check(w.t, w.replies.SetReadDeadline(time.Now().Add(time.Minute)))
+	if _, err := bufio.NewReader(w.replies).ReadString('\n'); err != nil {
+		w.t.Fatalf("%s: %v", order, err)
+	}
+}
+
+func (w *worker) figures() *runtimeapi.ContainerStats {
+	w.t.Helper()
+	stats, err := w.server.Runtime.ContainerStats(w.t.Context(), w.container)
+	check(w.t, err)
+	return stats
+}
+
+func (w *worker) podFigures() *runtimeapi.PodSandboxStats {
+	w.t.Helper()
+	stats, err := w.server.Runtime.PodSandboxStats(w.t.Context(), w.pod)
+	check(w.t, err)
+	return stats
+}
+
+// until asks until the figures are right, for half a minute: what a container
+// has written is counted every ten seconds.
+func (w *worker) until(right func(*runtimeapi.ContainerStats) error) {
+	w.t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := right(w.figures())
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Error(err)
+			return
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// coldFile makes a file in the shared folder that is not in the page cache.
+func (w *worker) coldFile(name string, size int64) {
+	w.t.Helper()
+	file, err := os.Create(filepath.Join(w.shared, name))
+	check(w.t, err)
+	defer file.Close()
+	_, err = io.CopyN(file, zeros{}, size)
+	check(w.t, errorsOf(err, file.Sync(), unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)))
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
+// send has the container send bytes to this process.
+func (w *worker) send(size int64) {
+	w.t.Helper()
+	address, _, _ := strings.Cut(w.server.Subnet, ".0/")
+	listener, err := net.Listen("tcp4", address+".1:0")
+	check(w.t, err)
+	defer listener.Close()
+	received := make(chan int64, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			received <- -1
+			return
+		}
+		defer conn.Close()
+		n, _ := io.Copy(io.Discard, conn)
+		received <- n
+	}()
+	port := listener.Addr().(*net.TCPAddr).Port
+	w.do(fmt.Sprintf("head -c %d /dev/zero | nc %s.1 %d", size, address, port))
+	listener.Close()
+	if n := <-received; n != size {
+		w.t.Fatalf("received %d bytes, want %d", n, size)
+	}
+}
+
+// grown is an error when a figure did not grow by want, within 5 per cent.
+func grown(what string, now, before *runtimeapi.UInt64Value, want uint64) error {
+	grew := float64(now.GetValue()) - float64(before.GetValue())
+	if ratio := grew / float64(want); ratio < 0.95 || ratio > 1.05 {
+		return fmt.Errorf("%s grew by %.0f, want %d", what, grew, want)
+	}
+	return nil
+}
