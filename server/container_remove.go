@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 
-	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -15,7 +14,7 @@ func (s *Server) RemoveContainer(ctx context.Context, req *runtimeapi.RemoveCont
 	if err == nil {
 		err = s.opts.Containers.Remove(ctx, id)
 	}
-	if err != nil && !errdefs.IsNotFound(err) {
+	if err := s.unlessGone(err); err != nil {
 		return nil, err
 	}
 	return &runtimeapi.RemoveContainerResponse{}, nil

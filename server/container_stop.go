@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 
-	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -19,7 +18,7 @@ func (s *Server) StopContainer(ctx context.Context, req *runtimeapi.StopContaine
 	if err == nil {
 		err = s.opts.Containers.Stop(ctx, id, grace)
 	}
-	if err != nil && !errdefs.IsNotFound(err) {
+	if err := s.unlessGone(err); err != nil {
 		return nil, err
 	}
 	return &runtimeapi.StopContainerResponse{}, nil

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -360,6 +361,35 @@ func TestUnknownIDs(t *testing.T) {
 		}
 		if err := r.call(t.Context(), conn, request); status.Code(err) != code {
 			t.Errorf("%s of an unknown id: %v, want %s", r.name, err, code)
+		}
+	}
+}
+
+// TestUnknownIDsWhileTheEngineIsAway shows that a Stop or Remove is not taken for
+// done on the word of a mirror that is behind.
+func TestUnknownIDsWhileTheEngineIsAway(t *testing.T) {
+	n := nodeWithPod()
+	n.mirror.err = errdefs.ErrUnavailable.WithMessage("the engine is away")
+	conn := n.dial(t)
+	pod := &runtimeapi.StopPodSandboxRequest{PodSandboxId: "feed"}
+	runtime := runtimeapi.NewRuntimeServiceClient(conn)
+	for name, call := range map[string]func() error{
+		"StopPodSandbox": func() error { _, err := runtime.StopPodSandbox(t.Context(), pod); return err },
+		"RemovePodSandbox": func() error {
+			_, err := runtime.RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: "feed"})
+			return err
+		},
+		"StopContainer": func() error {
+			_, err := runtime.StopContainer(t.Context(), &runtimeapi.StopContainerRequest{ContainerId: "feed"})
+			return err
+		},
+		"RemoveContainer": func() error {
+			_, err := runtime.RemoveContainer(t.Context(), &runtimeapi.RemoveContainerRequest{ContainerId: "feed"})
+			return err
+		},
+	} {
+		if err := call(); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "the engine is away") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 
-	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -11,13 +10,11 @@ import (
 // is idempotent, and must not return an error if the sandbox has already been
 // removed."
 func (s *Server) RemovePodSandbox(ctx context.Context, req *runtimeapi.RemovePodSandboxRequest) (*runtimeapi.RemovePodSandboxResponse, error) {
-	if err := require(need{"pod_sandbox_id", req.GetPodSandboxId() != ""}); err != nil {
-		return nil, err
+	id, err := s.sandboxID(ctx, req.GetPodSandboxId())
+	if err == nil {
+		err = s.opts.Sandboxes.Remove(ctx, id)
 	}
-	if _, err := s.snapshot(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.opts.Sandboxes.Remove(ctx, req.GetPodSandboxId()); err != nil && !errdefs.IsNotFound(err) {
+	if err := s.unlessGone(err); err != nil {
 		return nil, err
 	}
 	return &runtimeapi.RemovePodSandboxResponse{}, nil

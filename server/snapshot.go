@@ -13,8 +13,9 @@ import (
 
 const (
 	// firstSync is how long a request waits for the mirror's first complete
-	// view; on a healthy node it is there sooner.
-	firstSync = 2 * time.Second
+	// view; on a healthy node it is there sooner. It is less than the 2 s that
+	// crictl waits for an answer, or its user would not get to know why.
+	firstSync = time.Second
 	// featuresWait bounds the question what the engine is, which is answered
 	// from memory except right after a start.
 	featuresWait = 5 * time.Second
@@ -35,6 +36,17 @@ func (s *Server) snapshot(ctx context.Context) (*state.Snapshot, error) {
 	}
 	s.synced.Store(true)
 	return s.opts.Mirror.Snapshot(), nil
+}
+
+// unlessGone is the result of a Stop or Remove, for which it is no error that
+// its object is not there. While the engine is away, what is not known may be
+// there nevertheless: then the reason is the result, and the client repeats the
+// call later.
+func (s *Server) unlessGone(err error) error {
+	if !errdefs.IsNotFound(err) {
+		return err
+	}
+	return s.opts.Mirror.Err()
 }
 
 func (s *Server) notSynced(ctx context.Context) error {
