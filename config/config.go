@@ -29,9 +29,18 @@ const (
 	MetricsNone = "none"
 )
 
+// Values of ContainerLogMode.
+const (
+	// LogModeCopy writes the CRI log as a file of its own, in the CRI format.
+	LogModeCopy = "copy"
+	// LogModeSymlink makes it a link to the engine's own json-file.
+	LogModeSymlink = "symlink"
+)
+
 // Config is everything that can be set. The YAML names equal the flags'.
 type Config struct {
-	// Endpoint is the unix socket that CRI is served on, as a URL.
+	// Endpoint is the unix socket that CRI is served on, as a URL, or
+	// EndpointSystemd.
 	Endpoint string `json:"container-runtime-endpoint"`
 	// DockerEndpoint is the engine's unix socket, as a URL.
 	DockerEndpoint string `json:"docker-endpoint"`
@@ -68,6 +77,10 @@ type Config struct {
 	// as a comma-separated list; MetricsAll or MetricsNone.
 	CRIMetrics string `json:"cri-metrics"`
 
+	// ContainerLogMode is LogModeCopy or LogModeSymlink; it counts for new
+	// containers.
+	ContainerLogMode string `json:"container-log-mode"`
+
 	// LogLevel is a level of logrus.
 	LogLevel string `json:"log-level"`
 }
@@ -86,12 +99,23 @@ func Default() Config {
 		StreamingBindAddr:         "127.0.0.1:0",
 		StreamingIdleTimeout:      Duration(4 * time.Hour),
 		CRIMetrics:                MetricsAll,
+		ContainerLogMode:          LogModeCopy,
 		LogLevel:                  "info",
 	}
 }
 
-// SocketPath is the path of Endpoint.
-func (c Config) SocketPath() string { return strings.TrimPrefix(c.Endpoint, "unix://") }
+// EndpointSystemd is the Endpoint that stands for the socket that systemd passes
+// on, as in cri-dockerd's own unit.
+const EndpointSystemd = "fd://"
+
+// SocketPath is the path of Endpoint, empty for EndpointSystemd.
+func (c Config) SocketPath() string {
+	path, found := strings.CutPrefix(c.Endpoint, "unix://")
+	if !found {
+		return ""
+	}
+	return path
+}
 
 // BinDirs is CNIBinDir as a list.
 func (c Config) BinDirs() []string {
@@ -130,14 +154,18 @@ func (c Config) Validate() error {
 		checkBind(c.StreamingBindAddr),
 		checkTLS(c),
 		checkPositive("streaming-connection-idle-timeout", c.StreamingIdleTimeout),
+		checkLogMode(c.ContainerLogMode),
 		checkLevel(c.LogLevel),
 	)
 }
 
 func checkSocket(flag, endpoint string) error {
+	if endpoint == EndpointSystemd {
+		return nil
+	}
 	path, ok := strings.CutPrefix(endpoint, "unix://")
 	if !ok || !filepath.IsAbs(path) {
-		return fmt.Errorf("--%s: %q must be unix:// with an absolute path", flag, endpoint)
+		return fmt.Errorf("--%s: %q must be unix:// with an absolute path, or fd:// for the socket of a systemd unit", flag, endpoint)
 	}
 	// The kernel's limit of sockaddr_un with its final NUL.
 	if len(path) > 107 {
@@ -197,6 +225,13 @@ func checkBind(address string) error {
 func checkTLS(c Config) error {
 	if (c.StreamingTLSCertFile == "") != (c.StreamingTLSKeyFile == "") {
 		return errors.New("--streaming-tls-cert-file and --streaming-tls-private-key-file go together: give both or neither")
+	}
+	return nil
+}
+
+func checkLogMode(mode string) error {
+	if mode != LogModeCopy && mode != LogModeSymlink {
+		return fmt.Errorf("--container-log-mode: %q is neither %s nor %s", mode, LogModeCopy, LogModeSymlink)
 	}
 	return nil
 }

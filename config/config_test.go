@@ -62,6 +62,14 @@ func TestCriDockerdFlags(t *testing.T) {
 	}
 }
 
+// TestSystemdsSocket holds what the unit that comes with cri-dockerd says.
+func TestSystemdsSocket(t *testing.T) {
+	c, err := load(t, "--container-runtime-endpoint", "fd://")
+	if err != nil || c.SocketPath() != "" {
+		t.Errorf("path %q, %v", c.SocketPath(), err)
+	}
+}
+
 func TestFileAndFlags(t *testing.T) {
 	path := file(t, "log-level: debug\nruntime-request-timeout: 5s\nroot-directory: /from/file\n")
 	c, err := load(t, "--config", path, "--root-directory", "/from/flag")
@@ -82,6 +90,7 @@ func TestRefusalsNameTheFlag(t *testing.T) {
 		want string
 	}{
 		"tcp endpoint":      {[]string{"--container-runtime-endpoint=tcp://1.2.3.4:5"}, "--container-runtime-endpoint"},
+		"numbered fd":       {[]string{"--container-runtime-endpoint=fd://3"}, "--container-runtime-endpoint"},
 		"relative socket":   {[]string{"--container-runtime-endpoint=unix://run/x"}, "--container-runtime-endpoint"},
 		"long socket":       {[]string{"--container-runtime-endpoint=unix:///" + strings.Repeat("x", 120)}, "107 bytes"},
 		"engine":            {[]string{"--docker-endpoint=docker"}, "--docker-endpoint"},
@@ -89,6 +98,7 @@ func TestRefusalsNameTheFlag(t *testing.T) {
 		"network":           {[]string{"--network-plugin=kubenet"}, "--network-plugin"},
 		"no plugins":        {[]string{"--cni-bin-dir="}, "--cni-bin-dir"},
 		"bind":              {[]string{"--streaming-bind-addr=localhost"}, "--streaming-bind-addr"},
+		"log mode":          {[]string{"--container-log-mode=plugin"}, "--container-log-mode"},
 		"level":             {[]string{"--log-level=loud"}, "--log-level"},
 		"deadline":          {[]string{"--image-pull-progress-deadline=0s"}, "--image-pull-progress-deadline"},
 		"garbage deadline":  {[]string{"--image-pull-progress-deadline=soon"}, "not a duration"},

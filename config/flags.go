@@ -16,7 +16,7 @@ const flagConfig = "config"
 // a node's unit file needs only another program's name.
 func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.String(flagConfig, "", "YAML file with these settings by their flags' names; a flag on the command line wins")
-	flags.StringVar(&c.Endpoint, "container-runtime-endpoint", c.Endpoint, "unix socket to serve CRI on, for the kubelet's flag of the same name and crictl's --runtime-endpoint")
+	flags.StringVar(&c.Endpoint, "container-runtime-endpoint", c.Endpoint, "unix socket to serve CRI on, or fd:// for the one of a systemd unit; for the kubelet's flag of the same name and crictl's --runtime-endpoint")
 	flags.StringVar(&c.DockerEndpoint, "docker-endpoint", c.DockerEndpoint, "unix socket of the local Docker Engine (20.10 or later)")
 	flags.StringVar(&c.RootDirectory, "root-directory", c.RootDirectory, "folder for what must survive a restart")
 	flags.StringVar(&c.RootDirectory, "cri-dockerd-root-directory", c.RootDirectory, "the same as --root-directory")
@@ -33,6 +33,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.StreamingAllowPlaintext, "streaming-allow-plaintext", c.StreamingAllowPlaintext, "allow a --streaming-bind-addr other than loopback without TLS")
 	flags.Var(&c.StreamingIdleTimeout, "streaming-connection-idle-timeout", "end an exec, attach or port-forward session without traffic for this long")
 	flags.StringVar(&c.CRIMetrics, "cri-metrics", c.CRIMetrics, "comma-separated groups of container metrics to collect for the kubelet's /metrics/cadvisor, all or none")
+	flags.StringVar(&c.ContainerLogMode, "container-log-mode", c.ContainerLogMode, "how a new container's log comes to the kubelet's path: copy (in the CRI format) or symlink (the engine's own json-file)")
 	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "error, warn, info, debug or trace")
 }
 

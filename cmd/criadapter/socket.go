@@ -12,17 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listen returns the CRI socket: the one that systemd passed on, or a new one,
-// readable and writable for its owner alone. A stale socket is replaced; one
-// that somebody answers on is not. The root folder's lock is held by now, so
+// listen returns the CRI socket: the one that systemd passed on, or a new one at
+// path, readable and writable for its owner alone; an empty path takes systemd's
+// only. A stale socket is replaced; one that somebody answers on is not. The root folder's lock is held by now, so
 // no second server of the same state does this at the same time.
 func listen(path string) (net.Listener, error) {
 	passed, err := activation.Listeners()
 	if err != nil {
 		return nil, fmt.Errorf("taking the socket from systemd: %w", err)
 	}
-	if len(passed) > 0 {
-		return passed[0], nil
+	for _, listener := range passed {
+		if listener != nil { // nil for what is passed on and is no socket
+			return listener, nil
+		}
+	}
+	if path == "" {
+		return nil, errors.New("--container-runtime-endpoint: systemd passed no socket on: start criadapter by its socket unit, or name a unix:// path")
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the socket's folder: %w", err)

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestListen(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "folder", "cri.sock")
+	first, err := listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket is %v, %v", info, err)
+	}
+	if _, err := listen(path); err == nil || !strings.Contains(err.Error(), "another server answers") {
+		t.Errorf("a second server: %v", err)
+	}
+	first.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := listen(path)
+	if err != nil {
+		t.Fatalf("over a stale socket: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := listen(file); err == nil || !strings.Contains(err.Error(), "not a socket") {
+		t.Errorf("over a file: %v", err)
+	}
+}
+
+// TestListenWithoutSystemd is started by hand with what a unit says.
+func TestListenWithoutSystemd(t *testing.T) {
+	if _, err := listen(""); err == nil || !strings.Contains(err.Error(), "systemd passed no socket on") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOneServerPerRoot(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "root")
+	lock, err := lockRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockRoot(dir); err == nil || !strings.Contains(err.Error(), "another criadapter uses") {
+		t.Errorf("a second lock: %v", err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := lockRoot(dir)
+	if err != nil {
+		t.Fatalf("after the first one has ended: %v", err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
