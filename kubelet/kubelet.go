@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/sirupsen/logrus"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/config"
@@ -21,6 +20,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podspec"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/prober"
 	"github.com/criadapter/criadapter/kubelet/status"
 	"github.com/criadapter/criadapter/kubelet/volume"
 )
@@ -38,6 +38,7 @@ type Kubelet struct {
 	pleg    *pleg.Generator
 	status  *status.Store
 	workers *podworkers.Workers
+	prober  *prober.Manager
 	ready   *runtimeState
 
 	mu      sync.Mutex
@@ -88,6 +89,7 @@ func (k *Kubelet) generator() *podspec.Generator {
 func (k *Kubelet) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	k.prober = prober.New(ctx, prober.Options{Exec: k.runtime, Unhealthy: k.unhealthy, HostIP: k.opts.NodeIPs[0]})
 	k.workers = podworkers.New(ctx, podworkers.Options{
 		Steps: k, Resync: k.opts.Resync, Retry: k.opts.Retry, NameHeld: k.nameHeld,
 	})
@@ -96,17 +98,20 @@ func (k *Kubelet) Run(ctx context.Context) error {
 		cancel(nil)
 		parts.Wait()
 		k.workers.Wait()
+		k.prober.Wait()
 		if err := k.runtime.Close(context.WithoutCancel(ctx)); err != nil {
 			logrus.WithError(err).Debug("Hanging up failed")
 		}
 	}()
+	for _, part := range []func(context.Context) error{k.runSources, k.runEndpoint, k.runCollectors} {
+		parts.Go(func() {
+			if err := part(ctx); err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
 	parts.Go(func() { k.ready.run(ctx, k.opts.RuntimeCheck) })
 	parts.Go(func() { k.pleg.Run(ctx) })
-	parts.Go(func() {
-		if err := k.runSources(ctx); err != nil && ctx.Err() == nil {
-			cancel(err)
-		}
-	})
 	logrus.WithFields(logrus.Fields{
 		"node": k.opts.NodeName, "runtime": k.runtime.Name, "version": k.runtime.Version, "manifests": k.opts.Manifests,
 	}).Info("The kubelet core runs")
@@ -158,6 +163,3 @@ func (k *Kubelet) nameHeld(fullName string, uid types.UID) bool {
 	}
 	return false
 }
-
-// Pods returns all pods with their statuses; they must not be changed.
-func (k *Kubelet) Pods() []*v1.Pod { return k.status.List() }

@@ -12,6 +12,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/prober"
 	"github.com/criadapter/criadapter/kubelet/status"
 )
 
@@ -31,7 +32,8 @@ func (k *Kubelet) Sync(ctx context.Context, pod *v1.Pod, after time.Time) (ended
 		k.events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedMount", Message: err.Error()})
 		return false, 0, fmt.Errorf("volumes: %w", err)
 	}
-	result, err := k.actor.Sync(ctx, pod, seen, k.probes(pod, seen))
+	probed := k.prober.Results(pod, seen)
+	result, err := k.actor.Sync(ctx, pod, seen, container.Probes{LivenessFailed: probed.LivenessFailed, Started: probed.Started})
 	k.setWaiting(pod.UID, result.Waiting)
 	if fresh, refreshErr := k.cache.Refresh(ctx, pod.UID); refreshErr == nil {
 		k.publish(pod, fresh, false)
@@ -65,17 +67,19 @@ func (k *Kubelet) Terminated(ctx context.Context, pod *v1.Pod) error {
 	if err := k.volumes.Unmount(ctx, pod.UID); err != nil {
 		return err
 	}
+	k.prober.Forget(pod.UID)
 	k.actor.Forget(pod)
 	k.setWaiting(pod.UID, nil)
 	return nil
 }
 
-// publish makes the pod's status and keeps it.
+// publish has the probes of what runs made, makes the pod's status and keeps it.
 func (k *Kubelet) publish(pod *v1.Pod, seen *model.PodStatus, ending bool) v1.PodStatus {
-	ready, started := k.probed(pod, seen)
+	k.prober.Update(pod, seen, ending)
+	probed := k.prober.Results(pod, seen)
 	made := status.Generate(status.Input{
 		Pod: pod, Runtime: seen, RuntimeName: k.runtime.Name, Old: k.status.Status(pod), Waiting: k.getWaiting(pod.UID),
-		Ready: ready, Started: started, HostIPs: k.opts.NodeIPs, Ending: ending, Now: time.Now(),
+		Ready: probed.Ready, Started: probed.Started, HostIPs: k.opts.NodeIPs, Ending: ending, Now: time.Now(),
 	})
 	k.status.Set(pod, made)
 	return made
@@ -97,17 +101,9 @@ func (k *Kubelet) getWaiting(uid types.UID) map[string]*model.ReasonError {
 	return k.waiting[uid]
 }
 
-func (k *Kubelet) probes(pod *v1.Pod, seen *model.PodStatus) container.Probes {
-	_, started := k.probed(pod, seen)
-	return container.Probes{Started: started}
-}
-
-func (k *Kubelet) probed(_ *v1.Pod, seen *model.PodStatus) (ready, started map[string]bool) {
-	ready, started = map[string]bool{}, map[string]bool{}
-	for _, c := range seen.Containers {
-		if c.State == model.StateRunning {
-			ready[c.ID], started[c.ID] = true, true
-		}
-	}
-	return ready, started
+// unhealthy is told of each probe that failed.
+func (k *Kubelet) unhealthy(pod *v1.Pod, name string, probe prober.Type, why string) {
+	k.events.Record(events.Event{
+		Pod: pod, Container: name, Warning: true, Reason: "Unhealthy", Message: fmt.Sprintf("%s probe failed: %s", probe, why),
+	})
 }

@@ -42,12 +42,14 @@ func (k *Kubelet) syncLoop(ctx context.Context) {
 			k.handle(update)
 		case event := <-k.pleg.Events():
 			k.handleEvent(event)
+		case uid := <-k.prober.Changed():
+			k.workers.Wake(uid)
 		case <-k.objects.Changed():
 			k.workers.WakeAll()
 		case now := <-tick.C:
 			k.workers.WakeDue(now)
 		case <-housekeeping.C:
-			k.housekeeping()
+			k.housekeeping(ctx)
 		}
 	}
 }

@@ -206,7 +206,24 @@ func (c *computation) restartsAfterProbe(spec *v1.Container, kind model.Kind) bo
 }
 
 func (c *computation) kill(container model.ContainerStatus, spec *v1.Container, reason, message string) {
-	c.actions.Kill = append(c.actions.Kill, Kill{Container: container, Spec: spec, Reason: reason, Message: message})
+	k := Kill{Container: container, Spec: spec, Reason: reason, Message: message}
+	if spec != nil && c.probes.LivenessFailed[container.ID] {
+		k.ProbeGrace = probeGrace(spec, c.probes.Started[container.ID])
+	}
+	c.actions.Kill = append(c.actions.Kill, k)
+}
+
+// probeGrace is the grace period of the probe that failed: the startup probe until it has succeeded, then the liveness
+// probe.
+func probeGrace(spec *v1.Container, started bool) *int64 {
+	probe := spec.LivenessProbe
+	if !started {
+		probe = spec.StartupProbe
+	}
+	if probe == nil {
+		return nil
+	}
+	return probe.TerminationGracePeriodSeconds
 }
 
 func (c *computation) start(spec *v1.Container, kind model.Kind) Start {

@@ -95,7 +95,7 @@ func (a *Actor) failSandbox(pod *v1.Pod, err error) error {
 
 // runSandbox makes the sandbox and returns its id and addresses.
 func (a *Actor) runSandbox(ctx context.Context, pod *v1.Pod, config *runtimeapi.PodSandboxConfig) (id string, ips []string, err error) {
-	if err := makeLogDirectory(config.GetLogDirectory()); err != nil {
+	if err := markLogs(config.GetLogDirectory(), a.opts.Runtime.Owner()); err != nil {
 		return "", nil, err
 	}
 	id, err = a.opts.Runtime.RunPodSandbox(ctx, config, "")

@@ -15,14 +15,6 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podspec"
 )
 
-// makeLogDirectory makes a folder that other users may enter, as log collectors do.
-func makeLogDirectory(path string) error {
-	if path == "" {
-		return nil
-	}
-	return os.MkdirAll(path, 0o755)
-}
-
 // start brings one container up: image, configuration, create, start, postStart hook. Again is when the pull's back-off
 // ends, if that is why it failed.
 func (a *Actor) start(ctx context.Context, in inSandbox, start Start) (again time.Duration, err error) {
@@ -66,7 +58,7 @@ func (a *Actor) create(ctx context.Context, in inSandbox, start Start, image *ru
 	}
 	defer undo()
 	if config.GetLogPath() != "" {
-		if err := makeLogDirectory(filepath.Dir(filepath.Join(in.config.GetLogDirectory(), config.GetLogPath()))); err != nil {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(in.config.GetLogDirectory(), config.GetLogPath())), 0o755); err != nil {
 			return "", fail(model.ReasonCreateConfigError, err)
 		}
 	}

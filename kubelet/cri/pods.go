@@ -124,6 +124,9 @@ func (r *Runtime) addContainers(ctx context.Context, pod *model.PodStatus) error
 	return nil
 }
 
+// Owner is the value of model.LabelOwner of what is ours.
+func (r *Runtime) Owner() string { return r.owner }
+
 // Owns says whether a sandbox or container with these labels is ours.
 func (r *Runtime) Owns(labels map[string]string) bool { return labels[model.LabelOwner] == r.owner }
 
