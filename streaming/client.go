@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"sync/atomic"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,6 +32,8 @@ type client struct {
 	// ctx ends when the client is gone or the server ends.
 	ctx  context.Context
 	gone context.CancelFunc
+	// reading counts the reads under way.
+	reading atomic.Int32
 }
 
 type clientKey struct{}
@@ -56,6 +60,8 @@ func clientOf(ctx context.Context) (*client, bool) {
 // Read notices the end of the connection. A deadline says nothing about it:
 // net/http uses them to interrupt reads.
 func (c *client) Read(p []byte) (int, error) {
+	c.reading.Add(1)
+	defer c.reading.Add(-1)
 	n, err := c.TCPConn.Read(p)
 	var timeout net.Error
 	if err != nil && !(errors.As(err, &timeout) && timeout.Timeout()) {
@@ -91,7 +97,7 @@ func (c *client) guard() (release func()) {
 				_ = c.Close()
 				return
 			case <-look.C:
-				if !c.established() {
+				if !c.present() {
 					_ = c.Close()
 					return
 				}
@@ -104,9 +110,9 @@ func (c *client) guard() (release func()) {
 	}
 }
 
-// established reports whether both sides have the connection open. No client
-// closes its own direction early.
-func (c *client) established() bool {
+// present reports whether the client is still there, as far as can be told. No
+// client closes its own direction early.
+func (c *client) present() bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return false
@@ -116,5 +122,16 @@ func (c *client) established() bool {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 		open = err == nil && info.State == unix.BPF_TCP_ESTABLISHED
 	})
-	return err == nil && open
+	if err != nil || !open {
+		return false
+	}
+	// While nothing is read, what the client has sent fills the buffers, and the
+	// word that it has closed waits behind that. The kernel knows its end of the
+	// connection if it is on this machine, as the kubelet is. Another's ends by
+	// itself when the client's kernel gives up, after some minutes.
+	if c.reading.Load() > 0 {
+		return true
+	}
+	peer, err := netlink.SocketGet(c.RemoteAddr(), c.LocalAddr())
+	return err != nil || peer.State == unix.BPF_TCP_ESTABLISHED
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 
@@ -62,14 +63,29 @@ type forwarder struct {
 func (f forwarder) PortForward(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	f.session.work.Add(1)
 	defer f.session.work.Done()
-	network, err := f.server.runtime.Network(f.ctx, f.sandboxID)
+	conn, err := f.reach(port)
 	if err != nil {
-		return err
-	}
-	conn, err := dial(f.ctx, network, uint16(port))
-	if err != nil {
+		awaitAccepted(stream)
 		return err
 	}
 	relay(f.ctx, stream, conn)
 	return nil
+}
+
+func (f forwarder) reach(port int32) (*net.TCPConn, error) {
+	network, err := f.server.runtime.Network(f.ctx, f.sandboxID)
+	if err != nil {
+		return nil, err
+	}
+	return dial(f.ctx, network, uint16(port))
+}
+
+// awaitAccepted returns when the client has been told that its SPDY stream is
+// accepted, which the library does meanwhile: a write waits for it. A reset that
+// came before would look like a stream that was never accepted, and the client
+// would not learn why.
+func awaitAccepted(stream io.ReadWriteCloser) {
+	if _, spdy := stream.(interface{ Reset() error }); spdy {
+		_, _ = stream.Write(nil)
+	}
 }

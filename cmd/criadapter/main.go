@@ -80,5 +80,6 @@ func setUpLog(level string) error {
 	}
 	logrus.SetLevel(parsed)
 	logrus.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, TimestampFormat: "2006-01-02T15:04:05.000Z07:00"})
+	quietKlog()
 	return nil
 }

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/go-logr/logr"
+	"github.com/sirupsen/logrus"
+	"k8s.io/klog/v2"
+)
+
+// quietKlog sends what the Kubernetes libraries log to our log, for debugging
+// only: to them, each client that goes away is an error.
+func quietKlog() { klog.SetLogger(logr.New(klogSink{})) }
+
+// klogSink is a logr.LogSink. Its fields are those of each line.
+type klogSink struct {
+	fields []any
+}
+
+// Init implements logr.LogSink.
+func (klogSink) Init(logr.RuntimeInfo) {}
+
+// Enabled implements logr.LogSink.
+func (klogSink) Enabled(int) bool { return logrus.IsLevelEnabled(logrus.DebugLevel) }
+
+// Info implements logr.LogSink.
+func (s klogSink) Info(_ int, message string, fields ...any) { s.entry(fields).Debug(message) }
+
+// Error implements logr.LogSink.
+func (s klogSink) Error(err error, message string, fields ...any) {
+	s.entry(fields).WithError(err).Debug(message)
+}
+
+// WithValues implements logr.LogSink.
+func (s klogSink) WithValues(fields ...any) logr.LogSink {
+	return klogSink{fields: append(s.fields[:len(s.fields):len(s.fields)], fields...)}
+}
+
+// WithName implements logr.LogSink.
+func (s klogSink) WithName(name string) logr.LogSink { return s.WithValues("logger", name) }
+
+// entry takes fields as logr gives them, keys and values in turn.
+func (s klogSink) entry(fields []any) *logrus.Entry {
+	all := append(s.fields[:len(s.fields):len(s.fields)], fields...)
+	entry := logrus.NewEntry(logrus.StandardLogger())
+	for i := 0; i+1 < len(all); i += 2 {
+		entry = entry.WithField(fmt.Sprint(all[i]), all[i+1])
+	}
+	return entry
+}

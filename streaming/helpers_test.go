@@ -1,0 +1,315 @@
+package streaming
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/net/websocket"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	"k8s.io/klog/v2"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+)
+
+func TestMain(m *testing.M) {
+	// The library reports each error that it tells a client.
+	klog.SetLogger(logr.Discard())
+	logrus.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+// patience bounds every wait of a test.
+const patience = 10 * time.Second
+
+// fakeRuntime is a Runtime made of functions.
+type fakeRuntime struct {
+	exec    func(ctx context.Context, command []string, streams Streams) (int, error)
+	attach  func(ctx context.Context, streams Streams) error
+	network func() (Network, error)
+}
+
+func (r fakeRuntime) Exec(ctx context.Context, id string, command []string, streams Streams) (int, error) {
+	if id != containerID {
+		return 0, fmt.Errorf("container %q", id)
+	}
+	return r.exec(ctx, command, streams)
+}
+
+func (r fakeRuntime) Attach(ctx context.Context, id string, streams Streams) error {
+	if id != containerID {
+		return fmt.Errorf("container %q", id)
+	}
+	return r.attach(ctx, streams)
+}
+
+func (r fakeRuntime) Network(_ context.Context, id string) (Network, error) {
+	if id != sandboxID {
+		return Network{}, fmt.Errorf("pod %q", id)
+	}
+	return r.network()
+}
+
+const (
+	containerID = "a-container"
+	sandboxID   = "a-pod"
+)
+
+// serve starts a server on loopback, which is closed at the test's end.
+func serve(t *testing.T, opts Options) *Server {
+	t.Helper()
+	if opts.Address == "" {
+		opts.Address = "127.0.0.1:0"
+	}
+	s, err := Listen(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := s.Close(ctx); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	return s
+}
+
+// execURL gives out a URL for a command.
+func execURL(t *testing.T, s *Server, req *runtimeapi.ExecRequest) string {
+	t.Helper()
+	req.ContainerId = containerID
+	if len(req.Cmd) == 0 {
+		req.Cmd = []string{"command"}
+	}
+	url, err := s.Exec(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// connect opens a plain connection to the server of a URL.
+func connect(t *testing.T, rawURL string) net.Conn {
+	t.Helper()
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+// dialSPDY upgrades a connection to SPDY.
+func dialSPDY(t *testing.T, url, protocol string) (httpstream.Connection, net.Conn) {
+	t.Helper()
+	conn := connect(t, url)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(httpstream.HeaderConnection, httpstream.HeaderUpgrade)
+	req.Header.Set(httpstream.HeaderUpgrade, spdy.HeaderSpdy31)
+	req.Header.Set(httpstream.HeaderProtocolVersion, protocol)
+	if err := req.Write(conn); err != nil {
+		t.Fatal(err)
+	}
+	// The server says nothing more before the client does.
+	resp, err := http.ReadResponse(bufio.NewReader(conn), req)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Fatalf("%s: %v, %v", url, resp, err)
+	}
+	upgraded, err := spdy.NewClientConnection(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return upgraded, conn
+}
+
+// terminal is a client of exec or attach, whichever transport it uses.
+type terminal struct {
+	t *testing.T
+	// stdin and resize are nil unless asked for.
+	stdin, resize io.WriteCloser
+	// output holds what came on stdout and stderr, and ended is closed when
+	// the server has said how it ended.
+	stdout, stderr, status *buffer
+	ended                  chan struct{}
+	// hangUp breaks the connection off.
+	hangUp func()
+}
+
+// open opens a client of that transport for a URL that the request was made for.
+type open func(t *testing.T, url string, asked remotecommand.Options) *terminal
+
+// transports are the ways to exec and attach.
+var transports = map[string]open{"spdy": openSPDY, "websocket": openWebSocket}
+
+func openSPDY(t *testing.T, url string, asked remotecommand.Options) *terminal {
+	t.Helper()
+	conn, raw := dialSPDY(t, url, remotecommand.StreamProtocolV4Name)
+	create := func(kind string) httpstream.Stream {
+		stream, err := conn.CreateStream(http.Header{remotecommand.StreamType: {kind}})
+		if err != nil {
+			t.Fatalf("stream %s: %v", kind, err)
+		}
+		return stream
+	}
+	c := newTerminal(t)
+	c.hangUp = func() { _ = raw.Close() }
+	var copies sync.WaitGroup
+	status := create(remotecommand.StreamTypeError)
+	copies.Go(func() { _, _ = io.Copy(c.status, status) })
+	if asked.Stdin {
+		c.stdin = create(remotecommand.StreamTypeStdin)
+	}
+	if asked.Stdout {
+		stream := create(remotecommand.StreamTypeStdout)
+		copies.Go(func() { _, _ = io.Copy(c.stdout, stream) })
+	}
+	if asked.Stderr {
+		stream := create(remotecommand.StreamTypeStderr)
+		copies.Go(func() { _, _ = io.Copy(c.stderr, stream) })
+	}
+	if asked.TTY {
+		c.resize = create(remotecommand.StreamTypeResize)
+	}
+	go func() { copies.Wait(); close(c.ended) }()
+	return c
+}
+
+func openWebSocket(t *testing.T, url string, asked remotecommand.Options) *terminal {
+	t.Helper()
+	ws, raw := dialWebSocket(t, url, protocolV5)
+	c := newTerminal(t)
+	c.hangUp = func() { _ = raw.Close() }
+	if asked.Stdin {
+		c.stdin = channel{ws, channelStdin}
+	}
+	if asked.TTY {
+		c.resize = channel{ws, channelResize}
+	}
+	go func() {
+		defer close(c.ended)
+		for {
+			var message []byte
+			if websocket.Message.Receive(ws, &message) != nil || len(message) == 0 {
+				return
+			}
+			outputs := map[byte]*buffer{channelStdout: c.stdout, channelStderr: c.stderr, channelError: c.status}
+			_, _ = outputs[message[0]].Write(message[1:])
+		}
+	}()
+	return c
+}
+
+func dialWebSocket(t *testing.T, url string, protocols ...string) (*websocket.Conn, net.Conn) {
+	t.Helper()
+	config, err := websocket.NewConfig("ws"+strings.TrimPrefix(url, "http"), "http://localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Protocol = protocols
+	conn := connect(t, url)
+	ws, err := websocket.NewClient(config, conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ws, conn
+}
+
+// channel writes to one channel of a WebSocket.
+type channel struct {
+	ws     *websocket.Conn
+	number byte
+}
+
+func (c channel) Write(p []byte) (int, error) {
+	return len(p), websocket.Message.Send(c.ws, append([]byte{c.number}, p...))
+}
+
+// Close ends the channel alone.
+func (c channel) Close() error { return websocket.Message.Send(c.ws, []byte{255, c.number}) }
+
+func newTerminal(t *testing.T) *terminal {
+	return &terminal{t: t, stdout: &buffer{}, stderr: &buffer{}, status: &buffer{}, ended: make(chan struct{})}
+}
+
+// finish waits for the end and returns the result that the server told.
+func (c *terminal) finish() result {
+	c.t.Helper()
+	select {
+	case <-c.ended:
+	case <-time.After(patience):
+		c.t.Fatalf("the session does not end; stdout %q", c.stdout)
+	}
+	var out result
+	if err := json.Unmarshal([]byte(c.status.String()), &out); err != nil {
+		c.t.Fatalf("status %q: %v", c.status, err)
+	}
+	return out
+}
+
+// buffer is a bytes.Buffer for several goroutines.
+type buffer struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.String()
+}
+
+// eventually waits until check holds.
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !check(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<20)
+			t.Fatalf("%s: not within %s\n%s", what, patience, stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+// noMoreGoroutines fails the test when it leaves more goroutines than there are
+// now.
+func noMoreGoroutines(t *testing.T) (check func()) {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	return func() {
+		t.Helper()
+		eventually(t, fmt.Sprintf("goroutines fall back to %d", before), func() bool { return runtime.NumGoroutine() <= before })
+	}
+}

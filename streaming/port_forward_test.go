@@ -1,0 +1,399 @@
+package streaming
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/websocket"
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+
+	"github.com/criadapter/criadapter/netns"
+)
+
+func onHost() (Network, error) { return Network{Host: true}, nil }
+
+func forwardURL(t *testing.T, s *Server, ports ...int32) string {
+	t.Helper()
+	url, err := s.PortForward(&runtimeapi.PortForwardRequest{PodSandboxId: sandboxID, Port: ports})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// forwardings are the ways to forward several connections in one session.
+var forwardings = map[string]func(t *testing.T, url string) httpstream.Connection{
+	"spdy": func(t *testing.T, url string) httpstream.Connection {
+		conn, _ := dialSPDY(t, url, portforward.ProtocolV1Name)
+		return conn
+	},
+	"spdy in websocket": func(t *testing.T, url string) httpstream.Connection {
+		ws, _ := dialWebSocket(t, url, tunnelPrefix+portforward.ProtocolV1Name)
+		ws.PayloadType = websocket.BinaryFrame
+		conn, err := spdy.NewClientConnection(ws)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn
+	},
+}
+
+// pair opens the two streams of one forwarded connection.
+func pair(t *testing.T, conn httpstream.Connection, port, id int) (data, errs httpstream.Stream) {
+	t.Helper()
+	headers := http.Header{}
+	headers.Set(portforward.PortHeader, strconv.Itoa(port))
+	headers.Set(portforward.PortForwardRequestIDHeader, strconv.Itoa(id))
+	headers.Set(portforward.StreamType, portforward.StreamTypeError)
+	errs, err := conn.CreateStream(headers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = errs.Close() // nothing is written to it
+	headers.Set(portforward.StreamType, portforward.StreamTypeData)
+	if data, err = conn.CreateStream(headers); err != nil {
+		t.Fatal(err)
+	}
+	return data, errs
+}
+
+// listen serves connections one after the other with handle until the test
+// ends, and returns the port.
+func listen(t *testing.T, network, address string, handle func(*net.TCPConn)) int {
+	t.Helper()
+	listener, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				handle(conn.(*net.TCPConn))
+			}()
+		}
+	}()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// afterTheEnd answers only when the client has said all it has to say.
+func afterTheEnd(conn *net.TCPConn) {
+	input, _ := io.ReadAll(conn)
+	fmt.Fprintf(conn, "got %d bytes", len(input))
+}
+
+// beforeTheEnd ends its own direction first and then reads on.
+func beforeTheEnd(read chan<- string) func(conn *net.TCPConn) {
+	return func(conn *net.TCPConn) {
+		fmt.Fprint(conn, "first word")
+		_ = conn.CloseWrite()
+		input, _ := io.ReadAll(conn)
+		read <- string(input)
+	}
+}
+
+func TestHalfCloseByTheClient(t *testing.T) {
+	for name, dial := range forwardings {
+		t.Run(name, func(t *testing.T) {
+			port := listen(t, "tcp4", "127.0.0.1:0", afterTheEnd)
+			s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
+			check := noMoreGoroutines(t)
+			conn := dial(t, forwardURL(t, s))
+			for id := range 3 { // one session carries many connections
+				data, _ := pair(t, conn, port, id)
+				_, _ = data.Write(bytes.Repeat([]byte("x"), 1<<20))
+				_ = data.Close()
+				answer, err := io.ReadAll(data)
+				if err != nil || string(answer) != "got 1048576 bytes" {
+					t.Errorf("%q, %v", answer, err)
+				}
+			}
+			_ = conn.Close()
+			check()
+		})
+	}
+}
+
+func TestHalfCloseByThePod(t *testing.T) {
+	for name, dial := range forwardings {
+		t.Run(name, func(t *testing.T) {
+			read := make(chan string, 1)
+			port := listen(t, "tcp4", "127.0.0.1:0", beforeTheEnd(read))
+			s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
+			conn := dial(t, forwardURL(t, s))
+			data, _ := pair(t, conn, port, 0)
+			answer, err := io.ReadAll(data)
+			if err != nil || string(answer) != "first word" {
+				t.Errorf("%q, %v", answer, err)
+			}
+			_, _ = io.WriteString(data, "last word")
+			_ = data.Close()
+			select {
+			case got := <-read:
+				if got != "last word" {
+					t.Errorf("the pod read %q", got)
+				}
+			case <-time.After(patience):
+				t.Error("the pod does not see the end")
+			}
+		})
+	}
+}
+
+func TestRefusedPortLeavesTheSession(t *testing.T) {
+	for name, dial := range forwardings {
+		t.Run(name, func(t *testing.T) {
+			port := listen(t, "tcp4", "127.0.0.1:0", afterTheEnd)
+			s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
+			conn := dial(t, forwardURL(t, s))
+			refused, errs := pair(t, conn, unusedPort(t), 0)
+			message, err := io.ReadAll(errs)
+			if err != nil || !strings.Contains(string(message), "connection refused") {
+				t.Errorf("message %q, %v", message, err)
+			}
+			if rest, _ := io.ReadAll(refused); len(rest) != 0 {
+				t.Errorf("data %q", rest)
+			}
+			data, _ := pair(t, conn, port, 1)
+			_ = data.Close()
+			if answer, err := io.ReadAll(data); err != nil || string(answer) != "got 0 bytes" {
+				t.Errorf("afterwards: %q, %v", answer, err)
+			}
+		})
+	}
+}
+
+// unusedPort returns a port that nobody listens on.
+func unusedPort(t *testing.T) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
+
+// A server that hangs up is not an error of the forwarding: clients end their
+// session when they are told of one.
+func TestPodThatResets(t *testing.T) {
+	port := listen(t, "tcp4", "127.0.0.1:0", func(conn *net.TCPConn) {
+		_, _ = conn.Read(make([]byte, 1))
+		_ = conn.SetLinger(0)
+	})
+	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
+	conn := forwardings["spdy"](t, forwardURL(t, s))
+	data, errs := pair(t, conn, port, 0)
+	_, _ = io.WriteString(data, "hello")
+	if message, err := io.ReadAll(errs); err != nil || len(message) != 0 {
+		t.Errorf("message %q, %v", message, err)
+	}
+}
+
+func TestIPv6AfterIPv4(t *testing.T) {
+	probe, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skipf("no IPv6 here: %v", err)
+	}
+	_ = probe.Close()
+	port := listen(t, "tcp6", "[::1]:0", afterTheEnd)
+	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
+	data, _ := pair(t, forwardings["spdy"](t, forwardURL(t, s)), port, 0)
+	_ = data.Close()
+	if answer, err := io.ReadAll(data); err != nil || string(answer) != "got 0 bytes" {
+		t.Errorf("%q, %v", answer, err)
+	}
+}
+
+// The older WebSocket protocol names its ports beforehand and has two channels
+// for each; the first message in each is the port.
+func TestOlderWebSocketProtocol(t *testing.T) {
+	port := listen(t, "tcp4", "127.0.0.1:0", func(conn *net.TCPConn) {
+		input := make([]byte, 5)
+		_, _ = io.ReadFull(conn, input)
+		fmt.Fprintf(conn, "got %s", input)
+	})
+	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
+	check := noMoreGoroutines(t)
+	ws, raw := dialWebSocket(t, forwardURL(t, s, int32(port)), "v4.channel.k8s.io")
+	if _, err := (channel{ws, 0}).Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	var data []byte
+	for {
+		var message []byte
+		if err := websocket.Message.Receive(ws, &message); err != nil {
+			break
+		}
+		if len(message) > 0 && message[0] == 0 {
+			data = append(data, message[1:]...)
+		}
+	}
+	if want := string([]byte{byte(port), byte(port >> 8)}) + "got hello"; string(data) != want {
+		t.Errorf("%q, want %q", data, want)
+	}
+	_ = raw.Close()
+	check()
+}
+
+func TestTunnelRefusesOtherProtocols(t *testing.T) {
+	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
+	config, err := websocket.NewConfig("ws"+strings.TrimPrefix(forwardURL(t, s), "http"), "http://localhost")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Protocol = []string{tunnelPrefix + "other.k8s.io"}
+	if ws, err := websocket.DialConfig(config); err == nil {
+		_ = ws.Close()
+		t.Error("it was accepted")
+	}
+}
+
+func TestClientOfPortForwardThatLeaves(t *testing.T) {
+	connected, ended := make(chan struct{}), make(chan struct{})
+	// This server neither reads, nor writes, nor hangs up.
+	port := listen(t, "tcp4", "127.0.0.1:0", func(conn *net.TCPConn) {
+		close(connected)
+		raw, _ := conn.SyscallConn()
+		for gone := false; !gone; time.Sleep(10 * time.Millisecond) {
+			_ = raw.Control(func(fd uintptr) {
+				info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+				gone = err != nil || info.State != unix.BPF_TCP_ESTABLISHED
+			})
+		}
+		close(ended)
+	})
+	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
+	check := noMoreGoroutines(t)
+	conn, raw := dialSPDY(t, forwardURL(t, s), portforward.ProtocolV1Name)
+	pair(t, conn, port, 0)
+	await(t, "the pod is reached", connected)
+	_ = raw.Close()
+	await(t, "the connection to the pod ends", ended)
+	check()
+}
+
+func TestPodThatIsGone(t *testing.T) {
+	s := serve(t, Options{Runtime: fakeRuntime{network: func() (Network, error) { return Network{}, errors.New("it has gone") }}})
+	_, errs := pair(t, forwardings["spdy"](t, forwardURL(t, s)), 80, 0)
+	if message, err := io.ReadAll(errs); err != nil || !strings.Contains(string(message), "it has gone") {
+		t.Errorf("%q, %v", message, err)
+	}
+}
+
+// The zero Network must not be taken for the node's own.
+func TestNoNetworkIsNotTheHosts(t *testing.T) {
+	reached := make(chan struct{}, 1)
+	port := listen(t, "tcp4", "127.0.0.1:0", func(*net.TCPConn) { reached <- struct{}{} })
+	if conn, err := dial(t.Context(), Network{}, uint16(port)); err == nil {
+		_ = conn.Close()
+		t.Error("it was reached")
+	}
+	if len(reached) > 0 {
+		t.Error("the host was reached")
+	}
+}
+
+// podNamespace makes a network namespace whose loopback is up.
+func podNamespace(t *testing.T) netns.Handle {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root to make network namespaces")
+	}
+	cmd := exec.Command("cat")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	ns := netns.Open(fmt.Sprintf("/proc/%d/ns/net", cmd.Process.Pid))
+	if err := ns.Do(t.Context(), bringUpLoopback); err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+func bringUpLoopback() error {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
+}
+
+// A port of the pod is the pod's, whatever listens on the same port of the
+// host's loopback, over IPv4 and IPv6.
+func TestTheHostsLoopbackIsNotReached(t *testing.T) {
+	ns := podNamespace(t)
+	reached := make(chan string, 100)
+	say := func(who string) func(*net.TCPConn) {
+		return func(conn *net.TCPConn) {
+			reached <- who
+			fmt.Fprint(conn, who)
+		}
+	}
+	port := listen(t, "tcp4", "127.0.0.1:0", say("host"))
+	if probe, err := net.Listen("tcp6", fmt.Sprintf("[::1]:%d", port)); err == nil {
+		_ = probe.Close()
+		listen(t, "tcp6", fmt.Sprintf("[::1]:%d", port), say("host"))
+	}
+	s := serve(t, Options{Runtime: fakeRuntime{network: func() (Network, error) { return Network{Namespace: ns}, nil }}})
+	conn := forwardings["spdy"](t, forwardURL(t, s))
+	for id := range 20 {
+		_, errs := pair(t, conn, port, id)
+		if message, err := io.ReadAll(errs); err != nil || !strings.Contains(string(message), "connection refused") {
+			t.Errorf("before the pod listens: %q, %v", message, err)
+		}
+	}
+	if err := ns.Do(t.Context(), func() error {
+		listen(t, "tcp4", fmt.Sprintf("127.0.0.1:%d", port), say("pod"))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for id := range 20 {
+		data, _ := pair(t, conn, port, 100+id)
+		if answer, err := io.ReadAll(data); err != nil || string(answer) != "pod" {
+			t.Errorf("once the pod listens: %q, %v", answer, err)
+		}
+	}
+	close(reached)
+	for who := range reached {
+		if who != "pod" {
+			t.Fatal("the host was reached")
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package streaming
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+)
+
+// status asks for a URL as a browser would and returns the answer's code.
+func status(t *testing.T, client *http.Client, url string) int {
+	t.Helper()
+	resp, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode
+}
+
+func TestUnknownTokensAreNotFound(t *testing.T) {
+	s := serve(t, Options{Runtime: fakeRuntime{}})
+	good := execURL(t, s, request(remotecommand.Options{Stdout: true}))
+	if !strings.HasPrefix(good, "http://"+s.listener.Addr().String()+"/exec/") {
+		t.Errorf("URL %s", good)
+	}
+	attach := strings.Replace(good, "/exec/", "/attach/", 1)
+	base := "http://" + s.listener.Addr().String()
+	for _, url := range []string{base, base + "/", base + "/exec", base + "/exec/", base + "/exec/AAAAAAAAAAAAAAAAAAAAAA", good + "/", good + "A", attach} {
+		if got := status(t, http.DefaultClient, url); got != http.StatusNotFound {
+			t.Errorf("%s: %d", url, got)
+		}
+	}
+	// A request that is no upgrade is refused, and was the one request.
+	if got := status(t, http.DefaultClient, good); got != http.StatusBadRequest {
+		t.Errorf("without an upgrade: %d", got)
+	}
+	if got := status(t, http.DefaultClient, good); got != http.StatusNotFound {
+		t.Errorf("a used token: %d", got)
+	}
+}
+
+func TestExpiredTokenIsNotFound(t *testing.T) {
+	s := serve(t, Options{Runtime: fakeRuntime{}})
+	url := execURL(t, s, request(remotecommand.Options{Stdout: true}))
+	s.tickets.now = func() time.Time { return time.Now().Add(ticketLife) }
+	if got := status(t, http.DefaultClient, url); got != http.StatusNotFound {
+		t.Errorf("%d", got)
+	}
+}
+
+func TestClosedServerTakesNoSessions(t *testing.T) {
+	s, err := Listen(Options{Runtime: fakeRuntime{}, Address: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It was never served: Close alone must release the port.
+	for range 2 {
+		if err := s.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.begin() {
+		t.Error("a session begins")
+	}
+	listener, err := net.Listen("tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatalf("the port is still taken: %v", err)
+	}
+	_ = listener.Close()
+	if err := s.Serve(); err != nil {
+		t.Errorf("Serve after Close: %v", err)
+	}
+}
+
+func TestListenRefuses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	cert, key := certificate(t, t.TempDir(), "one")
+	tests := map[string]struct {
+		opts Options
+		is   func(error) bool
+	}{
+		"a taken port":        {Options{Address: taken.Addr().String()}, func(err error) bool { return err != nil }},
+		"all addresses":       {Options{Address: "0.0.0.0:0"}, errdefs.IsFailedPrecondition},
+		"a key alone":         {Options{Address: "127.0.0.1:0", KeyFile: key}, errdefs.IsInvalidArgument},
+		"a certificate alone": {Options{Address: "127.0.0.1:0", CertFile: cert}, errdefs.IsInvalidArgument},
+		"no such file":        {Options{Address: "127.0.0.1:0", CertFile: cert + "x", KeyFile: key}, os.IsNotExist},
+		"files exchanged":     {Options{Address: "127.0.0.1:0", CertFile: key, KeyFile: cert}, func(err error) bool { return err != nil }},
+	}
+	for name, tt := range tests {
+		s, err := Listen(tt.opts)
+		if err == nil {
+			_ = s.Close(t.Context())
+		}
+		if name == "no such file" && err != nil {
+			if !strings.Contains(err.Error(), "no such file") {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if !tt.is(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTLSWithARenewedCertificate(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := certificate(t, dir, "one")
+	s := serve(t, Options{Runtime: fakeRuntime{}, CertFile: cert, KeyFile: key})
+	url := execURL(t, s, request(remotecommand.Options{Stdout: true}))
+	if !strings.HasPrefix(url, "https://") {
+		t.Fatalf("URL %s", url)
+	}
+	if got := servedTo(t, cert, url); got != http.StatusBadRequest { // no upgrade
+		t.Errorf("%d", got)
+	}
+	certificate(t, dir, "two")
+	if got := servedTo(t, cert, url); got != http.StatusNotFound { // used
+		t.Errorf("with the renewed certificate: %d", got)
+	}
+	conn, err := net.Dial("tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.WriteString(conn, "GET /exec/x HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	answer, _ := io.ReadAll(conn)
+	if !strings.HasPrefix(string(answer), "HTTP/1.0 400") {
+		t.Errorf("in the clear: %q", answer)
+	}
+}
+
+// servedTo asks for a URL and accepts the certificate in that file and no other.
+func servedTo(t *testing.T, certFile, url string) int {
+	t.Helper()
+	content, err := os.ReadFile(certFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(content)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
+	defer transport.CloseIdleConnections()
+	return status(t, &http.Client{Transport: transport}, url)
+}
+
+// certificate writes a self-signed certificate for 127.0.0.1 and its key.
+func certificate(t *testing.T, dir, organisation string) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		NotAfter:     time.Now().Add(time.Hour),
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
+		DNSNames:     []string{organisation},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+// A client that says nothing holds no session and is hung up on at the end.
+func TestSilentConnectionsDoNotHoldUpTheEnd(t *testing.T) {
+	s := serve(t, Options{Runtime: fakeRuntime{}})
+	conn, err := net.Dial("tcp", s.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
+	if _, err := conn.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+		t.Errorf("the connection stays: %v", err)
+	}
+}

@@ -1,0 +1,84 @@
+package streaming
+
+import (
+	"encoding/base64"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+func serveNothing(*session, http.ResponseWriter, *http.Request) {}
+
+func TestTicketIsForOneUse(t *testing.T) {
+	tickets := newTickets()
+	token, err := tickets.issue(kindExec, serveNothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, wrong := range [][2]string{{kindAttach, token}, {kindExec, ""}, {kindExec, token[1:]}, {kindExec, token + "A"}} {
+		if _, ok := tickets.redeem(wrong[0], wrong[1]); ok {
+			t.Errorf("%q is good for %s", wrong[1], wrong[0])
+		}
+	}
+	if _, ok := tickets.redeem(kindExec, token); !ok {
+		t.Error("a new token is not good")
+	}
+	if _, ok := tickets.redeem(kindExec, token); ok {
+		t.Error("a used token is good")
+	}
+}
+
+func TestTicketExpires(t *testing.T) {
+	now := time.Now()
+	tickets := newTickets()
+	tickets.now = func() time.Time { return now }
+	early, _ := tickets.issue(kindExec, serveNothing)
+	now = now.Add(time.Second)
+	late, _ := tickets.issue(kindExec, serveNothing)
+	now = now.Add(ticketLife - time.Second)
+	if _, ok := tickets.redeem(kindExec, early); ok {
+		t.Error("an expired token is good")
+	}
+	if _, ok := tickets.redeem(kindExec, late); !ok {
+		t.Error("a token that is not expired is not good")
+	}
+	if len(tickets.open) != 0 {
+		t.Errorf("%d tickets are kept for nothing", len(tickets.open))
+	}
+}
+
+func TestTicketsAreBounded(t *testing.T) {
+	now := time.Now()
+	tickets := newTickets()
+	tickets.now = func() time.Time { return now }
+	for range maxTickets {
+		if _, err := tickets.issue(kindExec, serveNothing); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tickets.issue(kindExec, serveNothing); !errdefs.IsResourceExhausted(err) {
+		t.Errorf("one too many: %v", err)
+	}
+	now = now.Add(ticketLife)
+	if _, err := tickets.issue(kindExec, serveNothing); err != nil {
+		t.Errorf("when the others have expired: %v", err)
+	}
+}
+
+func TestTokensHave128Bits(t *testing.T) {
+	tickets := newTickets()
+	seen := map[string]bool{}
+	for range 100 {
+		token, err := tickets.issue(kindExec, serveNothing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := base64.RawURLEncoding.DecodeString(token)
+		if err != nil || len(raw)*8 != 128 || seen[token] {
+			t.Errorf("token %q: %d bits, %v, seen %t", token, len(raw)*8, err, seen[token])
+		}
+		seen[token] = true
+	}
+}
