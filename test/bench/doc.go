@@ -1,6 +1,20 @@
-// Package bench measures criadapter against the engine that it drives, on the
-// rig. Figures are ratios of one run, taken in alternating pairs, because
-// absolute times drift on a shared machine:
+// Command bench measures criadapter beside its peers, in one run on one machine:
 //
-//	make bench BENCH=RunPodSandbox PKG=./test/bench
-package bench
+//   - raw ordinary: the Docker API and the CNI plugins called by hand, as one would at first,
+//   - raw best: the same with everything that makes it quicker; this is the floor that a CRI server stands on,
+//   - containerd: Debian's, with its CRI plugin, on a root and socket of its own,
+//   - cri-dockerd: built from its module (package peers), on an engine of its own of the same program and settings as
+//     criadapter's, because both name their pods alike and would list each other's.
+//
+// All run in the test rig, with the same OCI runtime, overlay file system, CNI plugins, sandbox image and container
+// image. Usage:
+//
+//	go run ./test/bench [-quick] [-json file]
+//
+// Absolute times drift on a shared machine, so the servers take turns and a goal is judged by the median of the ratios of
+// the turns. Each goal prints one line, which benchmarks of other versions can be compared with:
+//
+//	ratio NAME VALUE goal GOAL
+//
+// What is pure (the mirror, the translation) has Go benchmarks in its own package, which `make bench` runs as well.
+package main

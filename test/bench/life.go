@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// liver takes a pod through its life.
+type liver interface {
+	cycle(ctx context.Context, name string, tell clock) error
+}
+
+// measureLives takes one pod after the other through its life, on each server and by hand.
+func (b *bench) measureLives(ctx context.Context) error {
+	ordinary, err := b.newRaw(nameRawOrdinary, false)
+	if err != nil {
+		return err
+	}
+	defer ordinary.engine.Close()
+	best, err := b.newRaw(nameRawBest, true)
+	if err != nil {
+		return err
+	}
+	defer best.engine.Close()
+	var names []string
+	var livers []liver
+	for _, s := range b.servers {
+		names, livers = append(names, s.name), append(livers, s)
+	}
+	names, livers = append(names, nameRawBest, nameRawOrdinary), append(livers, best, ordinary)
+	// The first turn pulls the sandbox image and makes the bridges.
+	return turns(b.plan.cycles+1, len(livers), func(round, i int) error {
+		tell := func(call string, took time.Duration) { b.result.Lives.add(call, names[i], took) }
+		if round == 0 {
+			tell = noClock
+		}
+		if err := livers[i].cycle(ctx, fmt.Sprintf("life-%d-%d", i, round), tell); err != nil {
+			return fmt.Errorf("%s: %w", names[i], err)
+		}
+		return nil
+	})
+}

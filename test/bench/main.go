@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/test/bench/peers"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// insideGrace is how long the half in the rig gets to clean up after an interrupt.
+const insideGrace = time.Minute
+
+// options are the command line.
+type options struct {
+	// quick takes fewer samples; the goals are the same.
+	quick bool
+	// jsonFile gets all figures.
+	jsonFile string
+	// criDockerd is the program to measure under that name.
+	criDockerd string
+}
+
+func main() {
+	var opts options
+	flag.BoolVar(&opts.quick, "quick", false, "take fewer samples, for a run of less than three minutes")
+	flag.StringVar(&opts.jsonFile, "json", "build/bench/result.json", "the `file` for all figures")
+	flag.StringVar(&opts.criDockerd, "cri-dockerd", "", "the `program` to measure as cri-dockerd; empty: build it")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, opts)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, opts options) error {
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	env, err := rigenv.FromEnviron(os.Getenv)
+	if err != nil {
+		return rerunInRig(ctx, opts)
+	}
+	return measure(ctx, env, opts)
+}
+
+// rerunInRig builds what needs the Go module proxy and runs this program again inside the rig.
+func rerunInRig(ctx context.Context, opts options) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	if opts.criDockerd == "" {
+		if opts.criDockerd, err = peers.CRIDockerd(ctx); err != nil {
+			return err
+		}
+	}
+	dir, err := os.MkdirTemp("", "criadapter-bench-rig-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	rig := filepath.Join(dir, "rig")
+	if output, err := exec.CommandContext(ctx, "go", "build", "-o", rig, "./test/rig").CombinedOutput(); err != nil {
+		return fmt.Errorf("build the rig: %w\n%s", err, output)
+	}
+	cmd := exec.CommandContext(ctx, rig, "exec", self,
+		fmt.Sprintf("-quick=%t", opts.quick), "-json", opts.jsonFile, "-cri-dockerd", opts.criDockerd)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = insideGrace
+	return cmd.Run()
+}

@@ -1,0 +1,81 @@
+// Package peers makes the other CRI servers that criadapter is measured against, as far as Debian has no package of them,
+// and keeps them in the cache (see package test/rig/cache): a first build takes about two minutes and the Go module
+// proxy, later ones nothing. Nothing of their source is in this repository.
+package peers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/rig/cache"
+)
+
+// cri-dockerd, the last version that works with Docker 20.10, and the checksum of its module.
+const (
+	criDockerdModule  = "github.com/Mirantis/cri-dockerd"
+	criDockerdVersion = "v0.4.3"
+	criDockerdSum     = "h1:C67s3We+J8DUVZeAw3jYeDgSQi7kRvLg0XeiLCj+8MY="
+)
+
+// CRIDockerd returns the path of cri-dockerd, built without changes from its module, with the versions and replacements
+// of its own go.mod. It has to be called where the Go module proxy can be reached.
+func CRIDockerd(ctx context.Context) (string, error) {
+	key := cache.Key("cri-dockerd", criDockerdModule+"@"+criDockerdVersion, runtime.GOOS, runtime.GOARCH, runtime.Version(), "static", "stripped")
+	dir, err := cache.Fill(ctx, key, buildCRIDockerd)
+	return filepath.Join(dir, "cri-dockerd"), err
+}
+
+func buildCRIDockerd(ctx context.Context, dir string) error {
+	source, err := download(ctx, criDockerdModule+"@"+criDockerdVersion, criDockerdSum)
+	if err != nil {
+		return err
+	}
+	// A module's replacements count only in the main module, which one in the module cache cannot be.
+	work, err := os.MkdirTemp("", "criadapter-peer-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	if err := os.CopyFS(work, os.DirFS(source)); err != nil {
+		return fmt.Errorf("copy %s: %w", criDockerdModule, err)
+	}
+	version := "-X " + criDockerdModule + "/cmd/version.Version=" + strings.TrimPrefix(criDockerdVersion, "v")
+	_, err = goTool(ctx, work, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w "+version, "-o", filepath.Join(dir, "cri-dockerd"), ".")
+	return err
+}
+
+// download returns the folder of a module in the module cache, which must have that checksum.
+func download(ctx context.Context, module, sum string) (string, error) {
+	output, err := goTool(ctx, os.TempDir(), "mod", "download", "-json", module)
+	if err != nil {
+		return "", err
+	}
+	var downloaded struct{ Dir, Sum string }
+	if err := json.Unmarshal(output, &downloaded); err != nil {
+		return "", fmt.Errorf("go mod download -json %s: %w", module, err)
+	}
+	if downloaded.Sum != sum {
+		return "", fmt.Errorf("module %s has the checksum %s, want %s", module, downloaded.Sum, sum)
+	}
+	return downloaded.Dir, nil
+}
+
+// goTool runs the go command in dir and returns what it wrote to stdout.
+func goTool(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("go %s: %w\n%s%s", strings.Join(args, " "), err, stderr.String(), stdout.String())
+	}
+	return stdout.Bytes(), nil
+}

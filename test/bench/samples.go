@@ -1,0 +1,68 @@
+package main
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// samples are times in the order of the turns. In the samples of several servers the same index is the same turn.
+type samples []time.Duration
+
+// quantile returns the smallest sample that a share q of all does not exceed, 0 of none.
+func (s samples) quantile(q float64) time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+}
+
+// ratio returns the median of the turns' ratios to another server's samples, NaN when there are none.
+func (s samples) ratio(other samples) float64 {
+	var ratios []float64
+	for i := range min(len(s), len(other)) {
+		if other[i] > 0 {
+			ratios = append(ratios, float64(s[i])/float64(other[i]))
+		}
+	}
+	return median(ratios)
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	middle := len(sorted) / 2
+	if len(sorted)%2 == 1 {
+		return sorted[middle]
+	}
+	return (sorted[middle-1] + sorted[middle]) / 2
+}
+
+// table holds samples by what was timed and by who was.
+type table struct {
+	rows    []string
+	columns []string
+	cells   map[string]map[string]samples
+}
+
+func (t *table) add(row, column string, sample time.Duration) {
+	if t.cells == nil {
+		t.cells = map[string]map[string]samples{}
+	}
+	if t.cells[row] == nil {
+		t.cells[row] = map[string]samples{}
+		t.rows = append(t.rows, row)
+	}
+	if !slices.Contains(t.columns, column) {
+		t.columns = append(t.columns, column)
+	}
+	t.cells[row][column] = append(t.cells[row][column], sample)
+}
+
+// ratio is how the samples of one column stand to those of another.
+func (t *table) ratio(row, column, other string) float64 {
+	return t.cells[row][column].ratio(t.cells[row][other])
+}

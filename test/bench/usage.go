@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// engineProcesses returns a dockerd with the containerd that it started, without shims and containers.
+func engineProcesses(dockerd int) ([]int, error) {
+	pids := []int{dockerd}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has just ended
+		}
+		// pid (comm) state ppid …
+		open, end := strings.IndexByte(string(text), '('), strings.LastIndexByte(string(text), ')')
+		fields := strings.Fields(string(text[end+1:]))
+		if string(text[open+1:end]) != "containerd" || fields[1] != strconv.Itoa(dockerd) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			return nil, err
+		}
+		pids = append(pids, pid)
+	}
+	return pids, nil
+}
+
+// cpuTime is what all threads of the processes have used so far, the ended ones too.
+func cpuTime(pids []int) (time.Duration, error) {
+	const schedulerClock = 2 // CPUCLOCK_SCHED of the whole process, see clock_getcpuclockid(3)
+	var sum time.Duration
+	for _, pid := range pids {
+		var ts unix.Timespec
+		if err := unix.ClockGettime(int32(^pid<<3|schedulerClock), &ts); err != nil {
+			return 0, fmt.Errorf("CPU clock of process %d: %w", pid, err)
+		}
+		sum += time.Duration(ts.Nano())
+	}
+	return sum, nil
+}
+
+// memory is what a process holds, in KiB.
+type memory struct {
+	RSS     int `json:"rssKiB"`
+	RSSAnon int `json:"rssAnonKiB"`
+}
+
+// memoryOf adds up the memory of processes.
+func memoryOf(pids []int) (memory, error) {
+	var sum memory
+	for _, pid := range pids {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return memory{}, err
+		}
+		for line := range strings.Lines(string(status)) {
+			name, value, _ := strings.Cut(line, ":")
+			kib, _ := strings.CutSuffix(strings.TrimSpace(value), " kB")
+			switch name {
+			case "VmRSS", "RssAnon":
+			default:
+				continue
+			}
+			n, err := strconv.Atoi(kib)
+			if err != nil {
+				return memory{}, fmt.Errorf("%s of process %d: %w", name, pid, err)
+			}
+			if name == "VmRSS" {
+				sum.RSS += n
+			} else {
+				sum.RSSAnon += n
+			}
+		}
+	}
+	return sum, nil
+}
+
+// usage is what a server costs at rest and under the kubelet's questions, with allPods pods.
+type usage struct {
+	Server memory `json:"server"`
+	// ServerCPU and EngineCPU are the CPU times of the server and of the engine's daemons for relistsCounted relists.
+	ServerCPU time.Duration `json:"serverCPU"`
+	EngineCPU time.Duration `json:"engineCPU"`
+}
+
+// relistsCounted is how many relists CPU time and engine calls are counted for.
+const relistsCounted = 60
+
+// restTime lets the garbage and the idle connections of the set-up go.
+const restTime = 3 * time.Second
+
+// measureUsage measures memory at rest, then CPU time of relists.
+func (b *bench) measureUsage(ctx context.Context) error {
+	b.result.Usage = map[string]usage{}
+	time.Sleep(restTime)
+	for _, s := range b.servers {
+		held, err := memoryOf(s.processes)
+		if err != nil {
+			return err
+		}
+		b.result.Usage[s.name] = usage{Server: held}
+	}
+	const blocks = 4
+	return turns(blocks, len(b.servers), func(_, i int) error {
+		s := b.servers[i]
+		used := b.result.Usage[s.name]
+		serverCPU, engineCPU, err := s.cpuOf(func() error {
+			for range relistsCounted / blocks {
+				if err := s.relist(ctx, allPods); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		used.ServerCPU += serverCPU
+		used.EngineCPU += engineCPU
+		b.result.Usage[s.name] = used
+		return err
+	})
+}
+
+// cpuOf returns the CPU time that a server and its engine use while f runs.
+func (s *criServer) cpuOf(f func() error) (server, engine time.Duration, err error) {
+	serverBefore, err := cpuTime(s.processes)
+	if err != nil {
+		return 0, 0, err
+	}
+	engineBefore, err := cpuTime(s.engine)
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := f(); err != nil {
+		return 0, 0, err
+	}
+	serverAfter, err := cpuTime(s.processes)
+	if err != nil {
+		return 0, 0, err
+	}
+	engineAfter, err := cpuTime(s.engine)
+	return serverAfter - serverBefore, engineAfter - engineBefore, err
+}
