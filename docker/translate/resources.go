@@ -36,7 +36,9 @@ const (
 //
 // The Docker API has no field for hugepage_limits and for unified keys except
 // what memory_limit_in_bytes and memory.swap.max together say, and
-// oom_score_adj is fixed at create: these are validated and left out.
+// oom_score_adj is fixed at create: these are validated and left out, and not
+// refused, because the kubelet sends memory.oom.group and every size of huge
+// pages with each container.
 func Resources(r *runtimeapi.LinuxContainerResources, f docker.Features) (container.Resources, error) {
 	return resources("linux", r, f)
 }

@@ -48,8 +48,10 @@ func (r userRequest) dockerUser(field string) (string, error) {
 }
 
 // groups returns the supplemental groups for Docker's GroupAdd, which adds them
-// to the user's groups in the image. That is the policy Merge; Docker cannot
-// leave out the image's groups.
+// to the user's groups in the image's /etc/group. That is the policy Merge. Two
+// things Docker has no word for: it adds the image's groups to every user who is
+// given without a group, and to none who is given with one, whatever the policy
+// says.
 func (r userRequest) groups(field string) ([]string, error) {
 	switch r.policy {
 	case runtimeapi.SupplementalGroupsPolicy_Merge:
