@@ -109,10 +109,11 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 			RuntimeHandler: pod.Meta.RuntimeHandler,
 			HostNetwork:    pod.Meta.HostNetwork,
 		},
-		ImageID:     imageID,
-		Features:    features,
-		Files:       s.opts.Files(pod.ID),
-		ReadProfile: os.ReadFile,
+		ImageID:       imageID,
+		Features:      features,
+		Files:         s.opts.Files(pod.ID),
+		EngineLogOnly: s.opts.LinkLogs,
+		ReadProfile:   os.ReadFile,
 	})
 	if err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -25,36 +24,66 @@ const maxRecoveries = 8
 
 // follow begins to write a container's CRI log, from resume on, or from the
 // beginning when it is nil. It succeeds when the log is already being written.
+// With LinkLogs it links the log instead.
 func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkpoint.LogPosition) error {
 	if c.Meta.LogPath == "" {
 		return nil
 	}
+	path, err := s.engineLog(ctx, c)
+	if err != nil {
+		return err
+	}
+	// A log that was begun in the CRI format goes on in it.
+	begun := resume != nil && *resume != (checkpoint.LogPosition{})
+	if s.opts.LinkLogs && c.Meta.LogDriver == logs.DriverJSONFile && !begun {
+		return logs.Link(path, c.Meta.LogPath)
+	}
 	source := logs.Source{
 		ContainerID: c.ID,
-		Driver:      logs.DriverLocal,
-		Path:        c.Meta.EngineLogPath,
+		Driver:      c.Meta.LogDriver,
+		Path:        path,
 		LogPath:     c.Meta.LogPath,
 		Resume:      resume,
 		Save: func(at checkpoint.LogPosition) error {
 			return s.savePosition(c.SandboxID, c.ID, at)
 		},
 	}
-	switch {
-	case source.Path == "":
-		// The engine keeps the path of the local driver's file to itself.
-		features, err := s.opts.Engine.Features(ctx)
-		if err != nil {
-			return err
-		}
-		source.Path = filepath.Join(features.Root, "containers", c.ID, "local-logs", "container.log")
-	case strings.HasSuffix(source.Path, "-json.log"):
-		source.Driver = logs.DriverJSONFile
-	}
-	err := s.opts.Logs.Start(ctx, source)
+	err = s.opts.Logs.Start(ctx, source)
 	if errdefs.IsAlreadyExists(err) {
 		return nil
 	}
 	return err
+}
+
+// engineLog returns the path of the engine's log file of a container. The
+// engine tells that of json-file only once the container was started, and that
+// of local never.
+func (s *Service) engineLog(ctx context.Context, c *state.Container) (string, error) {
+	if c.Meta.EngineLogPath != "" {
+		return c.Meta.EngineLogPath, nil
+	}
+	features, err := s.opts.Engine.Features(ctx)
+	if err != nil {
+		return "", err
+	}
+	folder := filepath.Join(features.Root, "containers", c.ID)
+	if c.Meta.LogDriver == logs.DriverJSONFile {
+		return filepath.Join(folder, c.ID+"-json.log"), nil
+	}
+	return filepath.Join(folder, "local-logs", "container.log"), nil
+}
+
+// isLinked reports whether a container's CRI log is a link to the engine's file:
+// made in that mode, or by another shim.
+func (s *Service) isLinked(ctx context.Context, c *state.Container) (bool, error) {
+	if c.Meta.LogDriver != logs.DriverJSONFile {
+		return false, nil
+	}
+	path, err := s.engineLog(ctx, c)
+	if err != nil {
+		return false, err
+	}
+	return logs.IsLinked(path, c.Meta.LogPath)
 }
 
 // drain writes the rest of a container's log, for at most limit.
@@ -116,7 +145,10 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 		return nil
 	}
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return nil // another shim's way: the log is the engine's own file
+		return nil // the log is the engine's own file
+	}
+	if linked, err := s.isLinked(ctx, c); err != nil || linked {
+		return err
 	}
 	kept, err := s.loadRecord(c.SandboxID, c.ID)
 	if err != nil {

@@ -34,6 +34,8 @@ type node struct {
 	dir    string
 	image  string
 	pause  string
+	// linkLogs is Options.LinkLogs from the next boot on.
+	linkLogs bool
 
 	stopMirror func()
 }
@@ -92,6 +94,8 @@ func (n *node) boot() {
 		Images: engineImages{n.engine},
 		Logs:   n.logs,
 		Files:  func(string) translate.HostFiles { return translate.HostFiles{} },
+
+		LinkLogs: n.linkLogs,
 	})
 	n.mirror.OnExit(n.DrainExited)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -6,6 +6,9 @@ import (
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/logs"
+	"github.com/criadapter/criadapter/state"
 )
 
 // ReopenLog lets a container's output go on in a new file at its log path,
@@ -26,6 +29,13 @@ func (s *Service) ReopenLog(ctx context.Context, id string) error {
 	if c.Meta.LogPath == "" {
 		return fmt.Errorf("container %s was created without config.log_path: %w", c.ID, errdefs.ErrFailedPrecondition)
 	}
+	linked, err := s.isLinked(ctx, c)
+	if err != nil {
+		return err
+	}
+	if linked {
+		return s.reopenLink(ctx, c)
+	}
 	err = s.opts.Logs.Reopen(ctx, c.ID)
 	if !errdefs.IsFailedPrecondition(err) {
 		return err
@@ -36,5 +46,22 @@ func (s *Service) ReopenLog(ctx context.Context, id string) error {
 	if err := s.recoverLog(ctx, c); err != nil {
 		return fmt.Errorf("taking up the log of container %s: %w", c.ID, err)
 	}
+	if linked, err = s.isLinked(ctx, c); err != nil || linked {
+		return err
+	}
 	return s.opts.Logs.Reopen(ctx, c.ID)
+}
+
+// reopenLink is ReopenLog for a log that is a link to the engine's file.
+func (s *Service) reopenLink(ctx context.Context, c *state.Container) error {
+	unlock, err := s.locks.Lock(ctx, c.ID) // two copies at once would lose one
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	path, err := s.engineLog(ctx, c)
+	if err != nil {
+		return err
+	}
+	return logs.ReopenLink(ctx, path, c.Meta.LogPath)
 }

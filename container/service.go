@@ -23,7 +23,8 @@ type Images interface {
 	Resolve(ctx context.Context, ref string) (id string, err error)
 }
 
-// Options are what a Service needs. All fields are required.
+// Options are what a Service needs. All fields but LinkLogs are
+// required.
 type Options struct {
 	Engine docker.Engine
 	Mirror *state.Mirror
@@ -33,6 +34,9 @@ type Options struct {
 	// Files returns the pod's own resolv.conf, hosts and hostname, which are
 	// mounted into each of its containers.
 	Files func(sandboxID string) translate.HostFiles
+	// LinkLogs makes the CRI log of each new container a link to the engine's
+	// own file, instead of a log of its own in the CRI format.
+	LinkLogs bool
 }
 
 const (

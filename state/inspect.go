@@ -125,6 +125,7 @@ func (m *Mirror) containerFromInspect(inspect *container.InspectResponse, name s
 			Config:        config,
 			ImageID:       inspect.Image,
 			CreatedAt:     parseTime(inspect.Created),
+			LogDriver:     logDriver(inspect),
 			EngineLogPath: inspect.LogPath,
 			LogPath:       translate.LogPath(inspect.Config.Labels),
 			User:          inspect.Config.User,
@@ -228,4 +229,13 @@ func parseTime(text string) time.Time {
 		return time.Time{}
 	}
 	return t
+}
+
+// logDriver returns the container's log driver, empty when the engine does not
+// tell it.
+func logDriver(inspect *container.InspectResponse) string {
+	if inspect.HostConfig == nil {
+		return ""
+	}
+	return inspect.HostConfig.LogConfig.Type
 }

@@ -84,6 +84,8 @@ type ContainerMeta struct {
 	CreatedAt time.Time
 	// LogPath is the absolute path of the CRI log, empty for none.
 	LogPath string
+	// LogDriver is the engine's log driver, "local" or "json-file" for example.
+	LogDriver string
 	// EngineLogPath is the engine's own log file, empty when its driver keeps
 	// none.
 	EngineLogPath string

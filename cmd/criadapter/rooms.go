@@ -70,10 +70,10 @@ func build(cfg config.Config) (_ *rooms, err error) {
 		return nil, err
 	}
 	if r.stats, err = stats.New(stats.Options{MetricGroups: cfg.MetricGroups()}); err != nil {
-		return nil, fmt.Errorf("--cri-metrics and container stats: %w", err)
+		return nil, fmt.Errorf("--cri-metrics: %w", err)
 	}
 	r.mirror = state.New(state.Options{Engine: r.engine, Records: r.store})
-	r.wire(sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
+	r.wire(cfg, sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
 	r.streams, err = streaming.Listen(streaming.Options{
 		Runtime:        streamRuntime{containers: r.containers, mirror: r.mirror},
 		Address:        cfg.StreamingBindAddr,
@@ -86,14 +86,15 @@ func build(cfg config.Config) (_ *rooms, err error) {
 }
 
 // wire makes the two rooms that need most of the others.
-func (r *rooms) wire(files *sandbox.Files) {
+func (r *rooms) wire(cfg config.Config, files *sandbox.Files) {
 	r.containers = container.New(container.Options{
-		Engine: r.engine,
-		Mirror: r.mirror,
-		Store:  r.store,
-		Images: r.images,
-		Logs:   r.logs,
-		Files:  files.Of,
+		Engine:   r.engine,
+		Mirror:   r.mirror,
+		Store:    r.store,
+		Images:   r.images,
+		Logs:     r.logs,
+		Files:    files.Of,
+		LinkLogs: cfg.ContainerLogMode == config.LogModeSymlink,
 	})
 	r.mirror.OnExit(r.containers.DrainExited)
 	opts := sandbox.Options{

@@ -33,6 +33,10 @@ type ContainerInput struct {
 	Features docker.Features
 	// Files are the pod's own files.
 	Files HostFiles
+	// EngineLogOnly says that the engine's own log file, in its driver
+	// json-file, is the container's only one, instead of a buffer in front of
+	// the CRI log.
+	EngineLogOnly bool
 	// ReadProfile reads seccomp profiles on the node. Without it they are
 	// refused.
 	ReadProfile ReadProfile
@@ -65,7 +69,7 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	}
 	config := explicitConfig(in.ImageID, labels)
 	host := explicitHost(in.Features, runtime)
-	host.LogConfig = containerLog()
+	host.LogConfig = containerLog(in.EngineLogOnly)
 	if err := process(in.Config, config); err != nil {
 		return docker.ContainerSpec{}, err
 	}

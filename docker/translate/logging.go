@@ -13,12 +13,14 @@ import (
 const (
 	logDriverNone  = "none"
 	logDriverLocal = "local"
+	logDriverJSON  = "json-file"
 
 	// The engine's own files are only a buffer between the container and the
 	// CRI log. Two of them at least, because a single one is truncated in place
 	// and takes lines with it that were not yet read.
-	logMaxSize  = "10m"
-	logMaxFiles = "3"
+	logMaxSize     = "10m"
+	logMaxFiles    = "3"
+	logOnlyMaxSize = "50m"
 )
 
 // sandboxLog is the log of a sandbox, which writes nothing.
@@ -29,9 +31,15 @@ func sandboxLog() container.LogConfig {
 // containerLog is the log of a container. The driver local keeps bytes and
 // unfinished lines as they are, which json-file does not. All its options are
 // named, because the engine fills in those of daemon.json that are missing.
-func containerLog() container.LogConfig {
-	return container.LogConfig{Type: logDriverLocal, Config: map[string]string{
-		"max-size": logMaxSize,
+// Where the engine's file is the only log, the client rotates it, by default at
+// 10 MiB; the engine does so only when nobody else does.
+func containerLog(engineOnly bool) container.LogConfig {
+	driver, size := logDriverLocal, logMaxSize
+	if engineOnly {
+		driver, size = logDriverJSON, logOnlyMaxSize
+	}
+	return container.LogConfig{Type: driver, Config: map[string]string{
+		"max-size": size,
 		"max-file": logMaxFiles,
 		"compress": "false",
 		"mode":     string(container.LogModeBlocking),

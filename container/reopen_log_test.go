@@ -1,0 +1,252 @@
+package container
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/logs"
+)
+
+func TestReopenLog(t *testing.T) {
+	n, _ := newFakeNode(t)
+	id, logPath := n.logged(n.pod(), "sleep")
+	n.start(id)
+	n.writeLog(id, numbered(1, 10)...)
+	n.eventually(func() error { return n.hasLines(logPath, 10) })
+	n.rename(logPath, logPath+".old")
+	if err := n.ReopenLog(t.Context(), id[:12]); err != nil {
+		t.Fatal(err)
+	}
+	n.writeLog(id, numbered(11, 20)...)
+	n.eventually(func() error { return n.hasLines(logPath, 10) })
+	n.wantLog(logPath+".old", numbered(1, 10))
+	n.wantLog(logPath, numbered(11, 20))
+}
+
+func TestReopenLogInOtherStates(t *testing.T) {
+	n, engine := newFakeNode(t)
+	pod := n.pod()
+	id, logPath := n.logged(pod, "sleep")
+	refused := func(what string, is func(error) bool, id string) {
+		t.Helper()
+		if err := n.ReopenLog(t.Context(), id); !is(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := os.Lstat(logPath); err == nil {
+			t.Errorf("%s: an error, and a new log", what)
+		}
+	}
+	refused("created", errdefs.IsFailedPrecondition, id)
+	refused("unknown", errdefs.IsNotFound, "nosuch")
+	n.start(id)
+	if err := engine.Exit(id, 0); err != nil {
+		t.Fatal(err)
+	}
+	n.waitState(id, exited)
+	n.rename(logPath, logPath+".old")
+	refused("exited", errdefs.IsFailedPrecondition, id)
+	silent := n.config("sleep")
+	silent.Metadata.Name = "silent"
+	other := n.create(pod, silent)
+	n.start(other)
+	refused("without a log", errdefs.IsFailedPrecondition, other)
+}
+
+// The kubelet asks right after a start of criadapter.
+func TestReopenLogBeforeRecover(t *testing.T) {
+	n, _ := newFakeNode(t)
+	id, logPath := n.logged(n.pod(), "sleep")
+	n.start(id)
+	n.writeLog(id, numbered(1, 10)...)
+	n.eventually(func() error { return n.hasLines(logPath, 10) })
+	n.shutDown()
+	n.boot()
+	n.writeLog(id, numbered(11, 12)...)
+	n.rename(logPath, logPath+".old")
+	if err := n.ReopenLog(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.writeLog(id, numbered(13, 20)...)
+	var got []string
+	n.eventually(func() error {
+		got = append(contents(t, logPath+".old"), contents(t, logPath)...)
+		if len(got) < 20 {
+			return fmt.Errorf("%d lines", len(got))
+		}
+		return nil
+	})
+	if !slices.Equal(got, numbered(1, 20)) {
+		t.Errorf("the two logs hold %q", got)
+	}
+}
+
+func TestRecoverOfManyContainers(t *testing.T) {
+	const count = 100
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	ids := make([]string, count)
+	for i := range ids {
+		config := n.config("sleep")
+		config.Metadata.Name = fmt.Sprintf("c%d", i)
+		config.LogPath = fmt.Sprintf("c%d/0.log", i)
+		ids[i] = n.create(pod, config)
+		n.engineFolder(ids[i])
+		n.start(ids[i])
+		n.writeLog(ids[i], numbered(1, 20)...)
+	}
+	began := time.Now()
+	n.restart(func() {
+		for _, id := range ids {
+			n.writeLog(id, numbered(21, 40)...)
+		}
+		began = time.Now()
+	})
+	took := time.Since(began)
+	for _, id := range ids {
+		n.writeLog(id, numbered(41, 60)...)
+	}
+	for _, id := range ids {
+		logPath := n.look(id).Meta.LogPath
+		n.eventually(func() error { return n.hasLines(logPath, 60) })
+		n.wantLog(logPath, numbered(1, 60))
+	}
+	if took > 10*time.Second {
+		t.Errorf("taking up %d logs took %v", count, took)
+	}
+}
+
+// A container that another shim created with the driver json-file, and that we
+// start, has its log at the kubelet's path as any other.
+func TestStartOfAnotherShimsContainer(t *testing.T) {
+	for _, link := range []bool{false, true} {
+		t.Run(fmt.Sprintf("link=%t", link), func(t *testing.T) {
+			n, _ := newFakeNode(t)
+			n.shutDown()
+			n.linkLogs = link
+			n.boot()
+			id, logPath := n.foreign(n.pod())
+			n.start(id)
+			n.writeJSON(id, "hello")
+			n.eventually(func() error {
+				text, err := os.ReadFile(logPath)
+				if err == nil && len(text) == 0 {
+					err = fmt.Errorf("%s is empty", logPath)
+				}
+				return err
+			})
+			if info, err := os.Lstat(logPath); err != nil || (info.Mode()&os.ModeSymlink != 0) != link {
+				t.Errorf("the log is a %v, %v", info.Mode(), err)
+			}
+			if !link {
+				n.wantLog(logPath, []string{"hello"})
+			}
+		})
+	}
+}
+
+func TestLinkedLogs(t *testing.T) {
+	n, _ := newFakeNode(t)
+	n.shutDown()
+	n.linkLogs = true
+	n.boot()
+	id, logPath := n.logged(n.pod(), "sleep")
+	inspect, err := n.engine.InspectContainer(t.Context(), id)
+	if err != nil || inspect.HostConfig.LogConfig.Type != logs.DriverJSONFile {
+		t.Fatalf("the container's log is %+v, %v", inspect.HostConfig.LogConfig, err)
+	}
+	n.start(id)
+	n.writeJSON(id, "first")
+	n.rename(logPath, logPath+".old")
+	n.linkLogs = false // what was begun one way goes on
+	n.restart(func() {})
+	if _, err := os.Lstat(logPath); err == nil {
+		t.Error("a new log that the kubelet has not asked for")
+	}
+	if err := n.ReopenLog(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	n.writeJSON(id, "second")
+	for path, want := range map[string]string{logPath + ".old": jsonLine("first"), logPath: jsonLine("second")} {
+		if text, err := os.ReadFile(path); err != nil || string(text) != want {
+			t.Errorf("%s holds %q, %v", path, text, err)
+		}
+	}
+}
+
+func jsonLine(text string) string {
+	return fmt.Sprintf(`{"log":"%s\n","stream":"stdout","time":"2024-05-06T07:08:09.123Z"}`+"\n", text)
+}
+
+// writeJSON appends a line to a container's log as the driver json-file does.
+func (n *node) writeJSON(id, text string) {
+	n.t.Helper()
+	file, err := os.OpenFile(filepath.Join(n.engineFolder(id), id+"-json.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString(jsonLine(text)); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// foreign makes a created container as another shim does.
+func (n *node) foreign(sandboxID string) (id, logPath string) {
+	n.t.Helper()
+	pod, err := n.mirror.Snapshot().Pod(sandboxID)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	config := n.config("sleep")
+	config.LogPath = "c/0.log"
+	features, err := n.engine.Features(n.t.Context())
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	spec, err := translate.Container(translate.ContainerInput{
+		Config: config, Sandbox: translate.SandboxRef{ID: sandboxID, Config: pod.Meta.Config}, ImageID: n.image, Features: features,
+	})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	spec.Host.LogConfig = container.LogConfig{Type: logs.DriverJSONFile}
+	id, err = n.engine.CreateContainer(n.t.Context(), docker.ContainerSpec{Name: spec.Name, Config: spec.Config, Host: spec.Host})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.engineFolder(id)
+	c, err := n.mirror.RefreshContainer(n.t.Context(), id)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Meta.LogPath), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	return id, c.Meta.LogPath
+}
+
+func (n *node) rename(from, to string) {
+	n.t.Helper()
+	if err := os.Rename(from, to); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+func (n *node) hasLines(path string, want int) error {
+	if got := len(contents(n.t, path)); got < want {
+		return fmt.Errorf("%s has %d lines, want %d", path, got, want)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package logs
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/containerd/errdefs"
+)
+
+// linked returns an engine's file with that content and a link to it.
+func linked(t *testing.T, content string) (enginePath, logPath string) {
+	t.Helper()
+	dir := t.TempDir()
+	enginePath, logPath = filepath.Join(dir, "c-json.log"), filepath.Join(dir, "pod", "c", "0.log")
+	if err := os.WriteFile(enginePath, []byte(content), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := Link(enginePath, logPath); err != nil {
+		t.Fatal(err)
+	}
+	return enginePath, logPath
+}
+
+func wantFile(t *testing.T, path, want string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Errorf("%s holds %q (%v), want %q", path, got, err, want)
+	}
+}
+
+func wantFiles(t *testing.T, dir string, n int) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != n {
+		t.Errorf("%s holds %v (%v), want %d files", dir, entries, err, n)
+	}
+}
+
+func TestReopenLink(t *testing.T) {
+	enginePath, logPath := linked(t, "first\n")
+	engine, err := os.OpenFile(enginePath, os.O_WRONLY|os.O_APPEND, 0) // as the engine has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	rotated := logPath + ".20240101-000000"
+	if err := os.Rename(logPath, rotated); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := IsLinked(enginePath, logPath); err != nil || !is {
+		t.Errorf("a renamed link is not found: %v, %v", is, err)
+	}
+	for range 2 { // the second is not after a rename
+		if err := ReopenLink(t.Context(), enginePath, logPath); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := engine.WriteString("second\n"); err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, rotated, "first\n")
+	wantFile(t, logPath, "second\n")
+	wantFiles(t, filepath.Dir(logPath), 2)
+}
+
+// A log that cannot be copied stays whole, and there is no new one.
+func TestReopenLinkFails(t *testing.T) {
+	enginePath, logPath := linked(t, "first\n")
+	rotated := logPath + ".20240101-000000"
+	if err := os.Rename(logPath, rotated); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(filepath.Dir(logPath), "."+filepath.Base(rotated)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := ReopenLink(t.Context(), enginePath, logPath); err == nil {
+		t.Error("no error")
+	}
+	if _, err := os.Lstat(logPath); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a new log was made: %v", err)
+	}
+	wantFile(t, rotated, "first\n")
+	wantFile(t, enginePath, "first\n")
+}
+
+func TestLinkKeepsWhatIsNoLink(t *testing.T) {
+	enginePath, logPath := linked(t, "")
+	if err := Link(enginePath+"2", logPath); err != nil {
+		t.Errorf("replacing a link: %v", err)
+	}
+	if target, err := os.Readlink(logPath); err != nil || target != enginePath+"2" {
+		t.Errorf("the link leads to %q, %v", target, err)
+	}
+	if is, err := IsLinked(enginePath, logPath); err != nil || is {
+		t.Errorf("a link to another file: %v, %v", is, err)
+	}
+	for name, make := range map[string]func(string) error{
+		"file":   func(path string) error { return os.WriteFile(path, []byte("kept"), 0o600) },
+		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
+	} {
+		path := filepath.Join(t.TempDir(), "0.log")
+		if err := make(path); err != nil {
+			t.Fatal(err)
+		}
+		if err := Link(enginePath, path); !errdefs.IsFailedPrecondition(err) {
+			t.Errorf("%s at the log path: %v", name, err)
+		}
+	}
+}
