@@ -2,9 +2,10 @@ package stats
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/criadapter/criadapter/state"
 )
@@ -47,8 +48,9 @@ type entry struct {
 	rate  cpuRate
 }
 
-// New returns a collector for this node. It fails when no cgroups are mounted,
-// and for an unknown group of metrics. Close must be called.
+// New returns a collector for this node. It fails with ErrInvalidArgument for an
+// unknown group of metrics. Where no cgroups can be seen, as in a container
+// without them, it works and finds nothing to tell. Close must be called.
 func New(opts Options) (*Collector, error) {
 	if opts.ProcDir == "" {
 		opts.ProcDir = "/proc"
@@ -59,7 +61,7 @@ func New(opts Options) (*Collector, error) {
 	}
 	trees, err := readTrees(opts.ProcDir)
 	if err != nil {
-		return nil, fmt.Errorf("finding the cgroups: %w", err)
+		logrus.WithError(err).Warn("cannot see the node's cgroups: there will be no figures of containers")
 	}
 	return &Collector{
 		proc:    opts.ProcDir,
@@ -190,12 +192,12 @@ func sleep(ctx context.Context, d time.Duration) bool {
 // forget drops what is remembered of containers and pods that are gone.
 func (c *Collector) forget(snapshot *state.Snapshot) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	for key := range c.entries {
 		if !exists(snapshot, key.id) {
 			delete(c.entries, key)
 		}
 	}
+	c.mu.Unlock()
 	c.layers.forget(func(id string) bool { return exists(snapshot, id) })
 }
 

@@ -14,22 +14,30 @@ import (
 // one that the containers are of, tells what may be forgotten.
 func (c *Collector) Containers(ctx context.Context, snapshot *state.Snapshot, containers []*state.Container) []*runtimeapi.ContainerStats {
 	c.forget(snapshot)
-	running := make([]*state.Container, 0, len(containers))
-	targets := make([]target, 0, len(containers))
-	for _, container := range containers {
-		if container.Status.State() == runtimeapi.ContainerState_CONTAINER_RUNNING {
-			running = append(running, container)
-			targets = append(targets, containerTarget(container))
-		}
+	containers = running(containers)
+	targets := make([]target, len(containers))
+	for i, container := range containers {
+		targets[i] = containerTarget(container)
 	}
 	looks := c.lookAll(ctx, targets, partsOfStats)
-	all := make([]*runtimeapi.ContainerStats, 0, len(running))
-	for i, container := range running {
+	all := make([]*runtimeapi.ContainerStats, 0, len(containers))
+	for i, container := range containers {
 		if looks[i].group != nil {
 			all = append(all, c.containerStats(container, looks[i]))
 		}
 	}
 	return all
+}
+
+// running returns the containers that run.
+func running(containers []*state.Container) []*state.Container {
+	var some []*state.Container
+	for _, container := range containers {
+		if container.Status.State() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+			some = append(some, container)
+		}
+	}
+	return some
 }
 
 // Container returns the figures of one container. One that does not run has
@@ -47,7 +55,6 @@ func (c *Collector) Container(ctx context.Context, container *state.Container) *
 
 // nothing is the look at what does not run.
 func nothing() look {
-	none := uint64(0)
 	return look{
 		figures: figures{
 			taken:     time.Now(),
@@ -55,7 +62,7 @@ func nothing() look {
 			memory:    &memoryFigures{limit: unlimited, swapLimit: unlimited},
 			processes: &processFigures{},
 		},
-		nanoCores: &none,
+		nanoCores: new(uint64),
 	}
 }
 

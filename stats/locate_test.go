@@ -1,6 +1,8 @@
 package stats
 
 import (
+	"os"
+	"path/filepath"
 	"reflect"
 	"testing"
 )
@@ -91,10 +93,22 @@ broken line
 	}
 }
 
+// Where cgroups cannot be seen, there is nothing to tell, and no failure.
 func TestNewWithoutCgroups(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := New(Options{ProcDir: dir}); err == nil {
-		t.Error("no proc, no error")
+	for name, mountinfo := range map[string]string{"no proc": "", "no cgroup is mounted": "20 1 253:0 / / rw - ext4 /dev/vda rw\n"} {
+		n := newTestNode(t, v2Systemd)
+		if mountinfo == "" {
+			must(t, os.RemoveAll(filepath.Join(n.proc, "self")))
+		} else {
+			n.write(t, "self/mountinfo", mountinfo)
+		}
+		var err error
+		n.Collector, err = New(Options{ProcDir: n.proc})
+		must(t, err)
+		t.Cleanup(n.Close)
+		if list := n.containers(t); len(list) != 0 {
+			t.Errorf("%s: %v", name, list)
+		}
 	}
 }
 

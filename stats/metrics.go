@@ -63,17 +63,16 @@ func (m metric) descriptor() *runtimeapi.MetricDescriptor {
 	return &runtimeapi.MetricDescriptor{
 		Name:      m.name,
 		Help:      m.help,
-		LabelKeys: append(labelKeys[:], m.keys...),
+		LabelKeys: slices.Concat(labelKeys[:], m.keys),
 	}
 }
 
-// metricSet is the part of the table that is wanted, and what to read for it.
+// metricSet is the part of the table that is wanted, and what to read for it
+// beside the parts of cgroups.
 type metricSet struct {
-	table []metric
-	parts parts
-	// processes and disk say that the processes and the layers of containers
-	// are wanted, network that the interfaces are.
-	descriptors, processes, disk, network bool
+	table                                 []metric
+	parts                                 parts
+	processes, descriptors, disk, network bool
 }
 
 // MetricGroups returns the names of the groups of CRI metrics, sorted.
@@ -174,11 +173,14 @@ func (c *Collector) Metrics(ctx context.Context, snapshot *state.Snapshot) []*ru
 		return nil
 	}
 	views := c.lookAtPods(ctx, snapshot, snapshot.Pods(), c.metrics.parts)
+	if c.metrics.network {
+		c.addInterfaces(views)
+	}
 	all := make([]*runtimeapi.PodSandboxMetrics, 0, len(views))
 	for _, view := range views {
 		pod := &runtimeapi.PodSandboxMetrics{PodSandboxId: view.pod.ID, Metrics: c.podMetrics(view)}
 		for i, container := range view.containers {
-			if view.looks[i].group == nil || ctx.Err() != nil {
+			if view.looks[i].group == nil {
 				continue
 			}
 			pod.ContainerMetrics = append(pod.ContainerMetrics, &runtimeapi.ContainerMetrics{

@@ -16,6 +16,7 @@ import (
 func (c *Collector) Pods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod) []*runtimeapi.PodSandboxStats {
 	c.forget(snapshot)
 	views := c.lookAtPods(ctx, snapshot, pods, partsOfStats|partProcesses)
+	c.addInterfaces(views)
 	all := make([]*runtimeapi.PodSandboxStats, 0, len(views))
 	for _, view := range views {
 		all = append(all, c.podStats(view))
@@ -29,6 +30,7 @@ func (c *Collector) Pod(ctx context.Context, snapshot *state.Snapshot, pod *stat
 	if len(views) == 0 {
 		return c.podStats(podView{pod: pod, whole: nothing()})
 	}
+	c.addInterfaces(views)
 	return c.podStats(views[0])
 }
 
@@ -42,6 +44,7 @@ type podView struct {
 	// containers run, and looks has what was found at each.
 	containers []*state.Container
 	looks      []look
+	// interfaces are there after addInterfaces.
 	interfaces []netInterface
 }
 
@@ -54,21 +57,9 @@ func (c *Collector) lookAtPods(ctx context.Context, snapshot *state.Snapshot, po
 		if !pod.Status.Running {
 			continue
 		}
-		view := podView{pod: pod, ofCgroup: hasOwnParent(pod)}
-		sandbox := sandboxTarget(pod)
-		above := sandbox
-		above.above = true
-		targets = append(targets, sandbox)
-		if view.ofCgroup {
-			targets = append(targets, above)
-		}
-		for _, container := range snapshot.ContainersOf(pod.ID) {
-			if container.Status.State() == runtimeapi.ContainerState_CONTAINER_RUNNING {
-				view.containers = append(view.containers, container)
-				targets = append(targets, containerTarget(container))
-			}
-		}
+		view := podView{pod: pod, ofCgroup: hasOwnParent(pod), containers: running(snapshot.ContainersOf(pod.ID))}
 		views = append(views, view)
+		targets = append(targets, view.targets()...)
 	}
 	looks := c.lookAll(ctx, targets, want)
 	present := views[:0]
@@ -78,8 +69,23 @@ func (c *Collector) lookAtPods(ctx context.Context, snapshot *state.Snapshot, po
 			present = append(present, view)
 		}
 	}
-	c.addInterfaces(present)
 	return present
+}
+
+// targets are where to look: the sandbox, the pod's own cgroup if it has one,
+// and the containers.
+func (v *podView) targets() []target {
+	sandbox := sandboxTarget(v.pod)
+	targets := []target{sandbox}
+	if v.ofCgroup {
+		above := sandbox
+		above.above = true
+		targets = append(targets, above)
+	}
+	for _, container := range v.containers {
+		targets = append(targets, containerTarget(container))
+	}
+	return targets
 }
 
 // take takes a pod's looks from the front, in the order of the targets, and
