@@ -1,13 +1,11 @@
 package podspec
 
 import (
-	"context"
-	"maps"
-	"strconv"
-
+	"github.com/sirupsen/logrus"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/volume"
 )
@@ -26,11 +24,23 @@ type Options struct {
 	Volumes *volume.Manager
 	// Objects answers environment variables from config maps and secrets.
 	Objects volume.Objects
+	// Cgroups names the pods' cgroups. Nil leaves them to the runtime.
+	Cgroups *cgroup.Manager
+	// Host is what the machine's cgroups can do and how much memory it has.
+	Host cgroup.Host
 	// ClusterDNS and ClusterDomain serve dnsPolicy ClusterFirst; without them it becomes Default.
 	ClusterDNS    []string
 	ClusterDomain string
-	// ResolvConf is the file behind dnsPolicy Default. Empty means /etc/resolv.conf.
+	// ResolvConf is the file behind dnsPolicy Default. Empty means /etc/resolv.conf, or the one with the real servers
+	// where that names the stub of systemd-resolved alone, which a pod does not reach.
 	ResolvConf string
+	// SeccompDefault gives containers that name no seccomp profile the runtime's; otherwise they have none, as with the
+	// kubelet's --seccomp-default.
+	SeccompDefault bool
+	// AllowedUnsafeSysctls are names, or beginnings of names that end in *, which pods may set beyond the safe ones.
+	AllowedUnsafeSysctls []string
+	// Warn is told what was left out of a pod and does not keep it from running. Nil means the log.
+	Warn func(pod *v1.Pod, reason, message string)
 }
 
 // Generator makes CRI configurations. It is safe for concurrent use.
@@ -39,29 +49,13 @@ type Generator struct {
 }
 
 // New makes a generator.
-func New(opts Options) *Generator { return &Generator{opts: opts} }
-
-// Sandbox is the configuration of the pod's sandbox. It depends on the pod and attempt alone, so that the CreateContainer
-// calls that follow may pass the same one again.
-func (g *Generator) Sandbox(_ context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
-	return &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt},
-		Hostname:     pod.Name,
-		LogDirectory: model.PodLogDirectory(g.opts.PodLogsDir, pod),
-		Labels:       g.podLabels(pod),
-		Annotations:  pod.Annotations,
-		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
-	}, nil
-}
-
-func (g *Generator) podLabels(pod *v1.Pod) map[string]string {
-	labels := map[string]string{}
-	maps.Copy(labels, pod.Labels)
-	maps.Copy(labels, map[string]string{
-		model.LabelPodName: pod.Name, model.LabelPodNamespace: pod.Namespace, model.LabelPodUID: string(pod.UID),
-		model.LabelOwner: g.opts.Owner,
-	})
-	return labels
+func New(opts Options) *Generator {
+	if opts.Warn == nil {
+		opts.Warn = func(pod *v1.Pod, reason, message string) {
+			logrus.WithFields(logrus.Fields{"pod": model.FullName(pod), "reason": reason}).Warn(message)
+		}
+	}
+	return &Generator{opts: opts}
 }
 
 // ContainerInput is what a container's configuration is made of.
@@ -76,32 +70,4 @@ type ContainerInput struct {
 	Image   *runtimeapi.Image
 	// PodIPs are the sandbox's addresses, the primary one first.
 	PodIPs []string
-}
-
-// Container is the configuration of one container. What the container needs on disk (its hosts file, termination message,
-// subPaths) exists when it returns. The error is shown to the user as the container's CreateContainerConfigError, so it
-// names the field, config map, key or path. Undo, never nil, releases what is only needed until the container is started.
-func (g *Generator) Container(_ context.Context, in ContainerInput) (config *runtimeapi.ContainerConfig, undo func(), err error) {
-	config = &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: in.Container.Name, Attempt: in.Attempt},
-		Image:    &runtimeapi.ImageSpec{Image: in.ImageID, UserSpecifiedImage: in.Container.Image},
-		Command:  in.Container.Command, Args: in.Container.Args, WorkingDir: in.Container.WorkingDir,
-		LogPath: model.ContainerLogPath(in.Container.Name, in.Attempt),
-		Stdin:   in.Container.Stdin, StdinOnce: in.Container.StdinOnce, Tty: in.Container.TTY,
-		Labels: map[string]string{
-			model.LabelPodName: in.Pod.Name, model.LabelPodNamespace: in.Pod.Namespace, model.LabelPodUID: string(in.Pod.UID),
-			model.LabelContainerName: in.Container.Name, model.LabelOwner: g.opts.Owner,
-		},
-		Annotations: map[string]string{
-			model.AnnotationHash:                     model.ContainerHash(in.Container),
-			model.AnnotationRestartCount:             strconv.FormatUint(uint64(in.Attempt), 10),
-			model.AnnotationTerminationMessagePath:   in.Container.TerminationMessagePath,
-			model.AnnotationTerminationMessagePolicy: string(in.Container.TerminationMessagePolicy),
-		},
-		Linux: &runtimeapi.LinuxContainerConfig{},
-	}
-	for _, env := range in.Container.Env {
-		config.Envs = append(config.Envs, &runtimeapi.KeyValue{Key: env.Name, Value: []byte(env.Value)})
-	}
-	return config, func() {}, nil
 }

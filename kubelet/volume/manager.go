@@ -82,20 +82,25 @@ func (m *Manager) mount(pod *v1.Pod, volume *v1.Volume) error {
 	return swap(path, content, func(folder string) error { return own(folder, group, readOnlyFiles) })
 }
 
-// Path is where the volume of that name is on the host.
-func (m *Manager) Path(pod *v1.Pod, name string) (string, error) {
-	volume, err := find(pod, name)
-	if err != nil {
-		return "", err
-	}
-	return m.path(pod, volume)
+// Mounted is a volume on the host.
+type Mounted struct {
+	// Path is where it is.
+	Path string
+	// ReadOnly says that containers may not write to it: its content is the kubelet's.
+	ReadOnly bool
+	// Managed says that it was made for this pod, so that it may be relabelled for it; a hostPath is not.
+	Managed bool
 }
 
-// Managed says whether the volume of that name was made for the pod alone, so that its files may be relabelled for it;
-// a hostPath is not.
-func (m *Manager) Managed(pod *v1.Pod, name string) bool {
+// Find returns the pod's volume of that name; whether Mount has made it is not looked at.
+func (m *Manager) Find(pod *v1.Pod, name string) (Mounted, error) {
 	volume, err := find(pod, name)
-	return err == nil && kindOf(volume) != hostPath
+	if err != nil {
+		return Mounted{}, err
+	}
+	path, err := m.path(pod, volume)
+	kind := kindOf(volume)
+	return Mounted{Path: path, ReadOnly: kind != emptyDir && kind != hostPath, Managed: kind != hostPath}, err
 }
 
 func find(pod *v1.Pod, name string) (*v1.Volume, error) {

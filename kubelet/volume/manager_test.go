@@ -74,11 +74,11 @@ func mustMount(t *testing.T, m *Manager, pod *v1.Pod) string {
 	if err := m.Mount(context.Background(), pod); err != nil {
 		t.Fatal(err)
 	}
-	path, err := m.Path(pod, pod.Spec.Volumes[0].Name)
+	mounted, err := m.Find(pod, pod.Spec.Volumes[0].Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return path
+	return mounted.Path
 }
 
 func wantFile(t *testing.T, path, want string) {

@@ -28,7 +28,7 @@ type SubPathRequest struct {
 // that puts a link to the host's root in place of the part must not have it mounted. So the part is opened without
 // leaving the volume, and what was opened is bound to a path of our own. Unmount undoes it.
 func (m *Manager) SubPath(req SubPathRequest) (string, error) {
-	source, err := m.Path(req.Pod, req.Volume)
+	source, err := m.Find(req.Pod, req.Volume)
 	if err != nil {
 		return "", err
 	}
@@ -38,7 +38,7 @@ func (m *Manager) SubPath(req SubPathRequest) (string, error) {
 	if err := element("container name", req.Container); err != nil {
 		return "", err
 	}
-	part, err := openPart(source, req.Path)
+	part, err := openPart(source.Path, req.Path)
 	if err != nil {
 		return "", fmt.Errorf("subPath %q of volume %q: %w", req.Path, req.Volume, err)
 	}

@@ -1,0 +1,41 @@
+package cgroup
+
+import "strconv"
+
+const (
+	// Period is over what time a quota counts, in microseconds.
+	Period = 100_000
+	// minQuota is the smallest quota that the kernel takes, in microseconds.
+	minQuota = 1000
+
+	minShares, maxShares = 2, 262144
+	maxWeight            = 10000
+)
+
+// Shares are the shares of processor time for that many thousandths of a processor: 1024 for one.
+func Shares(milli int64) int64 {
+	return min(max(min(milli, maxShares)*1024/1000, minShares), maxShares)
+}
+
+// Quota is the processor time in microseconds per Period for that many thousandths of a processor; 0, no limit, for 0.
+func Quota(milli int64) int64 {
+	if milli <= 0 {
+		return 0
+	}
+	return max(milli*Period/1000, minQuota)
+}
+
+// Weight is what cgroup v2 has in place of shares, as KEP-2254 converts them: 2…262144 becomes 1…10000.
+func Weight(shares int64) int64 {
+	shares = min(max(shares, minShares), maxShares)
+	return 1 + (shares-minShares)*(maxWeight-1)/(maxShares-minShares)
+}
+
+// PageSize is a page size in bytes as cgroup files and the CRI have it: 2MB, 1GB.
+func PageSize(bytes int64) string {
+	unit := 0
+	for units := "KMG"; unit < len(units) && bytes >= 1<<10 && bytes%(1<<10) == 0; unit++ {
+		bytes >>= 10
+	}
+	return strconv.FormatInt(bytes, 10) + [...]string{"B", "KB", "MB", "GB"}[unit]
+}

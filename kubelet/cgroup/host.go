@@ -1,0 +1,103 @@
+package cgroup
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// defaultMount is where cgroups are on every distribution.
+const defaultMount = "/sys/fs/cgroup"
+
+// Host is what the machine has and what its cgroups can do.
+type Host struct {
+	// Unified says that the cgroups are version 2, Swap that swap can be limited.
+	Unified, Swap bool
+	// Memory is the machine's memory in bytes, CPUs the number of its processors.
+	Memory int64
+	CPUs   int
+	// HugepageSizes are the sizes of huge pages that the kernel knows, in bytes.
+	HugepageSizes []int64
+}
+
+// Inspect looks at this machine.
+func Inspect() (Host, error) {
+	memory, err := totalMemory("/proc/meminfo")
+	if err != nil {
+		return Host{}, err
+	}
+	host := Host{Unified: unified(defaultMount), Memory: memory, CPUs: runtime.NumCPU(), HugepageSizes: hugepageSizes("/sys/kernel/mm/hugepages")}
+	host.Swap = swapLimited(host.Unified)
+	return host, nil
+}
+
+// Capacity is what the machine has, as resources.
+func (h Host) Capacity() v1.ResourceList {
+	return v1.ResourceList{
+		v1.ResourceCPU:    *resource.NewQuantity(int64(h.CPUs), resource.DecimalSI),
+		v1.ResourceMemory: *resource.NewQuantity(h.Memory, resource.BinarySI),
+	}
+}
+
+func unified(mount string) bool {
+	var stat unix.Statfs_t
+	return unix.Statfs(mount, &stat) == nil && stat.Type == unix.CGROUP2_SUPER_MAGIC
+}
+
+// swapLimited looks where the kernel shows the limit for swap; on cgroup v2 the root cgroup has none, so ours is asked.
+func swapLimited(unified bool) bool {
+	path := filepath.Join(defaultMount, "memory", "memory.memsw.limit_in_bytes")
+	if unified {
+		content, err := os.ReadFile("/proc/self/cgroup")
+		if err != nil {
+			return false
+		}
+		_, own, _ := strings.Cut(strings.TrimSpace(string(content)), "::")
+		path = filepath.Join(defaultMount, own, "memory.swap.max")
+	}
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func totalMemory(path string) (int64, error) {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) == 3 && fields[0] == "MemTotal:" && fields[2] == "kB" {
+			kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
+			return kilobytes << 10, err
+		}
+	}
+	return 0, fmt.Errorf("%s has no MemTotal", path)
+}
+
+// hugepageSizes reads the names of the kernel's folders, such as hugepages-2048kB.
+func hugepageSizes(path string) []int64 {
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil // a kernel without huge pages
+	}
+	var sizes []int64
+	for _, entry := range entries {
+		text := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), "hugepages-"), "kB")
+		if kilobytes, err := strconv.ParseInt(text, 10, 64); err == nil {
+			sizes = append(sizes, kilobytes<<10)
+		}
+	}
+	slices.Sort(sizes)
+	return sizes
+}

@@ -1,0 +1,202 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/sirupsen/logrus"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Driver is who makes cgroups for the runtime; both must agree.
+type Driver string
+
+// The drivers that CRI's RuntimeConfig knows.
+const (
+	// Cgroupfs is the kernel's files themselves.
+	Cgroupfs Driver = "cgroupfs"
+	// Systemd is the init system, which owns the tree and must be asked.
+	Systemd Driver = "systemd"
+)
+
+// Options configure a Manager.
+type Options struct {
+	// Driver is the runtime's. Anything but the two known ones leaves all cgroups to the runtime.
+	Driver Driver
+	// Root is the cgroup below which ours are, as a path. Empty means the root of all. A kubelet that shares the machine
+	// with another one needs its own: each removes the cgroups of pods that it does not know.
+	Root string
+}
+
+// limits of one cgroup. Zero values set nothing.
+type limits struct {
+	// shares and quota are as Shares and Quota make them, memory is in bytes.
+	shares, quota, memory int64
+}
+
+// tree makes and removes cgroups, for one driver.
+type tree interface {
+	// ensure makes the cgroup and its ancestors and sets its limits. It may be repeated.
+	ensure(ctx context.Context, n name, l limits) error
+	// remove kills what is in the cgroup and removes it. One that does not exist is no error.
+	remove(ctx context.Context, n name) error
+	// children are the elements right below the cgroup, whether it exists or not.
+	children(n name) ([]string, error)
+	// spell is the name in the driver's way.
+	spell(n name) string
+}
+
+// Manager makes and removes the cgroups of pods. It is safe for concurrent use.
+type Manager struct {
+	top  name
+	tree tree // nil when cgroups are the runtime's business
+
+	mu sync.Mutex
+	// requests are the thousandths of processors that the burstable pods ask for.
+	requests map[types.UID]int64
+}
+
+// New makes the trees of the classes. If that fails, the machine's cgroups cannot be written: it is told in the log, and
+// the manager does nothing, so that pods run all the same.
+func New(ctx context.Context, opts Options) *Manager {
+	m := &Manager{top: name(strings.FieldsFunc(path.Join(opts.Root, "kubepods"), func(r rune) bool { return r == '/' })), requests: map[types.UID]int64{}}
+	tree, err := newTree(ctx, opts.Driver)
+	if err == nil {
+		m.tree = tree
+		err = m.ensureClasses(ctx)
+	}
+	if err != nil {
+		m.tree = nil
+		logrus.WithError(err).WithField("driver", opts.Driver).Info("Pods have no cgroups of their own: leaving cgroups to the runtime")
+	}
+	return m
+}
+
+func newTree(ctx context.Context, driver Driver) (tree, error) {
+	switch driver {
+	case Cgroupfs:
+		return newFiles(defaultMount)
+	case Systemd:
+		return newSlices(ctx, defaultMount)
+	default:
+		return nil, fmt.Errorf("the runtime's cgroup driver %q is not known here: %w", driver, errdefs.ErrNotImplemented)
+	}
+}
+
+// Ensure makes the pod's cgroup and returns its name for LinuxPodSandboxConfig.CgroupParent; empty leaves it to the runtime.
+func (m *Manager) Ensure(ctx context.Context, pod *v1.Pod) (parent string, err error) {
+	if m.tree == nil {
+		return "", nil
+	}
+	if err := element(pod.UID); err != nil {
+		return "", err
+	}
+	needs := model.PodResources(pod)
+	if model.QOS(pod) == v1.PodQOSBurstable {
+		m.setRequest(pod.UID, needs.Requests.Cpu().MilliValue())
+		if err := m.ensureClasses(ctx); err != nil {
+			return "", err
+		}
+	}
+	err = m.tree.ensure(ctx, m.podName(pod), limits{
+		shares: Shares(needs.Requests.Cpu().MilliValue()),
+		quota:  Quota(needs.Limits.Cpu().MilliValue()),
+		memory: needs.Limits.Memory().Value(),
+	})
+	if err != nil {
+		return "", fmt.Errorf("cgroup of pod %s: %w", pod.UID, err)
+	}
+	return m.Parent(pod), nil
+}
+
+// Parent is what Ensure returns, without making anything.
+func (m *Manager) Parent(pod *v1.Pod) string {
+	if m.tree == nil {
+		return ""
+	}
+	return m.tree.spell(m.podName(pod))
+}
+
+func (m *Manager) setRequest(uid types.UID, milli int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.requests[uid] = milli
+}
+
+// ensureClasses makes the trees of the classes and brings their weights up to date.
+func (m *Manager) ensureClasses(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var sum int64
+	for _, milli := range m.requests {
+		sum += milli
+	}
+	classes := m.classes()
+	for i, l := range []limits{{}, {shares: Shares(sum)}, {shares: minShares}} {
+		if err := m.tree.ensure(ctx, classes[i], l); err != nil {
+			return fmt.Errorf("cgroup of a class of pods: %w", err)
+		}
+	}
+	return nil
+}
+
+// Remove removes the pod's cgroup, and kills what should still be in it. A pod without one is no error.
+func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
+	if m.tree == nil {
+		return nil
+	}
+	if err := element(uid); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	_, burstable := m.requests[uid]
+	delete(m.requests, uid)
+	m.mu.Unlock()
+	var errs []error
+	for _, class := range m.classes() {
+		if err := m.tree.remove(ctx, class.child(podElement(uid))); err != nil {
+			errs = append(errs, fmt.Errorf("remove the cgroup of pod %s: %w", uid, err))
+		}
+	}
+	if burstable {
+		errs = append(errs, m.ensureClasses(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// element refuses UIDs that would lead to other cgroups, or whose names would be those of another UID at systemd, which
+// has underscores for dashes.
+func element(uid types.UID) error {
+	if text := string(uid); text == "" || strings.ContainsAny(text, "/_\x00") {
+		return fmt.Errorf("metadata.uid: %q cannot be part of a cgroup's name: %w", uid, errdefs.ErrInvalidArgument)
+	}
+	return nil
+}
+
+// Pods lists the pods that have a cgroup.
+func (m *Manager) Pods() ([]types.UID, error) {
+	if m.tree == nil {
+		return nil, nil
+	}
+	var uids []types.UID
+	for _, class := range m.classes() {
+		children, err := m.tree.children(class)
+		if err != nil {
+			return nil, err
+		}
+		for _, child := range children {
+			if uid, ok := strings.CutPrefix(child, podPrefix); ok {
+				uids = append(uids, types.UID(uid))
+			}
+		}
+	}
+	return uids, nil
+}

@@ -1,0 +1,158 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+// units is the part of systemd's D-Bus interface that is needed; *systemd.Conn is one.
+type units interface {
+	StartTransientUnitContext(ctx context.Context, name, mode string, properties []systemd.Property, done chan<- string) (int, error)
+	SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...systemd.Property) error
+	StopUnitContext(ctx context.Context, name, mode string, done chan<- string) (int, error)
+	Close()
+}
+
+// sliceTree asks systemd for slices. The tree belongs to it: what was written there by hand would be undone.
+type sliceTree struct {
+	// files is the same tree to look at.
+	files *files
+	// connect opens a connection, which is closed after each use: systemd may be executed anew at any time.
+	connect func(context.Context) (units, error)
+}
+
+func newSlices(ctx context.Context, mount string) (*sliceTree, error) {
+	files, err := newFiles(mount)
+	if err != nil {
+		return nil, err
+	}
+	if !files.unified {
+		return nil, fmt.Errorf("slices are made with cgroup v2 only: %w", errdefs.ErrNotImplemented)
+	}
+	s := &sliceTree{files: files, connect: func(ctx context.Context) (units, error) {
+		return systemd.NewSystemConnectionContext(ctx)
+	}}
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("systemd: %w", err)
+	}
+	conn.Close()
+	return s, nil
+}
+
+func (s *sliceTree) spell(n name) string { return n.systemd() }
+
+func (s *sliceTree) ensure(ctx context.Context, n name, l limits) error {
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	wanted := properties(l)
+	first := append([]systemd.Property{
+		systemd.PropDescription("Pods of a kubelet: " + n.cgroupfs()),
+		property("DefaultDependencies", false), property("CPUAccounting", true), property("MemoryAccounting", true), property("TasksAccounting", true),
+	}, wanted...)
+	done := make(chan string, 1)
+	_, err = conn.StartTransientUnitContext(ctx, n.slice(), "replace", first, done)
+	if exists(err) {
+		if len(wanted) == 0 {
+			return nil
+		}
+		return conn.SetUnitPropertiesContext(ctx, n.slice(), true, wanted...)
+	}
+	if err != nil {
+		return err
+	}
+	return finished(ctx, n.slice(), done)
+}
+
+// exists says that an error means that the unit is there already.
+func exists(err error) bool {
+	var answer dbus.Error
+	return errors.As(err, &answer) && answer.Name == "org.freedesktop.systemd1.UnitExists"
+}
+
+// finished waits for the end of a job.
+func finished(ctx context.Context, unit string, done <-chan string) error {
+	select {
+	case result := <-done:
+		if result != "done" {
+			return fmt.Errorf("systemd's job for %s ended as %s", unit, result)
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func properties(l limits) []systemd.Property {
+	var out []systemd.Property
+	if l.shares > 0 {
+		out = append(out, property("CPUWeight", uint64(Weight(l.shares))))
+	}
+	if l.quota > 0 {
+		out = append(out, property("CPUQuotaPerSecUSec", quotaPerSecond(l.quota)))
+	}
+	if l.memory > 0 {
+		out = append(out, property("MemoryMax", uint64(l.memory)))
+	}
+	return out
+}
+
+// quotaPerSecond is a quota over Period as systemd has it: over a second, in whole hundredths of a processor, rounded up
+// so that no limit becomes less.
+func quotaPerSecond(quota int64) uint64 {
+	const second, step = 1_000_000, 10_000
+	perSecond := uint64(quota) * (second / Period)
+	return (perSecond + step - 1) / step * step
+}
+
+func property(name string, value any) systemd.Property {
+	return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
+}
+
+// remove stops the slice, which kills what is in it.
+func (s *sliceTree) remove(ctx context.Context, n name) error {
+	found, err := folders(s.folder(n))
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	conn, err := s.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	done := make(chan string, 1)
+	if _, err := conn.StopUnitContext(ctx, n.slice(), "replace", done); err != nil {
+		return err
+	}
+	return finished(ctx, n.slice(), done)
+}
+
+func (s *sliceTree) folder(n name) string {
+	return filepath.Join(s.files.hierarchies[0], n.systemd())
+}
+
+func (s *sliceTree) children(n name) ([]string, error) {
+	entries, err := s.files.children(name(strings.Split(strings.TrimPrefix(n.systemd(), "/"), "/")))
+	if err != nil {
+		return nil, err
+	}
+	prefix := strings.TrimSuffix(n.slice(), ".slice") + "-"
+	var found []string
+	for _, entry := range entries {
+		last, ok := strings.CutPrefix(entry, prefix)
+		if last, slice := strings.CutSuffix(last, ".slice"); ok && slice {
+			found = append(found, strings.ReplaceAll(last, "_", "-"))
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,107 @@
+package podspec
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Container is the configuration of one container. What the container needs on disk (its hosts file, termination message,
+// subPaths) exists when it returns. The error is shown to the user as the container's CreateContainerConfigError, so it
+// names the field, config map, key or path. Undo, never nil, releases what is only needed until the container is started.
+func (g *Generator) Container(ctx context.Context, in ContainerInput) (config *runtimeapi.ContainerConfig, undo func(), err error) {
+	// What is made on disk stays until the pod is gone: a container that is started again has it mounted.
+	undo = func() {}
+	if err := ctx.Err(); err != nil {
+		return nil, undo, err
+	}
+	env, err := g.environment(in)
+	if err != nil {
+		return nil, undo, err
+	}
+	security, err := g.security(in)
+	if err != nil {
+		return nil, undo, err
+	}
+	mounts, err := g.mounts(in, env)
+	if err != nil {
+		return nil, undo, err
+	}
+	annotations, err := containerAnnotations(in)
+	if err != nil {
+		return nil, undo, err
+	}
+	signal, err := stopSignal(in.Container)
+	if err != nil {
+		return nil, undo, err
+	}
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: in.Container.Name, Attempt: in.Attempt},
+		Image:    &runtimeapi.ImageSpec{Image: in.ImageID, UserSpecifiedImage: in.Container.Image},
+		Command:  expandAll(in.Container.Command, env.lookup), Args: expandAll(in.Container.Args, env.lookup),
+		WorkingDir: in.Container.WorkingDir, Envs: env.keyValues(), Mounts: mounts,
+		Labels: g.containerLabels(in), Annotations: annotations,
+		LogPath: model.ContainerLogPath(in.Container.Name, in.Attempt),
+		Stdin:   in.Container.Stdin, StdinOnce: in.Container.StdinOnce, Tty: in.Container.TTY,
+		Linux:      &runtimeapi.LinuxContainerConfig{SecurityContext: security, Resources: g.resources(in)},
+		StopSignal: signal,
+	}, undo, nil
+}
+
+func (g *Generator) containerLabels(in ContainerInput) map[string]string {
+	labels := g.identity(in.Pod)
+	labels[model.LabelContainerName] = in.Container.Name
+	return labels
+}
+
+// containerAnnotations are what a kubelet that was restarted must know of the container, even if its pod is gone from
+// the sources.
+func containerAnnotations(in ContainerInput) (map[string]string, error) {
+	c := in.Container
+	annotations := map[string]string{
+		model.AnnotationHash:                     model.ContainerHash(c),
+		model.AnnotationRestartCount:             strconv.FormatUint(uint64(in.Attempt), 10),
+		model.AnnotationTerminationMessagePath:   c.TerminationMessagePath,
+		model.AnnotationTerminationMessagePolicy: string(c.TerminationMessagePolicy),
+	}
+	if grace := in.Pod.DeletionGracePeriodSeconds; grace != nil {
+		annotations[model.AnnotationPodDeletionGracePeriod] = strconv.FormatInt(*grace, 10)
+	}
+	if grace := in.Pod.Spec.TerminationGracePeriodSeconds; grace != nil {
+		annotations[model.AnnotationPodTerminationGrace] = strconv.FormatInt(*grace, 10)
+	}
+	if c.Lifecycle != nil && c.Lifecycle.PreStop != nil {
+		hook, err := json.Marshal(c.Lifecycle.PreStop)
+		if err != nil {
+			return nil, err
+		}
+		annotations[model.AnnotationPreStopHandler] = string(hook)
+	}
+	if len(c.Ports) > 0 {
+		ports, err := json.Marshal(c.Ports)
+		if err != nil {
+			return nil, err
+		}
+		annotations[model.AnnotationContainerPorts] = string(ports)
+	}
+	return annotations, nil
+}
+
+// stopSignal is the signal that lifecycle.stopSignal names; without one the runtime takes the image's.
+func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
+	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
+		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT, nil
+	}
+	number, ok := runtimeapi.Signal_value["SIGNAL_"+string(*c.Lifecycle.StopSignal)]
+	if !ok {
+		return 0, fmt.Errorf("lifecycle.stopSignal: %q is no signal: %w", *c.Lifecycle.StopSignal, errdefs.ErrInvalidArgument)
+	}
+	return runtimeapi.Signal(number), nil
+}

@@ -1,0 +1,111 @@
+package podspec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// What resolvers take, and Kubernetes with them.
+const (
+	maxServers       = 3
+	maxSearches      = 32
+	maxSearchesBytes = 2048
+)
+
+// dns is the pod's resolver configuration, by its dnsPolicy and dnsConfig.
+func (g *Generator) dns(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
+	dns, err := g.policyDNS(pod)
+	if err != nil {
+		return nil, err
+	}
+	if more := pod.Spec.DNSConfig; more != nil {
+		dns.Servers = distinct(append(dns.Servers, more.Nameservers...))
+		dns.Searches = distinct(append(dns.Searches, more.Searches...))
+		for _, option := range more.Options {
+			text := option.Name
+			if option.Value != nil && *option.Value != "" {
+				text += ":" + *option.Value
+			}
+			dns.Options = setOption(dns.Options, text)
+		}
+	}
+	g.limit(pod, dns)
+	return dns, nil
+}
+
+func (g *Generator) policyDNS(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
+	policy := pod.Spec.DNSPolicy
+	if policy == v1.DNSNone {
+		return &runtimeapi.DNSConfig{}, nil
+	}
+	host, err := g.hostDNS()
+	if err != nil {
+		return nil, err
+	}
+	cluster := false
+	switch policy {
+	case v1.DNSClusterFirst, "":
+		cluster = !pod.Spec.HostNetwork
+	case v1.DNSClusterFirstWithHostNet:
+		cluster = true
+	case v1.DNSDefault:
+	default:
+		return nil, fmt.Errorf("spec.dnsPolicy: %q is no policy: %w", policy, errdefs.ErrInvalidArgument)
+	}
+	if cluster && len(g.opts.ClusterDNS) > 0 {
+		return &runtimeapi.DNSConfig{
+			Servers:  slices.Clone(g.opts.ClusterDNS),
+			Searches: g.clusterSearches(pod, host.Searches),
+			Options:  []string{"ndots:5"},
+		}, nil
+	}
+	return host, nil
+}
+
+func (g *Generator) clusterSearches(pod *v1.Pod, host []string) []string {
+	domain := g.opts.ClusterDomain
+	if domain == "" {
+		return host
+	}
+	return distinct(append([]string{pod.Namespace + ".svc." + domain, "svc." + domain, domain}, host...))
+}
+
+// distinct keeps the first of equal values.
+func distinct(values []string) []string {
+	var kept []string
+	for _, value := range values {
+		if !slices.Contains(kept, value) {
+			kept = append(kept, value)
+		}
+	}
+	return kept
+}
+
+// limit cuts off what resolvers do not take, and says so.
+func (g *Generator) limit(pod *v1.Pod, dns *runtimeapi.DNSConfig) {
+	if len(dns.Servers) > maxServers {
+		dns.Servers = dns.Servers[:maxServers]
+		g.opts.Warn(pod, "DNSConfigForming", "Some nameservers were left out; those used are: "+strings.Join(dns.Servers, " "))
+	}
+	kept, size := []string{}, 0
+	for _, domain := range dns.Searches {
+		// Some versions of glibc abort at a longer domain.
+		if len(domain) > validation.DNS1123SubdomainMaxLength {
+			continue
+		}
+		if size += len(domain) + 1; len(kept) == maxSearches || size-1 > maxSearchesBytes {
+			break
+		}
+		kept = append(kept, domain)
+	}
+	if len(kept) < len(dns.Searches) {
+		g.opts.Warn(pod, "DNSConfigForming", "Some search domains were left out; those used are: "+strings.Join(kept, " "))
+		dns.Searches = kept
+	}
+}

@@ -1,0 +1,203 @@
+package podspec
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// environment is a container's variables in the order in which they were first named.
+type environment struct {
+	names  []string
+	values map[string]string
+}
+
+func (e *environment) set(name, value string) {
+	if _, ok := e.values[name]; !ok {
+		e.names = append(e.names, name)
+	}
+	e.values[name] = value
+}
+
+func (e *environment) lookup(name string) (string, bool) {
+	value, ok := e.values[name]
+	return value, ok
+}
+
+func (e *environment) keyValues() []*runtimeapi.KeyValue {
+	var pairs []*runtimeapi.KeyValue
+	for _, name := range e.names {
+		pairs = append(pairs, &runtimeapi.KeyValue{Key: name, Value: []byte(e.values[name])})
+	}
+	return pairs
+}
+
+// environment is what the container's envFrom and env make: envFrom first, later ones over earlier ones, then env in its
+// order. $(NAME) in a value stands for a variable that was set before.
+func (g *Generator) environment(in ContainerInput) (*environment, error) {
+	env := &environment{values: map[string]string{}}
+	for i := range in.Container.EnvFrom {
+		if err := g.setAll(env, in.Pod, &in.Container.EnvFrom[i]); err != nil {
+			return nil, fmt.Errorf("envFrom[%d]: %w", i, err)
+		}
+	}
+	for i := range in.Container.Env {
+		variable := &in.Container.Env[i]
+		if variable.ValueFrom == nil || variable.Value != "" {
+			env.set(variable.Name, expand(variable.Value, env.lookup))
+			continue
+		}
+		value, found, err := g.valueFrom(in, variable.ValueFrom)
+		if err != nil {
+			return nil, fmt.Errorf("env %s: %w", variable.Name, err)
+		}
+		if found {
+			env.set(variable.Name, value)
+		}
+	}
+	return env, nil
+}
+
+// setAll sets a variable for each key of a config map or secret. A key that cannot be a variable's name is left out.
+func (g *Generator) setAll(env *environment, pod *v1.Pod, from *v1.EnvFromSource) error {
+	data, what, err := g.allKeys(pod, from)
+	if err != nil {
+		return err
+	}
+	var skipped []string
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		name := from.Prefix + key
+		if len(validation.IsRelaxedEnvVarName(name)) > 0 {
+			skipped = append(skipped, name)
+			continue
+		}
+		env.set(name, data[key])
+	}
+	if len(skipped) > 0 {
+		g.opts.Warn(pod, "InvalidEnvironmentVariableNames",
+			fmt.Sprintf("Keys of %s were left out because they are no names of variables: %s", what, strings.Join(skipped, ", ")))
+	}
+	return nil
+}
+
+func (g *Generator) allKeys(pod *v1.Pod, from *v1.EnvFromSource) (data map[string]string, what string, err error) {
+	switch {
+	case from.ConfigMapRef != nil:
+		what = fmt.Sprintf("configmap %q", pod.Namespace+"/"+from.ConfigMapRef.Name)
+		object, err := g.opts.Objects.ConfigMap(pod.Namespace, from.ConfigMapRef.Name)
+		if err != nil {
+			return nil, what, unlessOptional(err, from.ConfigMapRef.Optional)
+		}
+		return object.Data, what, nil
+	case from.SecretRef != nil:
+		what = fmt.Sprintf("secret %q", pod.Namespace+"/"+from.SecretRef.Name)
+		object, err := g.opts.Objects.Secret(pod.Namespace, from.SecretRef.Name)
+		if err != nil {
+			return nil, what, unlessOptional(err, from.SecretRef.Optional)
+		}
+		return texts(object.Data), what, nil
+	default:
+		return nil, "", fmt.Errorf("one of configMapRef and secretRef is required: %w", errdefs.ErrInvalidArgument)
+	}
+}
+
+func texts(data map[string][]byte) map[string]string {
+	out := make(map[string]string, len(data))
+	for key, value := range data {
+		out[key] = string(value)
+	}
+	return out
+}
+
+// unlessOptional lets what may be missing be missing.
+func unlessOptional(err error, optional *bool) error {
+	if isTrue(optional) && errors.Is(err, errdefs.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// valueFrom is the value of one variable; found is false for an optional one that does not exist.
+func (g *Generator) valueFrom(in ContainerInput, from *v1.EnvVarSource) (value string, found bool, err error) {
+	switch {
+	case from.FieldRef != nil:
+		value, err = g.field(in, from.FieldRef.FieldPath)
+		return value, err == nil, err
+	case from.ResourceFieldRef != nil:
+		container := in.Container
+		if name := from.ResourceFieldRef.ContainerName; name != "" {
+			if container, _ = model.FindContainer(&in.Pod.Spec, name); container == nil {
+				return "", false, fmt.Errorf("resourceFieldRef.containerName: the pod has no container %q: %w", name, errdefs.ErrInvalidArgument)
+			}
+		}
+		value, err = model.ResourceField(container, from.ResourceFieldRef, g.opts.Host.Capacity())
+		return value, err == nil, err
+	case from.ConfigMapKeyRef != nil:
+		ref := from.ConfigMapKeyRef
+		data, what, err := g.allKeys(in.Pod, &v1.EnvFromSource{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: ref.LocalObjectReference, Optional: ref.Optional}})
+		return pick(data, key{object: what, name: ref.Key, optional: ref.Optional}, err)
+	case from.SecretKeyRef != nil:
+		ref := from.SecretKeyRef
+		data, what, err := g.allKeys(in.Pod, &v1.EnvFromSource{SecretRef: &v1.SecretEnvSource{LocalObjectReference: ref.LocalObjectReference, Optional: ref.Optional}})
+		return pick(data, key{object: what, name: ref.Key, optional: ref.Optional}, err)
+	default:
+		return "", false, fmt.Errorf("valueFrom: one of fieldRef, resourceFieldRef, configMapKeyRef and secretKeyRef is required: %w", errdefs.ErrInvalidArgument)
+	}
+}
+
+// key is one key of a config map or secret.
+type key struct {
+	object, name string
+	optional     *bool
+}
+
+func pick(data map[string]string, k key, err error) (string, bool, error) {
+	if err != nil {
+		return "", false, err
+	}
+	value, ok := data[k.name]
+	if !ok && !isTrue(k.optional) {
+		return "", false, fmt.Errorf("couldn't find key %s in %s: %w", k.name, k.object, errdefs.ErrNotFound)
+	}
+	return value, ok, nil
+}
+
+// field is what a fieldRef of a variable names: more than a volume knows, because the pod has its addresses by now.
+func (g *Generator) field(in ContainerInput, path string) (string, error) {
+	ips := in.PodIPs
+	if in.Pod.Spec.HostNetwork {
+		ips = g.opts.NodeIPs
+	}
+	switch path {
+	case "spec.nodeName":
+		return g.opts.NodeName, nil
+	case "spec.serviceAccountName":
+		return in.Pod.Spec.ServiceAccountName, nil
+	case "status.hostIP":
+		return first(g.opts.NodeIPs), nil
+	case "status.hostIPs":
+		return strings.Join(g.opts.NodeIPs, ","), nil
+	case "status.podIP":
+		return first(ips), nil
+	case "status.podIPs":
+		return strings.Join(ips, ","), nil
+	default:
+		return model.PodField(in.Pod, path)
+	}
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}

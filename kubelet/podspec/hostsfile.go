@@ -1,0 +1,88 @@
+package podspec
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// hostsPath is the hosts file, on the host and in containers.
+const hostsPath = "/etc/hosts"
+
+// hostsMount writes the pod's hosts file and mounts it, unless the container mounts its own there or the pod has no
+// address yet.
+func (g *Generator) hostsMount(in ContainerInput) (*runtimeapi.Mount, error) {
+	if len(in.PodIPs) == 0 && !in.Pod.Spec.HostNetwork {
+		return nil, nil
+	}
+	for _, mount := range in.Container.VolumeMounts {
+		if filepath.Clean(mount.MountPath) == hostsPath {
+			return nil, nil
+		}
+	}
+	content, err := g.hosts(in.Pod, in.PodIPs)
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(model.PodDirectory(g.opts.RootDir, in.Pod.UID), "etc-hosts")
+	if err := writeInPlace(path, content); err != nil {
+		return nil, fmt.Errorf("hosts file: %w", err)
+	}
+	return &runtimeapi.Mount{ContainerPath: hostsPath, HostPath: path, SelinuxRelabel: selinuxEnabled()}, nil
+}
+
+// hosts is the content of the pod's hosts file: its own addresses and name, or the host's file in the host's network,
+// and its aliases.
+func (g *Generator) hosts(pod *v1.Pod, ips []string) ([]byte, error) {
+	var text bytes.Buffer
+	if pod.Spec.HostNetwork {
+		text.WriteString("# Kubernetes-managed hosts file (host network).\n")
+		content, err := os.ReadFile(hostsPath)
+		if err != nil {
+			return nil, err
+		}
+		text.Write(content)
+	} else {
+		name, err := g.hostName(pod)
+		if err != nil {
+			return nil, err
+		}
+		text.WriteString("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n" +
+			"fe00::0\tip6-localnet\nfe00::0\tip6-mcastprefix\nfe00::1\tip6-allnodes\nfe00::2\tip6-allrouters\n")
+		for _, ip := range ips {
+			if name.domain != "" {
+				fmt.Fprintf(&text, "%s\t%s.%s\t%s\n", ip, name.short, name.domain, name.short)
+			} else {
+				fmt.Fprintf(&text, "%s\t%s\n", ip, name.short)
+			}
+		}
+	}
+	if len(pod.Spec.HostAliases) > 0 {
+		text.WriteString("\n# Entries added by HostAliases.\n")
+	}
+	for _, alias := range pod.Spec.HostAliases {
+		fmt.Fprintf(&text, "%s\t%s\n", alias.IP, strings.Join(alias.Hostnames, "\t"))
+	}
+	return text.Bytes(), nil
+}
+
+// writeInPlace writes into the file that is there: running containers have it mounted and would not see another.
+func writeInPlace(path string, content []byte) error {
+	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, content) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		return err
+	}
+	return os.Chmod(path, 0o644)
+}

@@ -1,0 +1,158 @@
+package podspec
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/volume"
+)
+
+// mounts are the container's volume mounts, the hosts file and the place of its termination message.
+func (g *Generator) mounts(in ContainerInput, env *environment) ([]*runtimeapi.Mount, error) {
+	var mounts []*runtimeapi.Mount
+	for i := range in.Container.VolumeMounts {
+		mount, err := g.volumeMount(in, i, env)
+		if err != nil {
+			return nil, fmt.Errorf("volumeMounts[%d] (%s): %w", i, in.Container.VolumeMounts[i].Name, err)
+		}
+		mounts = append(mounts, mount)
+	}
+	hosts, err := g.hostsMount(in)
+	if err != nil {
+		return nil, err
+	}
+	if hosts != nil {
+		mounts = append(mounts, hosts)
+	}
+	message, err := g.terminationMount(in)
+	if err != nil {
+		return nil, fmt.Errorf("terminationMessagePath: %w", err)
+	}
+	if message != nil {
+		mounts = append(mounts, message)
+	}
+	return mounts, nil
+}
+
+func (g *Generator) volumeMount(in ContainerInput, index int, env *environment) (*runtimeapi.Mount, error) {
+	wanted := &in.Container.VolumeMounts[index]
+	found, err := g.opts.Volumes.Find(in.Pod, wanted.Name)
+	if err != nil {
+		return nil, err
+	}
+	path := found.Path
+	part, err := subPath(wanted, env)
+	if err != nil {
+		return nil, err
+	}
+	if part != "" {
+		path, err = g.opts.Volumes.SubPath(volume.SubPathRequest{
+			Pod: in.Pod, Container: in.Container.Name, Index: index, Volume: wanted.Name, Path: part,
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	propagation, err := propagation(wanted.MountPropagation)
+	if err != nil {
+		return nil, err
+	}
+	target := wanted.MountPath
+	if !filepath.IsAbs(target) {
+		target = "/" + target
+	}
+	mount := &runtimeapi.Mount{
+		ContainerPath: target, HostPath: path, Readonly: wanted.ReadOnly || found.ReadOnly,
+		SelinuxRelabel: found.Managed && selinuxEnabled(), Propagation: propagation, MountOptions: wanted.BindMountOptions,
+	}
+	mount.RecursiveReadOnly, err = recursiveReadOnly(wanted)
+	return mount, err
+}
+
+// subPath is the part of the volume to mount, empty for all of it.
+func subPath(mount *v1.VolumeMount, env *environment) (string, error) {
+	if mount.SubPathExpr == "" {
+		return mount.SubPath, nil
+	}
+	var missing string
+	path := expand(mount.SubPathExpr, func(name string) (string, bool) {
+		value, ok := env.lookup(name)
+		if !ok {
+			missing = name
+		}
+		return value, ok
+	})
+	if missing != "" {
+		return "", fmt.Errorf("subPathExpr: the container has no variable %q: %w", missing, errdefs.ErrInvalidArgument)
+	}
+	return path, nil
+}
+
+func propagation(mode *v1.MountPropagationMode) (runtimeapi.MountPropagation, error) {
+	if mode == nil {
+		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE, nil
+	}
+	switch *mode {
+	case v1.MountPropagationNone:
+		return runtimeapi.MountPropagation_PROPAGATION_PRIVATE, nil
+	case v1.MountPropagationHostToContainer:
+		return runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER, nil
+	case v1.MountPropagationBidirectional:
+		return runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL, nil
+	default:
+		return 0, fmt.Errorf("mountPropagation: %q is no mode: %w", *mode, errdefs.ErrInvalidArgument)
+	}
+}
+
+// recursiveReadOnly says whether mounts below the volume become read-only, too. IfPossible is as Disabled: whether it is
+// possible depends on the runtime, which refuses what it cannot do.
+func recursiveReadOnly(mount *v1.VolumeMount) (bool, error) {
+	if mount.RecursiveReadOnly == nil {
+		return false, nil
+	}
+	switch *mount.RecursiveReadOnly {
+	case v1.RecursiveReadOnlyDisabled, v1.RecursiveReadOnlyIfPossible:
+		return false, nil
+	case v1.RecursiveReadOnlyEnabled:
+		return true, nil
+	default:
+		return false, fmt.Errorf("recursiveReadOnly: %q is no mode: %w", *mount.RecursiveReadOnly, errdefs.ErrInvalidArgument)
+	}
+}
+
+// selinuxEnabled says whether the host has SELinux switched on: its filesystem is mounted only then.
+func selinuxEnabled() bool {
+	_, err := os.Stat("/sys/fs/selinux/enforce")
+	return err == nil
+}
+
+// terminationMount makes a file that every user may write to and mounts it at the termination message path. It is
+// another one at each start, so that an old message is never taken for a new one.
+func (g *Generator) terminationMount(in ContainerInput) (*runtimeapi.Mount, error) {
+	if in.Container.TerminationMessagePath == "" {
+		return nil, nil
+	}
+	folder := filepath.Join(model.PodDirectory(g.opts.RootDir, in.Pod.UID), "containers", in.Container.Name)
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		return nil, err
+	}
+	file, err := os.CreateTemp(folder, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := file.Close(); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(file.Name(), 0o666); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.Mount{
+		ContainerPath: in.Container.TerminationMessagePath, HostPath: file.Name(), SelinuxRelabel: selinuxEnabled(),
+	}, nil
+}

@@ -1,0 +1,107 @@
+package podspec
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// resources are the container's own limits.
+func (g *Generator) resources(in ContainerInput) *runtimeapi.LinuxContainerResources {
+	out := g.plainResources(in.Container.Resources)
+	out.OomScoreAdj = oomScore(in.Pod, in.Container, g.opts.Host.Memory)
+	out.HugepageLimits = g.hugepages(in.Container.Resources.Limits)
+	switch {
+	case !g.opts.Host.Swap:
+	case g.opts.Host.Unified:
+		setUnified(out, "memory.swap.max", "0")
+	default:
+		// Memory and swap together: no swap is left. Without a memory limit the kernel has none for both either.
+		out.MemorySwapLimitInBytes = out.MemoryLimitInBytes
+	}
+	return out
+}
+
+// plainResources are requests and limits as cgroups know them: shares, quota, memory.
+func (g *Generator) plainResources(r v1.ResourceRequirements) *runtimeapi.LinuxContainerResources {
+	request, ok := r.Requests[v1.ResourceCPU]
+	if !ok {
+		request = r.Limits[v1.ResourceCPU]
+	}
+	out := &runtimeapi.LinuxContainerResources{
+		CpuShares:          cgroup.Shares(request.MilliValue()),
+		CpuPeriod:          cgroup.Period,
+		CpuQuota:           cgroup.Quota(r.Limits.Cpu().MilliValue()),
+		MemoryLimitInBytes: r.Limits.Memory().Value(),
+	}
+	if g.opts.Host.Unified {
+		// A container that lost one process to the kernel's killer is not the same any more: all go, and it restarts.
+		setUnified(out, "memory.oom.group", "1")
+	}
+	return out
+}
+
+func setUnified(r *runtimeapi.LinuxContainerResources, key, value string) {
+	if r.Unified == nil {
+		r.Unified = map[string]string{}
+	}
+	r.Unified[key] = value
+}
+
+// hugepages limits every page size that the host has; a container that asks for none gets none.
+func (g *Generator) hugepages(limits v1.ResourceList) []*runtimeapi.HugepageLimit {
+	var out []*runtimeapi.HugepageLimit
+	for _, size := range g.opts.Host.HugepageSizes {
+		limit := &runtimeapi.HugepageLimit{PageSize: cgroup.PageSize(size)}
+		for name, amount := range limits {
+			if text, ok := strings.CutPrefix(string(name), v1.ResourceHugePagesPrefix); ok {
+				if asked, err := resource.ParseQuantity(text); err == nil && asked.Value() == size {
+					limit.Limit = uint64(amount.Value())
+				}
+			}
+		}
+		out = append(out, limit)
+	}
+	return out
+}
+
+// Scores for the kernel's out-of-memory killer: the higher, the sooner a process is killed.
+const (
+	oomGuaranteed = -997
+	oomBestEffort = 1000
+)
+
+// oomScore is the container's oom_score_adj. A burstable container's falls with the share of the node's memory that it
+// requests: one that uses no more than it asked for is killed after one that does. A sidecar outlives the containers that
+// it serves.
+func oomScore(pod *v1.Pod, c *v1.Container, memory int64) int64 {
+	score := ownOOMScore(pod, c, memory)
+	if _, kind := model.FindContainer(&pod.Spec, c.Name); kind == model.Sidecar {
+		for i := range pod.Spec.Containers {
+			score = min(score, ownOOMScore(pod, &pod.Spec.Containers[i], memory))
+		}
+	}
+	return score
+}
+
+func ownOOMScore(pod *v1.Pod, c *v1.Container, memory int64) int64 {
+	if pod.Spec.PriorityClassName == "system-node-critical" {
+		return oomGuaranteed
+	}
+	switch model.QOS(pod) {
+	case v1.PodQOSGuaranteed:
+		return oomGuaranteed
+	case v1.PodQOSBestEffort:
+		return oomBestEffort
+	}
+	if memory <= 0 {
+		return oomBestEffort - 1
+	}
+	score := 1000 - 1000*min(c.Resources.Requests.Memory().Value(), memory)/memory
+	return min(max(score, 1000+oomGuaranteed), oomBestEffort-1)
+}

@@ -1,0 +1,219 @@
+package podspec
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Sandbox is the configuration of the pod's sandbox. It depends on the pod and attempt alone, and on the host's
+// resolv.conf, so that the CreateContainer calls that follow may pass the same one again.
+func (g *Generator) Sandbox(_ context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+	dns, err := g.dns(pod)
+	if err != nil {
+		return nil, err
+	}
+	linux, err := g.linuxSandbox(pod)
+	if err != nil {
+		return nil, err
+	}
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt},
+		LogDirectory: model.PodLogDirectory(g.opts.PodLogsDir, pod),
+		DnsConfig:    dns,
+		PortMappings: portMappings(pod),
+		Labels:       g.podLabels(pod),
+		Annotations:  maps.Clone(pod.Annotations),
+		Linux:        linux,
+	}
+	if !pod.Spec.HostNetwork {
+		name, err := g.hostName(pod)
+		if err != nil {
+			return nil, err
+		}
+		config.Hostname = name.kernel
+	}
+	return config, nil
+}
+
+func (g *Generator) podLabels(pod *v1.Pod) map[string]string {
+	labels := map[string]string{}
+	maps.Copy(labels, pod.Labels)
+	maps.Copy(labels, g.identity(pod))
+	return labels
+}
+
+// identity are the labels by which sandboxes and containers are found again.
+func (g *Generator) identity(pod *v1.Pod) map[string]string {
+	return map[string]string{
+		model.LabelPodName: pod.Name, model.LabelPodNamespace: pod.Namespace, model.LabelPodUID: string(pod.UID),
+		model.LabelOwner: g.opts.Owner,
+	}
+}
+
+// portMappings are the ports of all containers that run as long as the pod.
+func portMappings(pod *v1.Pod) []*runtimeapi.PortMapping {
+	var mappings []*runtimeapi.PortMapping
+	model.EachContainer(&pod.Spec, func(c *v1.Container, kind model.Kind) {
+		if kind == model.Init {
+			return
+		}
+		for _, port := range c.Ports {
+			mappings = append(mappings, &runtimeapi.PortMapping{
+				Protocol: protocol(port.Protocol), ContainerPort: port.ContainerPort, HostPort: port.HostPort, HostIp: port.HostIP,
+			})
+		}
+	})
+	return mappings
+}
+
+func protocol(p v1.Protocol) runtimeapi.Protocol {
+	switch p {
+	case v1.ProtocolUDP:
+		return runtimeapi.Protocol_UDP
+	case v1.ProtocolSCTP:
+		return runtimeapi.Protocol_SCTP
+	default:
+		return runtimeapi.Protocol_TCP
+	}
+}
+
+func (g *Generator) linuxSandbox(pod *v1.Pod) (*runtimeapi.LinuxPodSandboxConfig, error) {
+	sysctls, err := g.sysctls(pod)
+	if err != nil {
+		return nil, err
+	}
+	linux := &runtimeapi.LinuxPodSandboxConfig{
+		SecurityContext: sandboxSecurity(pod),
+		Sysctls:         sysctls,
+		Overhead:        &runtimeapi.LinuxContainerResources{},
+		Resources:       g.plainResources(withoutOverhead(pod)),
+	}
+	if over := pod.Spec.Overhead; len(over) > 0 {
+		linux.Overhead = g.plainResources(v1.ResourceRequirements{Requests: over, Limits: over})
+	}
+	if g.opts.Cgroups != nil {
+		linux.CgroupParent = g.opts.Cgroups.Parent(pod)
+	}
+	return linux, nil
+}
+
+// withoutOverhead is what the containers need: the CRI has a field of its own for the overhead.
+func withoutOverhead(pod *v1.Pod) v1.ResourceRequirements {
+	spec := pod.Spec
+	spec.Overhead = nil
+	return model.PodResources(&v1.Pod{Spec: spec})
+}
+
+// sandboxSecurity is the security context of the sandbox's own process.
+func sandboxSecurity(pod *v1.Pod) *runtimeapi.LinuxSandboxSecurityContext {
+	security := &runtimeapi.LinuxSandboxSecurityContext{
+		NamespaceOptions: namespaces(&pod.Spec),
+		Privileged:       privileged(pod),
+		// The sandbox's process needs nothing that the runtime's profile forbids, whatever the containers need.
+		Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+	}
+	if sc := pod.Spec.SecurityContext; sc != nil {
+		security.SelinuxOptions = selinux(sc.SELinuxOptions)
+		security.RunAsUser, security.RunAsGroup = int64Value(sc.RunAsUser), int64Value(sc.RunAsGroup)
+		security.SupplementalGroups = supplementalGroups(sc)
+		security.SupplementalGroupsPolicy = groupsPolicy(sc)
+	}
+	return security
+}
+
+// privileged says whether any container of the pod is: the runtime must know before it makes the sandbox.
+func privileged(pod *v1.Pod) bool {
+	found := false
+	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
+		if c.SecurityContext != nil && isTrue(c.SecurityContext.Privileged) {
+			found = true
+		}
+	})
+	return found
+}
+
+// namespaces says which namespaces the pod's containers share with each other and with the host.
+func namespaces(spec *v1.PodSpec) *runtimeapi.NamespaceOption {
+	options := &runtimeapi.NamespaceOption{
+		Network: runtimeapi.NamespaceMode_POD, Ipc: runtimeapi.NamespaceMode_POD, Pid: runtimeapi.NamespaceMode_CONTAINER,
+	}
+	if spec.HostNetwork {
+		options.Network = runtimeapi.NamespaceMode_NODE
+	}
+	if spec.HostIPC {
+		options.Ipc = runtimeapi.NamespaceMode_NODE
+	}
+	switch {
+	case spec.HostPID:
+		options.Pid = runtimeapi.NamespaceMode_NODE
+	case isTrue(spec.ShareProcessNamespace):
+		options.Pid = runtimeapi.NamespaceMode_POD
+	}
+	return options
+}
+
+func isTrue(value *bool) bool { return value != nil && *value }
+
+func int64Value(value *int64) *runtimeapi.Int64Value {
+	if value == nil {
+		return nil
+	}
+	return &runtimeapi.Int64Value{Value: *value}
+}
+
+// supplementalGroups are the pod's groups beside the primary one; the first is the group of its volumes.
+func supplementalGroups(sc *v1.PodSecurityContext) []int64 {
+	var groups []int64
+	if sc.FSGroup != nil {
+		groups = append(groups, *sc.FSGroup)
+	}
+	return append(groups, sc.SupplementalGroups...)
+}
+
+// groupsPolicy says whether the groups that the image's /etc/group gives to the user count (KEP-3619).
+func groupsPolicy(sc *v1.PodSecurityContext) runtimeapi.SupplementalGroupsPolicy {
+	if sc.SupplementalGroupsPolicy != nil && *sc.SupplementalGroupsPolicy == v1.SupplementalGroupsPolicyStrict {
+		return runtimeapi.SupplementalGroupsPolicy_Strict
+	}
+	return runtimeapi.SupplementalGroupsPolicy_Merge
+}
+
+func selinux(options *v1.SELinuxOptions) *runtimeapi.SELinuxOption {
+	if options == nil {
+		return nil
+	}
+	return &runtimeapi.SELinuxOption{User: options.User, Role: options.Role, Type: options.Type, Level: options.Level}
+}
+
+// safeSysctls touch their own pod alone, so every pod may set them.
+func safeSysctls() []string {
+	return []string{
+		"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
+		"net.ipv4.ip_unprivileged_port_start", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time",
+		"net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes",
+		"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
+	}
+}
+
+func (g *Generator) sysctls(pod *v1.Pod) (map[string]string, error) {
+	if pod.Spec.SecurityContext == nil || len(pod.Spec.SecurityContext.Sysctls) == 0 {
+		return nil, nil
+	}
+	allowed := slices.Concat(safeSysctls(), g.opts.AllowedUnsafeSysctls)
+	values := map[string]string{}
+	for i, sysctl := range pod.Spec.SecurityContext.Sysctls {
+		name := dotted(sysctl.Name)
+		if !matches(name, allowed) {
+			return nil, fmt.Errorf("spec.securityContext.sysctls[%d]: %s is not a safe sysctl; the node's administrator may allow it", i, name)
+		}
+		values[name] = sysctl.Value
+	}
+	return values, nil
+}

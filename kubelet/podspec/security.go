@@ -1,0 +1,107 @@
+package podspec
+
+import (
+	"fmt"
+	"os"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// security is the container's security context: its own over the pod's, and the image's user where neither names one.
+func (g *Generator) security(in ContainerInput) (*runtimeapi.LinuxContainerSecurityContext, error) {
+	pod, own := podSecurity(in.Pod), containerSecurity(in.Container)
+	user, err := effectiveUser(in)
+	if err != nil {
+		return nil, err
+	}
+	seccomp, err := g.seccomp(pod, own)
+	if err != nil {
+		return nil, err
+	}
+	apparmor, err := appArmor(in)
+	if err != nil {
+		return nil, err
+	}
+	masked, readOnly := procPaths(own.ProcMount)
+	security := &runtimeapi.LinuxContainerSecurityContext{
+		Capabilities:             capabilities(own.Capabilities),
+		Privileged:               isTrue(own.Privileged),
+		NamespaceOptions:         namespaces(&in.Pod.Spec),
+		SelinuxOptions:           selinux(either(own.SELinuxOptions, pod.SELinuxOptions)),
+		RunAsUser:                int64Value(user.id),
+		RunAsUsername:            user.name,
+		RunAsGroup:               int64Value(either(own.RunAsGroup, pod.RunAsGroup)),
+		ReadonlyRootfs:           isTrue(own.ReadOnlyRootFilesystem),
+		SupplementalGroups:       supplementalGroups(pod),
+		SupplementalGroupsPolicy: groupsPolicy(pod),
+		NoNewPrivs:               own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation,
+		MaskedPaths:              masked,
+		ReadonlyPaths:            readOnly,
+		Seccomp:                  seccomp,
+		Apparmor:                 apparmor,
+	}
+	// Runtimes from before the field apparmor read the old one.
+	security.ApparmorProfile = oldAppArmor(apparmor) //nolint:staticcheck // written for old runtimes, as the kubelet does
+	return security, nil
+}
+
+// podSecurity and containerSecurity are never nil.
+func podSecurity(pod *v1.Pod) *v1.PodSecurityContext {
+	if pod.Spec.SecurityContext == nil {
+		return &v1.PodSecurityContext{}
+	}
+	return pod.Spec.SecurityContext
+}
+
+func containerSecurity(c *v1.Container) *v1.SecurityContext {
+	if c.SecurityContext == nil {
+		return &v1.SecurityContext{}
+	}
+	return c.SecurityContext
+}
+
+// either is the container's setting or, without one, the pod's.
+func either[T any](own, pod *T) *T {
+	if own != nil {
+		return own
+	}
+	return pod
+}
+
+func capabilities(c *v1.Capabilities) *runtimeapi.Capability {
+	if c == nil {
+		return nil
+	}
+	out := &runtimeapi.Capability{}
+	for _, name := range c.Add {
+		out.AddCapabilities = append(out.AddCapabilities, string(name))
+	}
+	for _, name := range c.Drop {
+		out.DropCapabilities = append(out.DropCapabilities, string(name))
+	}
+	return out
+}
+
+// procPaths are the paths that a container does not see, and those that it cannot write to. An unmasked one has none of
+// both: empty lists, which are not the same as none given.
+func procPaths(mount *v1.ProcMountType) (masked, readOnly []string) {
+	if mount != nil && *mount == v1.UnmaskedProcMount {
+		return []string{}, []string{}
+	}
+	masked = []string{
+		"/proc/asound", "/proc/acpi", "/proc/interrupts", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list",
+		"/proc/timer_stats", "/proc/sched_debug", "/proc/scsi", "/sys/firmware", "/sys/devices/virtual/powercap",
+	}
+	// Like interrupts, the counters of throttling let a container guess what others compute.
+	for cpu := 0; ; cpu++ {
+		folder := fmt.Sprintf("/sys/devices/system/cpu/cpu%d", cpu)
+		if _, err := os.Stat(folder); err != nil {
+			break
+		}
+		if _, err := os.Stat(folder + "/thermal_throttle"); err == nil {
+			masked = append(masked, folder+"/thermal_throttle")
+		}
+	}
+	return masked, []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+}

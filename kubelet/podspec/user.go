@@ -1,0 +1,51 @@
+package podspec
+
+import (
+	"fmt"
+
+	"github.com/containerd/errdefs"
+)
+
+// user is whom a container runs as: a number, or a name that only the image can resolve.
+type user struct {
+	id   *int64
+	name string
+}
+
+// effectiveUser is the container's or the pod's runAsUser, or the image's user, and checks it against runAsNonRoot.
+func effectiveUser(in ContainerInput) (user, error) {
+	pod, own := podSecurity(in.Pod), containerSecurity(in.Container)
+	nonRoot := isTrue(either(own.RunAsNonRoot, pod.RunAsNonRoot))
+	if id := either(own.RunAsUser, pod.RunAsUser); id != nil {
+		if nonRoot && *id == 0 {
+			return user{}, fmt.Errorf("runAsUser 0 breaks runAsNonRoot: %w", errdefs.ErrInvalidArgument)
+		}
+		return user{id: id}, nil
+	}
+	image := imageUser(in)
+	switch {
+	case !nonRoot:
+		return image, nil
+	case image.name != "":
+		return user{}, fmt.Errorf("container has runAsNonRoot and image has non-numeric user (%s): set runAsUser, because nothing says that it is not root: %w",
+			image.name, errdefs.ErrInvalidArgument)
+	case *image.id == 0:
+		return user{}, fmt.Errorf("container has runAsNonRoot and image will run as root: set runAsUser: %w", errdefs.ErrInvalidArgument)
+	default:
+		return image, nil
+	}
+}
+
+// imageUser is the image's user; an image without one runs as root.
+func imageUser(in ContainerInput) user {
+	var root int64
+	switch {
+	case in.Image.GetUid() != nil:
+		id := in.Image.GetUid().GetValue()
+		return user{id: &id}
+	case in.Image.GetUsername() != "":
+		return user{name: in.Image.GetUsername()}
+	default:
+		return user{id: &root}
+	}
+}
