@@ -1,9 +1,12 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"google.golang.org/grpc/codes"
@@ -11,6 +14,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
 )
 
 func TestVersion(t *testing.T) {
@@ -189,6 +193,38 @@ func TestVerboseStatus(t *testing.T) {
 	if response, err = n.Status(t.Context(), &runtimeapi.StatusRequest{}); err != nil || len(response.GetInfo()) != 0 {
 		t.Errorf("without verbose: %v, %v", response.GetInfo(), err)
 	}
+}
+
+// hungEngine accepts a question and never answers it.
+type hungEngine struct{}
+
+func (hungEngine) Features(ctx context.Context) (docker.Features, error) {
+	<-ctx.Done()
+	return docker.Features{}, ctx.Err()
+}
+
+// TestStatusWhileTheEngineHangs shows that the answer comes before crictl gives
+// up, after 2 s.
+func TestStatusWhileTheEngineHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &mirror{Mirror: state.New(state.Options{}), err: errdefs.ErrUnavailable.WithMessage("no answer")}
+		s := New(Options{Mirror: m, Engine: hungEngine{}})
+		begun := time.Now()
+		if _, err := s.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(begun); took >= 2*time.Second {
+			t.Errorf("Version took %s", took)
+		}
+		begun = time.Now()
+		response, err := s.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
+		if err != nil || response.GetStatus().GetConditions()[0].GetStatus() {
+			t.Errorf("got %v, %v", response, err)
+		}
+		if took := time.Since(begun); took >= 2*time.Second {
+			t.Errorf("Status took %s", took)
+		}
+	})
 }
 
 func TestVerboseStatusWithoutAnEngine(t *testing.T) {

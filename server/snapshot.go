@@ -16,9 +16,10 @@ const (
 	// view; on a healthy node it is there sooner. It is less than the 2 s that
 	// crictl waits for an answer, or its user would not get to know why.
 	firstSync = time.Second
-	// featuresWait bounds the question what the engine is, which is answered
-	// from memory except right after a start.
-	featuresWait = 5 * time.Second
+	// featuresWait bounds the question what the engine is where the answer is
+	// not needed: it comes from memory except after a start, when an engine that
+	// hangs must not keep Status and Version from saying so. Less than 2 s, too.
+	featuresWait = time.Second
 )
 
 // snapshot returns the pods and containers of the node. Until the mirror has
@@ -61,8 +62,6 @@ func (s *Server) notSynced(ctx context.Context) error {
 
 // engineFeatures asks the engine what it is and can do, and remembers it.
 func (s *Server) engineFeatures(ctx context.Context) (docker.Features, error) {
-	ctx, cancel := context.WithTimeout(ctx, featuresWait)
-	defer cancel()
 	features, err := s.opts.Engine.Features(ctx)
 	if err != nil {
 		return docker.Features{}, err
@@ -72,8 +71,10 @@ func (s *Server) engineFeatures(ctx context.Context) (docker.Features, error) {
 }
 
 // lastFeatures is what the engine is, or was when it last answered; false when
-// it never did.
+// it never did. It takes no longer than featuresWait.
 func (s *Server) lastFeatures(ctx context.Context) (docker.Features, bool) {
+	ctx, cancel := context.WithTimeout(ctx, featuresWait)
+	defer cancel()
 	if features, err := s.engineFeatures(ctx); err == nil {
 		return features, true
 	}
