@@ -34,7 +34,8 @@ func (k *Kubelet) housekeeping(ctx context.Context) {
 			k.cache.Forget(pod.UID)
 		}
 	}
-	k.unmountLeftovers(ctx, known, running)
+	k.unmountLeftovers(ctx, running)
+	k.removeCgroups(ctx, running)
 }
 
 // stillRuns asks the runtime: the last list may be older than the pod's end.
@@ -43,15 +44,16 @@ func (k *Kubelet) stillRuns(ctx context.Context, uid types.UID) bool {
 	return err == nil && status.Alive()
 }
 
-// unmountLeftovers removes the volumes of pods that ended while no kubelet ran.
-func (k *Kubelet) unmountLeftovers(ctx context.Context, known map[types.UID]podworkers.Pod, running map[types.UID]*cri.Pod) {
+// unmountLeftovers removes the volumes of pods that ended while no kubelet ran. Which pods are wanted is asked after the
+// folders are listed: a pod is known before it has one.
+func (k *Kubelet) unmountLeftovers(ctx context.Context, running map[types.UID]*cri.Pod) {
 	uids, err := k.volumes.Pods()
 	if err != nil {
 		logrus.WithError(err).Warn("The pods' folders cannot be listed")
 		return
 	}
 	for _, uid := range uids {
-		if _, ok := known[uid]; ok || running[uid] != nil && running[uid].Running() {
+		if k.exists(uid) || running[uid] != nil && running[uid].Running() {
 			continue
 		}
 		if err := k.volumes.Unmount(ctx, uid); err != nil {

@@ -9,8 +9,10 @@ import (
 	"sync"
 
 	"github.com/sirupsen/logrus"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/config"
 	"github.com/criadapter/criadapter/kubelet/container"
 	"github.com/criadapter/criadapter/kubelet/cri"
@@ -33,6 +35,8 @@ type Kubelet struct {
 	objects *config.Objects
 	mux     *config.Mux
 	volumes *volume.Manager
+	cgroups *cgroup.Manager
+	host    cgroup.Host
 	actor   *container.Actor
 	cache   *pleg.Cache
 	pleg    *pleg.Generator
@@ -68,7 +72,11 @@ func New(ctx context.Context, opts Options) (*Kubelet, error) {
 		Checkpoint: &config.Checkpoint{Path: filepath.Join(opts.RootDir, "pods.json")},
 		Refused:    k.refused,
 	})
-	k.volumes = volume.New(volume.Options{RootDir: opts.RootDir, Objects: k.objects})
+	if k.host, err = cgroup.Inspect(); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", err)
+	}
+	k.cgroups = newCgroups(ctx, runtime, opts.Owner)
+	k.volumes = volume.New(volume.Options{RootDir: opts.RootDir, Objects: k.objects, Node: k.host.Capacity()})
 	k.pleg = pleg.New(pleg.Options{Runtime: runtime, Cache: k.cache, Relist: opts.Relist, NoEvents: opts.NoEvents})
 	k.actor = container.NewActor(container.Options{
 		Runtime: runtime, Specs: k.generator(), Events: k.events, Backoff: opts.CrashBackoff,
@@ -82,6 +90,10 @@ func (k *Kubelet) generator() *podspec.Generator {
 		NodeName: k.opts.NodeName, NodeIPs: k.opts.NodeIPs, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
 		Owner: k.opts.Owner, Volumes: k.volumes, Objects: k.objects,
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
+		Cgroups: k.cgroups, Host: k.host,
+		Warn: func(pod *v1.Pod, reason, message string) {
+			k.events.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})
+		},
 	})
 }
 

@@ -28,6 +28,10 @@ func (k *Kubelet) Sync(ctx context.Context, pod *v1.Pod, after time.Time) (ended
 	if err := k.runtimeErr(); err != nil {
 		return false, 0, err
 	}
+	if _, err := k.cgroups.Ensure(ctx, pod); err != nil {
+		k.events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedToCreatePodCgroup", Message: err.Error()})
+		return false, 0, err
+	}
 	if err := k.volumes.Mount(ctx, pod); err != nil {
 		k.events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedMount", Message: err.Error()})
 		return false, 0, fmt.Errorf("volumes: %w", err)
@@ -68,6 +72,9 @@ func (k *Kubelet) Terminated(ctx context.Context, pod *v1.Pod) error {
 		return err
 	}
 	k.prober.Forget(pod.UID)
+	if err := k.cgroups.Remove(ctx, pod.UID); err != nil {
+		return err
+	}
 	k.actor.Forget(pod)
 	k.setWaiting(pod.UID, nil)
 	return nil
