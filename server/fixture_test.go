@@ -63,6 +63,7 @@ func newNode() *node {
 		Containers: containers{n.rooms},
 		Images:     n.images,
 		Stats:      figures{},
+		Streams:    sessions{},
 		Network:    n.network,
 	})
 	return n
@@ -336,3 +337,18 @@ func (figures) MetricDescriptors() []*runtimeapi.MetricDescriptor {
 
 // errAway is what every room says while the engine is away.
 var errAway = fmt.Errorf("the engine is away: %w", errdefs.ErrUnavailable)
+
+// sessions gives out URLs that name what they are for, and that nobody serves.
+type sessions struct{}
+
+func (sessions) Exec(req *runtimeapi.ExecRequest) (string, error) {
+	return "exec/" + req.GetContainerId(), nil
+}
+
+func (sessions) Attach(req *runtimeapi.AttachRequest) (string, error) {
+	return "attach/" + req.GetContainerId(), nil
+}
+
+func (sessions) PortForward(req *runtimeapi.PortForwardRequest) (string, error) {
+	return "portforward/" + req.GetPodSandboxId(), nil
+}

@@ -69,7 +69,7 @@ func newWhole(t *testing.T) *whole {
 	})
 	t.Cleanup(sandboxes.Close)
 	follow(t, mirror)
-	n := &node{Server: New(Options{Mirror: mirror, Engine: engine, Sandboxes: sandboxes, Containers: containers, Images: images, Stats: figures{}})}
+	n := &node{Server: New(Options{Mirror: mirror, Engine: engine, Sandboxes: sandboxes, Containers: containers, Images: images, Stats: figures{}, Streams: sessions{}})}
 	conn := n.dial(t)
 	return &whole{
 		engine: inMemory, conn: conn, logs: filepath.Join(dir, "logs"),
