@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/state"
@@ -11,19 +12,21 @@ import (
 
 // ListContainers returns the containers that match a filter, the newest first.
 func (s *Server) ListContainers(ctx context.Context, req *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
-	items, err := s.listContainers(ctx, req.GetFilter())
-	if err != nil {
-		return nil, err
-	}
-	return &runtimeapi.ListContainersResponse{Containers: items}, nil
-}
-
-// listContainers is shared by the list and its streaming twin.
-func (s *Server) listContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
+	list := func() proto.Message {
+		return &runtimeapi.ListContainersResponse{Containers: containerItems(snapshot, req.GetFilter())}
+	}
+	if isEmpty(req.GetFilter()) {
+		return s.allContainers.answer(snapshot, list).(*runtimeapi.ListContainersResponse), nil
+	}
+	return list().(*runtimeapi.ListContainersResponse), nil
+}
+
+// containerItems is shared by the list and its streaming twin.
+func containerItems(snapshot *state.Snapshot, filter *runtimeapi.ContainerFilter) []*runtimeapi.Container {
 	containers := snapshot.Containers()
 	items := make([]*runtimeapi.Container, 0, len(containers))
 	for _, container := range containers {
@@ -31,7 +34,7 @@ func (s *Server) listContainers(ctx context.Context, filter *runtimeapi.Containe
 			items = append(items, containerItem(container))
 		}
 	}
-	return items, nil
+	return items
 }
 
 // containerMatches reports whether a container passes all parts of a filter.

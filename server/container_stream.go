@@ -7,11 +7,11 @@ import (
 
 // StreamContainers is ListContainers in pieces (KEP-5825).
 func (s *Server) StreamContainers(req *runtimeapi.StreamContainersRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse]) error {
-	items, err := s.listContainers(stream.Context(), req.GetFilter())
+	snapshot, err := s.snapshot(stream.Context())
 	if err != nil {
 		return err
 	}
-	return inPieces(items, func(piece []*runtimeapi.Container) error {
+	return inPieces(containerItems(snapshot, req.GetFilter()), func(piece []*runtimeapi.Container) error {
 		return stream.Send(&runtimeapi.StreamContainersResponse{Containers: piece})
 	})
 }

@@ -24,9 +24,14 @@ func (s *Server) UnaryInterceptor(ctx context.Context, req any, info *grpc.Unary
 			resp, err = nil, call.panicked(cause)
 		}
 		err = toStatus(err)
+		if !changes[call.method] && logrus.IsLevelEnabled(call.level(err)) {
+			call.about(s.describe(req))
+		}
 		call.end(resp, err)
 	}()
-	call.about(s.describe(req))
+	if changes[call.method] { // afterwards it may be gone
+		call.about(s.describe(req))
+	}
 	ctx, cancel := s.bound(ctx, req)
 	defer cancel()
 	return handler(ctx, req)
@@ -93,14 +98,19 @@ func (c *call) panicked(cause any) error {
 	return fmt.Errorf("%s failed unexpectedly, see the log of criadapter: %w", c.method, errdefs.ErrInternal)
 }
 
-// end logs a request that is over.
+// end logs a request that is over. What nobody reads costs nothing: the kubelet
+// asks many times a second.
 func (c *call) end(resp any, err error) {
+	level := c.level(err)
+	if !logrus.IsLevelEnabled(level) {
+		return
+	}
 	entry := logrus.WithFields(c.fields).WithFields(describeResponse(resp)).
 		WithField("took", time.Since(c.begun).Round(time.Microsecond))
 	if err != nil {
 		entry = entry.WithError(err)
 	}
-	entry.Log(c.level(err), "CRI request")
+	entry.Log(level, "CRI request")
 }
 
 func (c *call) level(err error) logrus.Level {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/state"
@@ -11,19 +12,21 @@ import (
 
 // ListPodSandbox returns the pods that match a filter, the newest first.
 func (s *Server) ListPodSandbox(ctx context.Context, req *runtimeapi.ListPodSandboxRequest) (*runtimeapi.ListPodSandboxResponse, error) {
-	items, err := s.listSandboxes(ctx, req.GetFilter())
-	if err != nil {
-		return nil, err
-	}
-	return &runtimeapi.ListPodSandboxResponse{Items: items}, nil
-}
-
-// listSandboxes is shared by the list and its streaming twin.
-func (s *Server) listSandboxes(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error) {
 	snapshot, err := s.snapshot(ctx)
 	if err != nil {
 		return nil, err
 	}
+	list := func() proto.Message {
+		return &runtimeapi.ListPodSandboxResponse{Items: sandboxItems(snapshot, req.GetFilter())}
+	}
+	if isEmpty(req.GetFilter()) {
+		return s.allSandboxes.answer(snapshot, list).(*runtimeapi.ListPodSandboxResponse), nil
+	}
+	return list().(*runtimeapi.ListPodSandboxResponse), nil
+}
+
+// sandboxItems is shared by the list and its streaming twin.
+func sandboxItems(snapshot *state.Snapshot, filter *runtimeapi.PodSandboxFilter) []*runtimeapi.PodSandbox {
 	pods := snapshot.Pods()
 	items := make([]*runtimeapi.PodSandbox, 0, len(pods))
 	for _, pod := range pods {
@@ -31,7 +34,7 @@ func (s *Server) listSandboxes(ctx context.Context, filter *runtimeapi.PodSandbo
 			items = append(items, sandboxItem(pod))
 		}
 	}
-	return items, nil
+	return items
 }
 
 // sandboxMatches reports whether a pod passes all parts of a filter. The id may

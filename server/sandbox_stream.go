@@ -7,11 +7,11 @@ import (
 
 // StreamPodSandboxes is ListPodSandbox in pieces (KEP-5825).
 func (s *Server) StreamPodSandboxes(req *runtimeapi.StreamPodSandboxesRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxesResponse]) error {
-	items, err := s.listSandboxes(stream.Context(), req.GetFilter())
+	snapshot, err := s.snapshot(stream.Context())
 	if err != nil {
 		return err
 	}
-	return inPieces(items, func(piece []*runtimeapi.PodSandbox) error {
+	return inPieces(sandboxItems(snapshot, req.GetFilter()), func(piece []*runtimeapi.PodSandbox) error {
 		return stream.Send(&runtimeapi.StreamPodSandboxesResponse{PodSandboxes: piece})
 	})
 }

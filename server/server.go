@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/cni"
@@ -109,6 +110,10 @@ type Options struct {
 	// Network is nil when the engine itself connects pods to its default
 	// bridge (--network-plugin=bridge).
 	Network Network
+	// Observe, when not nil, is told of every request that is over: its method
+	// without the service's name, its code, and the time from its arrival to the
+	// end of its answer.
+	Observe func(method string, code codes.Code, took time.Duration)
 	// RequestTimeout bounds unary requests whose client gave no deadline, 0 for
 	// DefaultRequestTimeout. Requests that may take long by their nature
 	// get more, see bound.
@@ -132,6 +137,8 @@ type Server struct {
 	opts Options
 	// firstSync is the constant of this name, shorter in tests.
 	firstSync time.Duration
+	// allSandboxes and allContainers are the last whole lists.
+	allSandboxes, allContainers wholeList
 	// ending is closed by EndStreams.
 	ending chan struct{}
 	// synced is true once the mirror has been complete.
@@ -150,6 +157,9 @@ func New(opts Options) *Server {
 	if opts.RequestTimeout == 0 {
 		opts.RequestTimeout = DefaultRequestTimeout
 	}
+	if opts.Observe == nil {
+		opts.Observe = func(string, codes.Code, time.Duration) {}
+	}
 	return &Server{opts: opts, firstSync: firstSync, ending: make(chan struct{})}
 }
 
@@ -160,12 +170,13 @@ func (s *Server) Register(server *grpc.Server) {
 	runtimeapi.RegisterImageServiceServer(server, s)
 }
 
-// GRPCOptions returns the options that a gRPC server needs: both interceptors
-// and the message sizes that CRI clients count on.
+// GRPCOptions returns the options that a gRPC server needs: both interceptors,
+// the codec and the message sizes that CRI clients count on.
 func (s *Server) GRPCOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(s.UnaryInterceptor),
 		grpc.ChainStreamInterceptor(s.StreamInterceptor),
+		grpc.ForceServerCodecV2(newCodec(&s.allSandboxes, &s.allContainers)),
 		grpc.MaxRecvMsgSize(maxMessageSize),
 		grpc.MaxSendMsgSize(maxMessageSize),
 	}
