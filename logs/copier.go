@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/sirupsen/logrus"
 )
@@ -48,6 +49,8 @@ type copier struct {
 	gap *gap
 	// counters are those of the service.
 	counters *counters
+	// observe is Options.ObserveBatch.
+	observe func(bytes int, lag time.Duration)
 }
 
 // progress is what became of one batch.
@@ -56,8 +59,10 @@ type progress struct {
 	consumed int
 	// skipped is how many of them were not in a whole record.
 	skipped int
-	// mark is where the last whole record of the batch ends, 0 for none.
+	// mark is where the last whole record of the batch ends, 0 for none, and at
+	// is that record's time in Unix nanoseconds.
 	mark int
+	at   int64
 }
 
 // copyOn writes out what the current file holds from offset on, to the last
@@ -85,6 +90,7 @@ func (c *copier) copyOn(b *buffers, final bool) (more bool, err error) {
 				return false, err
 			}
 			c.gapWritten()
+			c.observe(len(b.out), time.Since(time.Unix(0, done.at)))
 		}
 		if done.mark > 0 {
 			c.mark = c.offset + int64(done.mark)
@@ -155,7 +161,7 @@ func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, 
 			}
 			b.out = e.appendCRI(b.out)
 			done.consumed += n
-			done.mark = done.consumed
+			done.mark, done.at = done.consumed, e.unixNano
 			continue
 		}
 		if err == nil && !(atEnd && (final || c.format.overtaken(rest))) {

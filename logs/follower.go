@@ -39,6 +39,8 @@ type follower struct {
 	out       *output
 	at        checkpoint.LogPosition // as saved last
 	watching  string                 // the folder that is watched, empty for none
+	armed     bool                   // the watch has not fired
+	armedAs   int                    // the watch's number
 	// vanished says that the engine's current file is not there. While the
 	// follower holds a file open the kernel does not tell that its folder was
 	// removed.
@@ -61,7 +63,7 @@ func newFollower(source Source, format format, s *Service) *follower {
 		drain:   make(chan struct{}),
 		reopen:  make(chan chan error),
 		done:    make(chan struct{}),
-		copy:    copier{format: format, log: log, counters: &s.counters},
+		copy:    copier{format: format, log: log, counters: &s.counters, observe: s.options.ObserveBatch},
 	}
 }
 
@@ -163,6 +165,10 @@ func (f *follower) follow(ctx context.Context) error {
 		// Asked before the copy: what the engine wrote before the request to
 		// drain is seen by the copy after it.
 		draining := closed(f.drain)
+		// Armed before the copy as well: what comes during it is not missed.
+		if err := f.watchFolder(); err != nil {
+			return err
+		}
 		state, err := f.catchUp(ctx, draining)
 		switch {
 		case ctx.Err() != nil:
@@ -188,9 +194,7 @@ func (f *follower) follow(ctx context.Context) error {
 			continue
 		}
 		f.pause(ctx, f.options.BatchPause)
-		if err := f.wait(ctx); err != nil {
-			return err
-		}
+		f.wait(ctx)
 	}
 }
 
@@ -218,7 +222,7 @@ func (f *follower) pause(ctx context.Context, d time.Duration) {
 }
 
 // wait returns when there may be something to copy.
-func (f *follower) wait(ctx context.Context) error {
+func (f *follower) wait(ctx context.Context) {
 	var again <-chan time.Time
 	if f.vanished {
 		timer := time.NewTimer(f.options.RetryPause)
@@ -228,13 +232,14 @@ func (f *follower) wait(ctx context.Context) error {
 	for {
 		select {
 		case <-f.wake:
-			return f.watchFolder()
+			f.armed = false
+			return
 		case <-again:
-			return nil
+			return
 		case <-f.drain:
-			return nil
+			return
 		case <-ctx.Done():
-			return nil
+			return
 		case answer := <-f.reopen:
 			answer <- f.reopenOutput()
 		}
@@ -353,34 +358,52 @@ func (f *follower) folderGone() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// watchFolder watches the folder of the engine's log. The local driver makes it
-// at the container's first start; until then the container's own folder is
-// watched.
+// watchFolder sees to it that the next change in the folder of the engine's log
+// wakes the follower. The local driver makes the folder at the container's first
+// start; until then the container's own folder is watched.
 func (f *follower) watchFolder() error {
-	folder := filepath.Dir(f.source.Path)
-	if f.watching == folder {
+	if f.armed {
 		return nil
 	}
-	err := f.watch.add(folder, f.wake)
-	switch {
-	case err == nil:
-		if f.watching != "" {
-			f.watch.remove(f.watching)
-		}
-		f.watching = folder
-		return nil
-	case !errors.Is(err, fs.ErrNotExist) || f.source.Driver != DriverLocal:
+	folder := filepath.Dir(f.source.Path)
+	err := f.arm(folder)
+	if !errors.Is(err, fs.ErrNotExist) || f.watching == folder {
+		return ignoreNotExist(err) // removed with the container: the next turn sees it
+	}
+	if f.source.Driver != DriverLocal {
 		return err
-	case f.watching != "":
-		return nil // not yet
 	}
 	above := filepath.Dir(folder)
-	if err := f.watch.add(above, f.wake); err != nil {
+	if err := f.arm(above); err != nil {
+		if f.watching == above {
+			return ignoreNotExist(err)
+		}
 		return err
 	}
-	f.watching = above
-	notify(f.wake) // it may have been made just before the watch began
+	if _, err := os.Stat(folder); err == nil {
+		notify(f.wake) // it was made before the watch began
+	}
 	return nil
+}
+
+// arm watches a folder in the place of the one that was watched.
+func (f *follower) arm(folder string) error {
+	watch, err := f.watch.arm(folder, f.wake)
+	if err != nil {
+		return err
+	}
+	if f.watching != folder {
+		f.watch.disarm(f.armedAs)
+	}
+	f.watching, f.armed, f.armedAs = folder, true, watch
+	return nil
+}
+
+func ignoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // reopenOutput goes on in a new file at the log path. The position is saved
@@ -416,9 +439,7 @@ func (f *follower) save() {
 
 // release gives up everything that the follower holds.
 func (f *follower) release() {
-	if f.watching != "" {
-		f.watch.remove(f.watching)
-	}
+	f.watch.disarm(f.armedAs)
 	f.copy.close()
 	f.out.file.Close() // every write has been answered
 }

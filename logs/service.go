@@ -19,6 +19,9 @@ type Options struct {
 	// RetryPause is how long a follower waits after a failed write, on a full
 	// disk for example: 1 s when zero.
 	RetryPause time.Duration
+	// ObserveBatch, when not nil, is told of every batch that is written to a CRI
+	// log: its size there in bytes, and how old its last entry was by then.
+	ObserveBatch func(bytes int, lag time.Duration)
 }
 
 // Source is the output of one container.
@@ -64,6 +67,9 @@ func New(options Options) (*Service, error) {
 	}
 	if options.RetryPause == 0 {
 		options.RetryPause = time.Second
+	}
+	if options.ObserveBatch == nil {
+		options.ObserveBatch = func(int, time.Duration) {}
 	}
 	watch, err := newWatcher()
 	if err != nil {

@@ -1,114 +1,125 @@
 package logs
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"path/filepath"
+	"io/fs"
+	"os"
 	"sync"
 
-	"github.com/fsnotify/fsnotify"
+	"github.com/containerd/errdefs"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
-
-	"github.com/containerd/errdefs"
 )
 
 // watcher wakes followers when something happens in the engine's folders. One
-// inotify instance serves all of them.
+// inotify instance serves all of them. A watch fires once and has to be armed
+// again: a container that writes a million lines a second must not cause as
+// many events, neither here nor in the engine, which pays for them in its own
+// writes.
 type watcher struct {
-	inotify *fsnotify.Watcher
+	inotify *os.File
+	fd      int // of inotify; asking the file for it would make it block
 	group   sync.WaitGroup
 
 	mu    sync.Mutex
-	wakes map[string]chan<- struct{} // by folder
+	wakes map[int]chan<- struct{} // by watch descriptor
 }
 
+// watched is what wakes: changes of the files in a folder, and the end of the
+// folder itself.
+const watched = unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF
+
 func newWatcher() (*watcher, error) {
-	inotify, err := fsnotify.NewWatcher()
+	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("cannot watch the engine's logs, raise fs.inotify.max_user_instances: %w", err)
 	}
-	w := &watcher{inotify: inotify, wakes: map[string]chan<- struct{}{}}
+	w := &watcher{inotify: os.NewFile(uintptr(fd), "inotify"), fd: fd, wakes: map[int]chan<- struct{}{}}
 	w.group.Go(w.dispatch)
 	return w, nil
 }
 
-// add wakes the receiver of wake, a channel with room for one value, on every
-// change of the folder and of the files in it. A missing folder is
+// arm leaves a value in wake, a channel with room for one, at the next change
+// in the folder. It returns the watch for disarm. A missing folder is
 // fs.ErrNotExist. A folder has one receiver.
-func (w *watcher) add(folder string, wake chan<- struct{}) error {
-	w.mu.Lock()
-	w.wakes[folder] = wake
-	w.mu.Unlock()
-	err := w.inotify.Add(folder)
-	if err == nil {
-		return nil
+func (w *watcher) arm(folder string, wake chan<- struct{}) (watch int, err error) {
+	w.mu.Lock() // dispatch must not see an event before its receiver is known
+	defer w.mu.Unlock()
+	if w.wakes == nil {
+		return 0, fmt.Errorf("watching %s: %w", folder, fs.ErrClosed)
 	}
-	w.mu.Lock()
-	delete(w.wakes, folder)
-	w.mu.Unlock()
-	if errors.Is(err, unix.ENOSPC) {
-		return fmt.Errorf("no inotify watch is left for %s, raise fs.inotify.max_user_watches: %w", folder, errdefs.ErrResourceExhausted)
+	watch, err = unix.InotifyAddWatch(w.fd, folder, watched|unix.IN_ONLYDIR|unix.IN_ONESHOT)
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		return 0, fmt.Errorf("no inotify watch is left for %s, raise fs.inotify.max_user_watches: %w", folder, errdefs.ErrResourceExhausted)
+	case err != nil:
+		return 0, fmt.Errorf("watching the folder of the engine's log: %w", err)
 	}
-	return fmt.Errorf("watching the folder of the engine's log: %w", err)
+	w.wakes[watch] = wake
+	return watch, nil
 }
 
-// remove ends the watch of a folder, if there is one.
-func (w *watcher) remove(folder string) {
+// disarm ends a watch, if it has not fired.
+func (w *watcher) disarm(watch int) {
 	w.mu.Lock()
-	_, watched := w.wakes[folder]
-	delete(w.wakes, folder)
-	w.mu.Unlock()
-	if watched {
-		// The kernel drops the watch of a removed folder by itself; then this
-		// fails and there is nothing left to end.
-		_ = w.inotify.Remove(folder)
+	defer w.mu.Unlock()
+	if _, armed := w.wakes[watch]; armed {
+		delete(w.wakes, watch)
+		// Fails when it is firing now, or its folder was removed.
+		_, _ = unix.InotifyRmWatch(w.fd, uint32(watch))
 	}
 }
 
 func (w *watcher) close() {
-	_ = w.inotify.Close() // its only error is that of closing the descriptor
+	w.mu.Lock()
+	w.wakes = nil
+	err := w.inotify.Close()
+	w.mu.Unlock()
+	if err != nil {
+		logrus.WithError(err).Warn("ending the watch of the engine's logs")
+	}
 	w.group.Wait()
 }
 
 // dispatch runs until close.
 func (w *watcher) dispatch() {
-	events, errs := w.inotify.Events, w.inotify.Errors
-	for events != nil || errs != nil {
-		select {
-		case event, ok := <-events:
-			if !ok {
-				events = nil
-				continue
-			}
-			w.wake(event.Name)
-		case err, ok := <-errs:
-			if !ok {
-				errs = nil
-				continue
-			}
-			// After an overflow nobody knows whose events were dropped.
-			w.wakeAll()
-			if !errors.Is(err, fsnotify.ErrEventOverflow) {
-				logrus.WithError(err).Warn("watching the engine's logs")
-			}
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := w.inotify.Read(buffer)
+		if errors.Is(err, fs.ErrClosed) {
+			return
 		}
+		if err != nil {
+			// Nothing but a lack of kernel memory is left as a cause.
+			logrus.WithError(err).Error("watching the engine's logs, containers' logs may come late")
+			return
+		}
+		w.wake(buffer[:n])
 	}
 }
 
-// wake tells the follower of the folder in which name lies, or which name is.
-func (w *watcher) wake(name string) {
+// wake tells the receivers of events, which are laid out as inotify(7) says.
+func (w *watcher) wake(events []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	notify(w.wakes[filepath.Dir(name)])
-	notify(w.wakes[name])
-}
-
-func (w *watcher) wakeAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, wake := range w.wakes {
-		notify(wake)
+	for len(events) >= unix.SizeofInotifyEvent {
+		watch := int(int32(binary.NativeEndian.Uint32(events)))
+		mask := binary.NativeEndian.Uint32(events[4:])
+		name := int(binary.NativeEndian.Uint32(events[12:]))
+		events = events[min(unix.SizeofInotifyEvent+name, len(events)):]
+		if mask&unix.IN_Q_OVERFLOW != 0 {
+			// Nobody knows whose events were dropped.
+			for _, receiver := range w.wakes {
+				notify(receiver)
+			}
+			clear(w.wakes)
+			continue
+		}
+		notify(w.wakes[watch])
+		delete(w.wakes, watch)
 	}
 }
 

@@ -16,5 +16,10 @@
 //
 //	ratio NAME VALUE goal GOAL
 //
+// Two more are Go benchmarks, so that they can be run alone: ExecSync over the engine calls that it is made of, and the
+// cost of container logs beside containerd:
+//
+//	build/bin/rig test -bench 'ExecSync|ContainerLogs' ./test/bench
+//
 // What is pure (the mirror, the translation) has Go benchmarks in its own package, which `make bench` runs as well.
 package main
