@@ -1,0 +1,154 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// TestBrokenManifests reports file and field of each, and runs the others.
+func TestBrokenManifests(t *testing.T) {
+	n := newNode(t)
+	n.write("good.yaml", simple("good", "sleep 1000"))
+	broken := map[string]struct{ text, want string }{
+		"syntax.yaml":   {"apiVersion: v1\nkind: Pod\nmetadata: {name: a", "syntax.yaml"},
+		"unknown.yaml":  {strings.Replace(simple("unknown", "true"), "image:", "imagge: x, image:", 1), `unknown field "spec.containers[0].imagge"`},
+		"noimage.yaml":  {strings.Replace(simple("noimage", "true"), "image: SHELL,", "", 1), "spec.containers[0].image"},
+		"kind.yaml":     {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "apiVersion"},
+		"refused.yaml":  {strings.Replace(simple("refused", "true"), "spec:\n", "spec:\n  runtimeClassName: kata\n", 1), "spec.runtimeClassName"},
+		"notpod.json":   {`{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": 7}}`, "containers"},
+		"policy.yaml":   {strings.Replace(simple("policy", "true"), "spec:\n", "spec:\n  restartPolicy: Sometimes\n", 1), "spec.restartPolicy"},
+		"twoports.yaml": {strings.Replace(simple("twoports", "true"), "image:", "ports: [{containerPort: 99999}], image:", 1), "spec.containers[0].ports[0].containerPort"},
+	}
+	for name, c := range broken {
+		n.write(name, c.text)
+	}
+	n.ready("good")
+	eventually(t, "all are reported", func() error {
+		body, err := n.get("/events")
+		if err != nil {
+			return err
+		}
+		text := strings.ReplaceAll(string(body), `\"`, `"`)
+		for name, c := range broken {
+			if !strings.Contains(text, name) || !strings.Contains(text, c.want) {
+				return fmt.Errorf("%s is not reported with %s", name, c.want)
+			}
+		}
+		return nil
+	})
+	if pods, err := n.pods(); err != nil || len(pods) != 1 {
+		t.Errorf("%d pods run: %v", len(pods), err)
+	}
+}
+
+// TestSeveralDocuments takes the good ones of a file with a bad one, in YAML and JSON.
+func TestSeveralDocuments(t *testing.T) {
+	n := newNode(t)
+	n.write("many.yaml", simple("a", "sleep 1000")+"---\nkind: Nonsense\n---\n# nothing\n---\n"+simple("b", "sleep 1000"))
+	n.write("one.json", `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c"}, "spec": {"terminationGracePeriodSeconds": 1,
+		"containers": [{"name": "main", "image": "SHELL", "command": ["sleep", "1000"]}]}}`)
+	for _, name := range []string{"a", "b", "c"} {
+		n.ready(name)
+	}
+}
+
+// TestTwoPodsOfOneName runs the first and refuses the second until the first is gone.
+func TestTwoPodsOfOneName(t *testing.T) {
+	n := newNode(t)
+	n.write("m.yaml", simple("twin", "echo first; sleep 1000"))
+	first := n.ready("twin")
+	n.write("a.yaml", simple("twin", "echo second; sleep 1000"))
+	refused := n.event("twin", "PodRefused")
+	if !strings.Contains(refused.Message, "m.yaml") {
+		t.Errorf("message %q", refused.Message)
+	}
+	stays(t, "the first runs alone", 2*time.Second, func() error {
+		pods, err := n.pods()
+		if err != nil {
+			return err
+		}
+		if len(pods) != 1 || pods[0].UID != first.UID {
+			return fmt.Errorf("%d pods", len(pods))
+		}
+		return nil
+	})
+	n.remove("m.yaml")
+	eventually(t, "the second runs", func() error {
+		pod, err := n.find("twin")
+		if err != nil {
+			return err
+		}
+		if pod.UID == first.UID {
+			return errors.New("the first is still there")
+		}
+		return wantReady(pod, v1.ConditionTrue)
+	})
+}
+
+// TestHalfWrittenManifest writes a manifest in pieces, in place, over one that runs.
+func TestHalfWrittenManifest(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", simple("pod", "echo one; sleep 1000"))
+	before := n.ready("pod")
+	path := filepath.Join(n.manifests, "pod.yaml")
+	text := n.expand(simple("pod", "echo two; sleep 1000"))
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	cut := len(text) - 40
+	stays(t, "the emptied manifest takes nothing away", time.Second, func() error { return n.unchanged(before, "main") })
+	if _, err := file.WriteString(text[:cut]); err != nil {
+		t.Fatal(err)
+	}
+	stays(t, "neither does half of one", time.Second, func() error { return n.unchanged(before, "main") })
+	if _, err := file.WriteString(text[cut:]); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the whole one runs", func() error {
+		pods, err := n.pods()
+		if err != nil {
+			return err
+		}
+		if len(pods) != 1 || pods[0].UID == before.UID {
+			return errors.New("not yet")
+		}
+		return wantReady(&pods[0], v1.ConditionTrue)
+	})
+}
+
+// TestImageTrouble shows why a container does not run, waits longer each time, and runs when the image can be had.
+func TestImageTrouble(t *testing.T) {
+	n := newNode(t)
+	missing := strings.Replace(simple("missing", "sleep 1000"), "SHELL", n.env.Image("test/nonesuch:1"), 1)
+	n.write("missing.yaml", missing)
+	n.write("never.yaml", strings.NewReplacer("SHELL", n.env.Image("test/nonesuch:1"), "IfNotPresent", "Never").Replace(simple("never", "sleep 1000")))
+	n.write("command.yaml", strings.Replace(simple("command", "x"), "[sh, -c", "[/no/such/program", 1))
+	waits := func(reasons ...string) func(*v1.Pod) error {
+		return func(pod *v1.Pod) error {
+			waiting := status(pod, "main").State.Waiting
+			for _, reason := range reasons {
+				if waiting != nil && waiting.Reason == reason {
+					return nil
+				}
+			}
+			return fmt.Errorf("it does not wait for %v: %s", reasons, states(pod))
+		}
+	}
+	n.until("missing", waits(model.ReasonErrImagePull))
+	n.until("missing", waits(model.ReasonImagePullBackOff))
+	n.until("never", waits(model.ReasonErrImageNeverPull))
+	n.until("command", waits(model.ReasonRunContainerError, model.ReasonCrashLoopBackOff))
+	n.write("missing.yaml", simple("missing", "sleep 1000"))
+	n.ready("missing")
+}

@@ -1,0 +1,204 @@
+package kubelet
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/server"
+)
+
+// TestPodRuns follows one pod from its manifest to Ready and away again, and reads all that the endpoint shows.
+func TestPodRuns(t *testing.T) {
+	n := newNode(t)
+	n.write("web.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - {name: web, image: HELLO, ports: [{containerPort: 8080}]}
+`)
+	pod := n.ready("web")
+	if pod.Namespace != "default" || pod.Spec.NodeName != n.name || len(pod.UID) != 32 {
+		t.Errorf("the pod is %s/%s on %q with UID %q", pod.Namespace, pod.Name, pod.Spec.NodeName, pod.UID)
+	}
+	for key, want := range map[string]string{
+		model.AnnotationConfigSource: "file", model.AnnotationConfigHash: string(pod.UID), model.AnnotationManifest: n.manifests + "/web.yaml",
+	} {
+		if got := pod.Annotations[key]; got != want {
+			t.Errorf("annotation %s is %q, want %q", key, got, want)
+		}
+	}
+	web := status(pod, "web")
+	if pod.Status.Phase != v1.PodRunning || pod.Status.PodIP == "" || web.State.Running == nil || web.RestartCount != 0 ||
+		!strings.HasPrefix(web.ContainerID, "docker://") {
+		t.Errorf("status %+v", pod.Status)
+	}
+	for _, reason := range []string{"Pulling", "Pulled", "Created", "Started"} {
+		n.event("web", reason)
+	}
+	n.logHas(pod, "web", 0, "hello stdout")
+	if _, err := n.get("/healthz"); err != nil {
+		t.Error(err)
+	}
+	metrics, err := n.get("/metrics")
+	if err != nil || !strings.Contains(string(metrics), "kubelet_running_pods 1") {
+		t.Errorf("metrics: %v\n%s", err, metrics)
+	}
+	n.remove("web.yaml")
+	n.gone("web")
+}
+
+// TestStatsSummary reads the figures of a pod, which come from CRI alone.
+func TestStatsSummary(t *testing.T) {
+	n := newNode(t)
+	n.write("web.yaml", simple("web", "sleep 1000"))
+	pod := n.ready("web")
+	eventually(t, "figures", func() error {
+		body, err := n.get("/stats/summary")
+		if err != nil {
+			return err
+		}
+		var summary server.Summary
+		if err := json.Unmarshal(body, &summary); err != nil {
+			return err
+		}
+		for _, stats := range summary.Pods {
+			if stats.PodRef.UID != string(pod.UID) || len(stats.Containers) != 1 {
+				continue
+			}
+			if c := stats.Containers[0]; c.Name == "main" && c.Memory != nil && c.Memory.WorkingSetBytes != nil && *c.Memory.WorkingSetBytes > 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("the container has no memory figures: %s", body)
+	})
+}
+
+// simple is a pod with one container, main, that runs a shell command and dies quickly.
+func simple(name, command string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: SHELL, imagePullPolicy: IfNotPresent, command: [sh, -c, %q]}
+`, name, command)
+}
+
+// TestRestartPolicies lets containers end under each policy.
+func TestRestartPolicies(t *testing.T) {
+	n := newNode(t)
+	for _, c := range []struct {
+		name, policy string
+		code         int
+	}{{"never-ok", "Never", 0}, {"never-bad", "Never", 3}, {"onfailure-ok", "OnFailure", 0}, {"onfailure-bad", "OnFailure", 3}, {"always-ok", "Always", 0}} {
+		manifest := simple(c.name, fmt.Sprintf("exit %d", c.code))
+		n.write(c.name+".yaml", strings.Replace(manifest, "spec:\n", "spec:\n  restartPolicy: "+c.policy+"\n", 1))
+	}
+	n.until("never-ok", wantPhase(v1.PodSucceeded))
+	bad := n.until("never-bad", wantPhase(v1.PodFailed))
+	if end := status(bad, "main").State.Terminated; end == nil || end.ExitCode != 3 || end.Reason != "Error" {
+		t.Errorf("state %s", states(bad))
+	}
+	n.until("onfailure-ok", wantPhase(v1.PodSucceeded))
+	n.restarted("onfailure-bad", "main", 1)
+	n.restarted("always-ok", "main", 1)
+	for _, name := range []string{"never-ok", "never-bad", "onfailure-ok"} {
+		if got := status(n.until(name, func(*v1.Pod) error { return nil }), "main").RestartCount; got != 0 {
+			t.Errorf("%s was restarted %d times", name, got)
+		}
+	}
+}
+
+// TestCrashLoop lets a container fail again and again: it waits longer each time, and its status says why.
+func TestCrashLoop(t *testing.T) {
+	n := newNode(t)
+	n.write("crash.yaml", simple("crash", "echo started; exit 7"))
+	pod := n.until("crash", func(pod *v1.Pod) error {
+		main := status(pod, "main")
+		if main.State.Waiting == nil || main.State.Waiting.Reason != model.ReasonCrashLoopBackOff || main.RestartCount < 2 {
+			return fmt.Errorf("not in back-off yet: %s", states(pod))
+		}
+		return nil
+	})
+	if last := status(pod, "main").LastTerminationState.Terminated; last == nil || last.ExitCode != 7 {
+		t.Errorf("last state %s", states(pod))
+	}
+	if pod.Status.Phase != v1.PodRunning {
+		t.Errorf("phase %s: it is to run, so it is Running between two attempts", pod.Status.Phase)
+	}
+	n.event("crash", "BackOff")
+	n.restarted("crash", "main", 3)
+	pod = n.until("crash", func(*v1.Pod) error { return nil })
+	eventually(t, "old attempts are collected", func() error {
+		if text := n.log(pod, "main", 0); text != "" {
+			return errors.New("the first log is still there")
+		}
+		return nil
+	})
+}
+
+// TestInitChain runs init containers one after the other before the app container.
+func TestInitChain(t *testing.T) {
+	n := newNode(t)
+	n.write("chain.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: chain}
+spec:
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: work, emptyDir: {}}]
+  initContainers:
+  - {name: one, image: SHELL, command: [sh, -c, "sleep 1; echo one >> /work/order"], volumeMounts: [{name: work, mountPath: /work}]}
+  - {name: two, image: SHELL, command: [sh, -c, "echo two >> /work/order"], volumeMounts: [{name: work, mountPath: /work}]}
+  containers:
+  - {name: main, image: SHELL, command: [sh, -c, "cat /work/order; sleep 1000"], volumeMounts: [{name: work, mountPath: /work}]}
+`)
+	n.until("chain", func(pod *v1.Pod) error {
+		if waiting := status(pod, "main").State.Waiting; waiting == nil || waiting.Reason != model.ReasonPodInitializing {
+			return errors.New("main does not wait for the init containers")
+		}
+		return nil
+	})
+	pod := n.ready("chain")
+	n.logHas(pod, "main", 0, "one\ntwo\n")
+	for _, name := range []string{"one", "two"} {
+		if end := status(pod, name).State.Terminated; end == nil || end.ExitCode != 0 {
+			t.Errorf("%s: %s", name, states(pod))
+		}
+	}
+}
+
+// TestInitFails repeats a failing init container, or fails the pod.
+func TestInitFails(t *testing.T) {
+	n := newNode(t)
+	const manifest = `
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  restartPolicy: POLICY
+  initContainers:
+  - {name: init, image: SHELL, command: [sh, -c, "exit 4"]}
+  containers:
+  - {name: main, image: SHELL, command: [sleep, "1000"]}
+`
+	for name, policy := range map[string]string{"again": "Always", "never": "Never"} {
+		n.write(name+".yaml", strings.NewReplacer("NAME", name, "POLICY", policy).Replace(manifest))
+	}
+	n.until("never", wantPhase(v1.PodFailed))
+	pod := n.restarted("again", "init", 2)
+	if pod.Status.Phase != v1.PodPending || status(pod, "main").State.Waiting == nil {
+		t.Errorf("%s: %s", pod.Status.Phase, states(pod))
+	}
+}

@@ -1,0 +1,295 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// TestSidecar starts a restartable init container before the app container, restarts it, and ends it last.
+func TestSidecar(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  terminationGracePeriodSeconds: 10
+  volumes: [{name: work, hostPath: {path: SCRATCH, type: Directory}}]
+  initContainers:
+  - name: side
+    image: SHELL
+    restartPolicy: Always
+    command: [sh, -c, "trap 'echo side ends >> /work/order; exit 0' TERM; sleep 1; echo side is up >> /work/order; touch /tmp/up; while :; do sleep 0.1; done"]
+    startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1}
+    volumeMounts: [{name: work, mountPath: /work}]
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "trap 'sleep 1; echo main ends >> /work/order; exit 0' TERM; echo main starts >> /work/order; while :; do sleep 0.1; done"]
+    volumeMounts: [{name: work, mountPath: /work}]
+`)
+	pod := n.ready("pod")
+	n.scratchHas("order", "side is up\nmain starts\n")
+	n.docker("kill", id(pod, "side"))
+	pod = n.restarted("pod", "side", 1)
+	if got := status(pod, "main").RestartCount; got != 0 {
+		t.Errorf("main was restarted %d times with its sidecar", got)
+	}
+	n.scratchHas("order", "main starts\nside is up\n")
+	n.remove("pod.yaml")
+	n.gone("pod")
+	n.scratchHas("order", "main ends\nside ends\n")
+}
+
+// TestSidecarOfCompletedPod ends the sidecar when the app container has completed.
+func TestSidecarOfCompletedPod(t *testing.T) {
+	n := newNode(t)
+	n.write("job.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: job}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  initContainers: [{name: side, image: SHELL, restartPolicy: Always, command: [sleep, "1000"]}]
+  containers: [{name: main, image: SHELL, command: [sh, -c, "sleep 1"]}]
+`)
+	pod := n.until("job", wantPhase(v1.PodSucceeded))
+	if status(pod, "side").State.Terminated == nil {
+		t.Errorf("the sidecar still runs: %s", states(pod))
+	}
+}
+
+// TestGracefulTermination runs the preStop hook, then sends SIGTERM, and waits.
+func TestGracefulTermination(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  terminationGracePeriodSeconds: 20
+  volumes: [{name: work, hostPath: {path: SCRATCH}}]
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "trap 'echo TERM >> /work/order; sleep 1; echo end >> /work/order; exit 0' TERM; echo start >> /work/order; while :; do sleep 0.1; done"]
+    lifecycle:
+      postStart: {exec: {command: [sh, -c, "echo postStart >> /work/started"]}}
+      preStop: {exec: {command: [sh, -c, "sleep 1; echo preStop >> /work/order"]}}
+    volumeMounts: [{name: work, mountPath: /work}]
+`)
+	n.ready("pod")
+	n.scratchHas("order", "start\n")
+	n.scratchHas("started", "postStart\n")
+	n.remove("pod.yaml")
+	n.gone("pod")
+	n.scratchHas("order", "start\npreStop\nTERM\nend\n")
+}
+
+// TestStubbornContainer is killed when its grace period is over.
+func TestStubbornContainer(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", strings.Replace(simple("pod", "trap '' TERM; while :; do sleep 0.1; done"), "PeriodSeconds: 1", "PeriodSeconds: 2", 1))
+	n.ready("pod")
+	began := time.Now()
+	n.remove("pod.yaml")
+	n.gone("pod")
+	if took := time.Since(began); took < 2*time.Second || took > 15*time.Second {
+		t.Errorf("it took %v, with a grace period of 2s", took)
+	}
+}
+
+// TestHooks runs an httpGet and a sleep hook, and restarts a container whose postStart hook fails.
+func TestHooks(t *testing.T) {
+	n := newNode(t)
+	n.write("good.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: good}
+spec:
+  terminationGracePeriodSeconds: 5
+  containers:
+  - name: main
+    image: HELLO
+    ports: [{name: http, containerPort: 8080}]
+    lifecycle:
+      postStart: {sleep: {seconds: 1}}
+      preStop: {httpGet: {port: http, path: /bye}}
+`)
+	n.write("bad.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: bad}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: SHELL
+    command: [sleep, "1000"]
+    lifecycle: {postStart: {exec: {command: [sh, -c, "echo no luck >&2; exit 5"]}}}
+`)
+	n.ready("good")
+	n.remove("good.yaml")
+	n.gone("good")
+	failed := n.event("bad", "FailedPostStartHook")
+	if !strings.Contains(failed.Message, "no luck") {
+		t.Errorf("message %q", failed.Message)
+	}
+	n.restarted("bad", "main", 1)
+}
+
+// TestRollingEdit edits a manifest: the old pod ends before the new one starts.
+func TestRollingEdit(t *testing.T) {
+	n := newNode(t)
+	command := "trap 'sleep 1; echo %[1]s ends >> /work/order; exit 0' TERM; echo %[1]s starts >> /work/order; while :; do sleep 0.1; done"
+	manifest := func(version string) string {
+		text := strings.Replace(simple("pod", fmt.Sprintf(command, version)), "PeriodSeconds: 1", "PeriodSeconds: 10", 1)
+		text = strings.Replace(text, "sh, -c", "sh, -c", 1)
+		return strings.Replace(text, "containers:\n  - {", "volumes: [{name: work, hostPath: {path: SCRATCH}}]\n  containers:\n  - {volumeMounts: [{name: work, mountPath: /work}], ", 1)
+	}
+	n.write("pod.yaml", manifest("v1"))
+	first := n.ready("pod")
+	n.scratchHas("order", "v1 starts\n")
+	n.write("pod.yaml", manifest("v2"))
+	n.scratchHas("order", "v1 starts\nv1 ends\nv2 starts\n")
+	eventually(t, "one pod is left", func() error {
+		pods, err := n.pods()
+		if err != nil {
+			return err
+		}
+		if len(pods) != 1 || pods[0].UID == first.UID {
+			return fmt.Errorf("%d pods", len(pods))
+		}
+		return wantReady(&pods[0], v1.ConditionTrue)
+	})
+}
+
+// TestImageEdit edits the image of a pod that keeps its UID: its container alone is replaced.
+func TestImageEdit(t *testing.T) {
+	n := newNode(t)
+	manifest := `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod, uid: 11111111-2222-3333-4444-555555555555}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: edited, image: IMAGE, command: [sleep, "1000"]}
+  - {name: other, image: SHELL, command: [sleep, "1000"]}
+`
+	n.write("pod.yaml", strings.Replace(manifest, "IMAGE", n.env.Image("test/multi:a"), 1))
+	first := n.ready("pod")
+	n.write("pod.yaml", strings.Replace(manifest, "IMAGE", n.env.Image("test/multi:b"), 1))
+	n.restarted("pod", "edited", 1)
+	second := n.ready("pod")
+	if id(first, "other") != id(second, "other") || first.Status.PodIP != second.Status.PodIP {
+		t.Errorf("more than one container was replaced:\n%s\n%s", states(first), states(second))
+	}
+}
+
+// TestChangedWhileStarting edits a manifest again and again while its pod starts: the last word counts.
+func TestChangedWhileStarting(t *testing.T) {
+	n := newNode(t)
+	for i := range 8 {
+		n.write("pod.yaml", simple("pod", fmt.Sprintf("echo version %d; sleep 1000", i)))
+		time.Sleep(150 * time.Millisecond)
+	}
+	eventually(t, "the last version runs alone", func() error {
+		pods, err := n.pods()
+		if err != nil {
+			return err
+		}
+		if len(pods) != 1 {
+			return fmt.Errorf("%d pods", len(pods))
+		}
+		if err := wantReady(&pods[0], v1.ConditionTrue); err != nil {
+			return err
+		}
+		if text := n.log(&pods[0], "main", 0); text != "version 7\n" {
+			return fmt.Errorf("it logs %q", text)
+		}
+		return nil
+	})
+}
+
+// TestKilledWithDocker kills a container and then the sandbox behind the kubelet's back.
+func TestKilledWithDocker(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	pod := n.ready("pod")
+	n.docker("kill", id(pod, "main"))
+	n.restarted("pod", "main", 1)
+	after := n.ready("pod")
+	if last := status(after, "main").LastTerminationState.Terminated; last == nil || last.ExitCode != 137 {
+		t.Errorf("last state %s", states(after))
+	}
+	if after.Status.PodIP != pod.Status.PodIP {
+		t.Errorf("the pod's address changed from %s to %s with a container", pod.Status.PodIP, after.Status.PodIP)
+	}
+	sandbox := n.docker("ps", "-q", "--filter", "label=io.kubernetes.pod.uid="+string(pod.UID), "--filter", "label=io.kubernetes.docker.type=podsandbox")
+	n.docker("kill", sandbox)
+	n.restarted("pod", "main", 2)
+	n.ready("pod")
+}
+
+// TestOldSandboxesAreCollected leaves one sandbox of a pod that had several.
+func TestOldSandboxesAreCollected(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	pod := n.ready("pod")
+	for times := range int32(2) {
+		n.docker("kill", n.docker("ps", "-q", "--filter", "label=io.kubernetes.pod.uid="+string(pod.UID), "--filter", "label=io.kubernetes.docker.type=podsandbox"))
+		n.restarted("pod", "main", times+1)
+		n.ready("pod")
+	}
+	eventually(t, "collected", func() error {
+		all := n.docker("ps", "-aq", "--filter", "label=io.kubernetes.pod.uid="+string(pod.UID), "--filter", "label=io.kubernetes.docker.type=podsandbox")
+		if count := len(strings.Fields(all)); count > 2 {
+			return fmt.Errorf("%d sandboxes", count)
+		}
+		return nil
+	})
+}
+
+// TestLogRotation rotates the log of a container that writes much, keeps and compresses so many, and loses no line.
+func TestLogRotation(t *testing.T) {
+	n := newNode(t, "--container-log-max-size", "20000", "--container-log-max-files", "4", "--container-log-monitor-interval", "500ms")
+	n.write("pod.yaml", simple("pod", "i=0; while :; do i=$((i+1)); echo line $i; sleep 0.005; done"))
+	pod := n.ready("pod")
+	log := filepath.Join(model.PodLogDirectory(n.logs, pod), model.ContainerLogPath("main", 0))
+	eventually(t, "rotated and compressed", func() error {
+		files, err := filepath.Glob(log + ".*")
+		if err != nil {
+			return err
+		}
+		if len(files) > 3 {
+			return fmt.Errorf("%d rotated files, want at most 3", len(files))
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, ".gz") {
+				return nil
+			}
+		}
+		return fmt.Errorf("only %v", files)
+	})
+	before := n.log(pod, "main", 0)
+	eventually(t, "the new log grows", func() error {
+		if n.log(pod, "main", 0) == before {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	if info, err := os.Stat(log); err != nil || info.Size() > 200_000 {
+		t.Errorf("the log: %v, %v", info, err)
+	}
+}

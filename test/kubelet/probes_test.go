@@ -1,0 +1,121 @@
+package kubelet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestLivenessProbe restarts a container whose liveness probe fails, within the probe's own grace period.
+func TestLivenessProbe(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  terminationGracePeriodSeconds: 600
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "trap '' TERM; touch /tmp/ok; sleep 2; rm /tmp/ok; while :; do sleep 0.1; done"]
+    livenessProbe: {exec: {command: [cat, /tmp/ok]}, periodSeconds: 1, failureThreshold: 2, terminationGracePeriodSeconds: 1}
+  - {name: other, image: SHELL, command: [sleep, "1000"]}
+`)
+	pod := n.restarted("pod", "main", 1)
+	unhealthy := n.event("pod", "Unhealthy")
+	if !strings.Contains(unhealthy.Message, "Liveness probe failed") || unhealthy.InvolvedObject.FieldPath != "spec.containers{main}" {
+		t.Errorf("event %+v", unhealthy)
+	}
+	if got := status(pod, "other").RestartCount; got != 0 {
+		t.Errorf("the other container was restarted %d times", got)
+	}
+	n.write("end.yaml", simple("end", "sleep 1000")) // the node works on
+	n.ready("end")
+	// The pod's own grace period would outlast the test.
+	pods := strings.Fields(n.docker("ps", "-q", "--filter", "label=io.kubernetes.pod.uid="+string(pod.UID)))
+	n.docker(append([]string{"kill"}, pods...)...)
+	n.remove("pod.yaml")
+}
+
+// TestReadinessProbe makes a pod ready and unready without a restart.
+func TestReadinessProbe(t *testing.T) {
+	n := newNode(t)
+	manifest := strings.TrimRight(simple("pod", "sleep 1000"), "}\n") +
+		", readinessProbe: {exec: {command: [test, -e, /tmp/ready]}, periodSeconds: 1, failureThreshold: 1}}\n"
+	n.write("pod.yaml", manifest)
+	pod := n.until("pod", wantPhase(v1.PodRunning))
+	stays(t, "unready", 2*time.Second, func() error {
+		pod, err := n.find("pod")
+		if err != nil {
+			return err
+		}
+		return wantReady(pod, v1.ConditionFalse)
+	})
+	n.exec(pod, "main", "touch", "/tmp/ready")
+	n.ready("pod")
+	n.exec(pod, "main", "rm", "/tmp/ready")
+	pod = n.until("pod", func(pod *v1.Pod) error { return wantReady(pod, v1.ConditionFalse) })
+	if status(pod, "main").RestartCount != 0 {
+		t.Errorf("restarted: %s", states(pod))
+	}
+}
+
+// TestStartupProbe holds the liveness probe back until the startup probe has succeeded.
+func TestStartupProbe(t *testing.T) {
+	n := newNode(t)
+	manifest := strings.TrimRight(simple("NAME", "sleep SECONDS; touch /tmp/up; sleep 1000"), "}\n") +
+		", startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 5}" +
+		", livenessProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 1}}\n"
+	n.write("slow.yaml", strings.NewReplacer("NAME", "slow", "SECONDS", "2").Replace(manifest))
+	n.write("never.yaml", strings.NewReplacer("NAME", "never", "SECONDS", "1000").Replace(manifest))
+	slow := n.ready("slow")
+	if status(slow, "main").RestartCount != 0 {
+		t.Errorf("the liveness probe did not wait: %s", states(slow))
+	}
+	n.restarted("never", "main", 1)
+}
+
+// TestNetworkProbes probes over HTTP and TCP, by port number and name.
+func TestNetworkProbes(t *testing.T) {
+	n := newNode(t)
+	manifest := `
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: HELLO, ports: [{name: web, containerPort: 8080}], readinessProbe: {PROBE, periodSeconds: 1}}
+`
+	good := map[string]string{
+		"http": "httpGet: {port: web, path: /x, httpHeaders: [{name: Host, value: example.org}]}",
+		"tcp":  "tcpSocket: {port: 8080}",
+	}
+	bad := map[string]string{
+		"http-closed": "httpGet: {port: 81}",
+		"tcp-closed":  "tcpSocket: {port: 81}",
+		"grpc-closed": "grpc: {port: 81}",
+		"grpc-other":  "grpc: {port: 8080}",
+	}
+	for _, probes := range []map[string]string{good, bad} {
+		for name, probe := range probes {
+			n.write(name+".yaml", strings.NewReplacer("NAME", name, "PROBE", probe).Replace(manifest))
+		}
+	}
+	for name := range good {
+		n.ready(name)
+	}
+	for name := range bad {
+		if event := n.event(name, "Unhealthy"); !strings.Contains(event.Message, "Readiness probe failed") {
+			t.Errorf("%s: %s", name, event.Message)
+		}
+		pod := n.until(name, wantPhase(v1.PodRunning))
+		if err := wantReady(pod, v1.ConditionFalse); err != nil {
+			t.Error(fmt.Errorf("%s: %w", name, err))
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// unchanged says whether the container still runs as it did.
+func (n *node) unchanged(before *v1.Pod, container string) error {
+	pod, err := n.find("pod")
+	if err != nil {
+		return err
+	}
+	if id(pod, container) != id(before, container) || status(pod, container).RestartCount != status(before, container).RestartCount {
+		return fmt.Errorf("the container was replaced:\n%s\n%s", states(before), states(pod))
+	}
+	return wantReady(pod, v1.ConditionTrue)
+}
+
+// TestKubeletRestart ends and kills the kubelet, and starts it again: no container is restarted, and what died meanwhile
+// is.
+func TestKubeletRestart(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	n.write("other.yaml", simple("other", "sleep 1000"))
+	before := n.ready("pod")
+	other := n.ready("other")
+	n.stop()
+	n.start()
+	n.ready("pod")
+	n.kill()
+	n.docker("kill", id(other, "main"))
+	n.start()
+	n.restarted("other", "main", 1)
+	n.ready("pod")
+	stays(t, "after the restart", 2*time.Second, func() error { return n.unchanged(before, "main") })
+}
+
+// TestManifestRemovedWhileAway ends pods whose manifest went, and replaces those whose manifest changed, while no kubelet
+// ran.
+func TestManifestRemovedWhileAway(t *testing.T) {
+	n := newNode(t)
+	n.write("removed.yaml", simple("removed", "sleep 1000"))
+	n.write("changed.yaml", simple("changed", "echo one; sleep 1000"))
+	n.ready("removed")
+	first := n.ready("changed")
+	n.stop()
+	n.remove("removed.yaml")
+	n.write("changed.yaml", simple("changed", "echo two; sleep 1000"))
+	n.start()
+	n.gone("removed")
+	eventually(t, "the changed pod is replaced", func() error {
+		pods, err := n.pods()
+		if err != nil {
+			return err
+		}
+		if len(pods) != 1 || pods[0].UID == first.UID {
+			return fmt.Errorf("%d pods", len(pods))
+		}
+		return wantReady(&pods[0], v1.ConditionTrue)
+	})
+}
+
+// TestRuntimeAway stops criadapter for a while, so that the socket is away and back: no container is restarted, though
+// it is probed through the socket; a pod that comes meanwhile starts afterwards, and what died meanwhile is restarted.
+func TestRuntimeAway(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: SHELL
+    command: [sleep, "1000"]
+    livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, failureThreshold: 1}
+  - {name: dies, image: SHELL, command: [sleep, "1000"]}
+`)
+	before := n.ready("pod")
+	if err := n.server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.write("late.yaml", simple("late", "sleep 1000"))
+	n.docker("kill", id(before, "dies"))
+	eventually(t, "the kubelet notices", func() error {
+		if _, err := n.get("/healthz"); err == nil {
+			return errors.New("healthy without a runtime")
+		}
+		return nil
+	})
+	time.Sleep(2 * time.Second)
+	if err := n.server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.ready("late")
+	n.restarted("pod", "dies", 1)
+	n.ready("pod")
+	stays(t, "after the runtime is back", 2*time.Second, func() error { return n.unchanged(before, "main") })
+}
+
+// TestRuntimeCrash kills criadapter while pods run and start.
+func TestRuntimeCrash(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	before := n.ready("pod")
+	n.write("starting.yaml", simple("starting", "sleep 1000"))
+	time.Sleep(200 * time.Millisecond)
+	n.server.Kill()
+	time.Sleep(500 * time.Millisecond)
+	if err := n.server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.ready("starting")
+	stays(t, "after the crash", 2*time.Second, func() error { return n.unchanged(before, "main") })
+}
+
+// TestStartWithoutRuntime starts the kubelet before the runtime.
+func TestStartWithoutRuntime(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	before := n.ready("pod")
+	n.stop()
+	if err := n.server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() {
+		time.Sleep(2 * time.Second)
+		started <- n.server.Start(t.Context())
+	}()
+	n.start()
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	n.ready("pod")
+	stays(t, "after the start", time.Second, func() error { return n.unchanged(before, "main") })
+}
+
+// TestPolledWithoutEvents restarts a dead container by listing alone.
+func TestPolledWithoutEvents(t *testing.T) {
+	n := newNode(t, "--no-runtime-events")
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	pod := n.ready("pod")
+	n.docker("kill", id(pod, "main"))
+	n.restarted("pod", "main", 1)
+}
+
+// TestCheckpoint brings accepted pods back although their manifest is broken at the kubelet's start, and a damaged
+// checkpoint is put aside.
+func TestCheckpoint(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	before := n.ready("pod")
+	n.stop()
+	n.write("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: pod")
+	n.start()
+	n.ready("pod")
+	n.event("", "InvalidManifest")
+	stays(t, "restored", 2*time.Second, func() error { return n.unchanged(before, "main") })
+
+	n.stop()
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	checkpoint := filepath.Join(n.root, "pods.json")
+	if err := os.WriteFile(checkpoint, []byte("{garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	n.event("", "CheckpointUnreadable")
+	n.ready("pod")
+	if _, err := os.Stat(checkpoint + ".corrupt"); err != nil {
+		t.Error(err)
+	}
+	stays(t, "from the manifest", 2*time.Second, func() error { return n.unchanged(before, "main") })
+}
