@@ -24,7 +24,9 @@ import (
 // nothing was run. When ctx ends, the plugins are killed and the error wraps
 // ctx.Err(). A plugin's own error can be had with errors.As as a *types.Error
 // of package github.com/containernetworking/cni/pkg/types.
-func (n *Network) Add(ctx context.Context, pod Pod) (*Result, error) {
+func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
+	ctx, observed := n.opts.Observe(ctx, "ADD")
+	defer func() { observed(err) }()
 	rt, err := pod.runtimeConf()
 	if err != nil {
 		return nil, err

@@ -16,7 +16,9 @@ import (
 // ErrNotImplemented when the configuration's version has no CHECK (before
 // 0.4.0); otherwise what the plugin says. A configuration with disableCheck
 // passes.
-func (n *Network) Check(ctx context.Context, pod Pod) error {
+func (n *Network) Check(ctx context.Context, pod Pod) (err error) {
+	ctx, observed := n.opts.Observe(ctx, "CHECK")
+	defer func() { observed(err) }()
 	if err := pod.validateID(); err != nil {
 		return err
 	}

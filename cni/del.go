@@ -27,7 +27,9 @@ import (
 //
 // Errors: errdefs.ErrInvalidArgument for a bad id, ErrUnavailable for a missing
 // plugin or one that says "try again later", ctx.Err() when ctx ended.
-func (n *Network) Del(ctx context.Context, pod Pod, network string) error {
+func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) {
+	ctx, observed := n.opts.Observe(ctx, "DEL")
+	defer func() { observed(err) }()
 	if err := pod.validateID(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
@@ -39,6 +40,10 @@ type Options struct {
 	// before they are asked again. The default is above the kubelet's five
 	// seconds between two Status calls.
 	StatusTTL time.Duration
+	// Observe, when not nil, is called at the beginning of every ADD, DEL, CHECK
+	// and STATUS, for metrics and traces. The operation uses the context that it
+	// returns, and its error goes to the function that it returns.
+	Observe func(ctx context.Context, operation string) (context.Context, func(error))
 }
 
 // Network joins pods to the network that the configuration folder names. Make
@@ -139,6 +144,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.StatusTTL <= 0 {
 		o.StatusTTL = DefaultStatusTTL
+	}
+	if o.Observe == nil {
+		o.Observe = func(ctx context.Context, _ string) (context.Context, func(error)) { return ctx, func(error) {} }
 	}
 	o.ConfDir = filepath.Clean(o.ConfDir)
 	o.BinDirs = append([]string(nil), o.BinDirs...)

@@ -103,7 +103,9 @@ func (n *Network) pluginStatus(ctx context.Context, snap *snapshot) error {
 	// into a network that is not ready.
 	bounded, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
+	bounded, observed := n.opts.Observe(bounded, "STATUS")
 	err := n.askPlugins(bounded, snap)
+	observed(err)
 	if ctx.Err() == nil {
 		last = statusAnswer{of: snap, at: time.Now(), err: err}
 	}

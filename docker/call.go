@@ -11,6 +11,9 @@ type op struct {
 	// bound is the longest that the request may take, zero for as long as its
 	// caller's context lasts.
 	bound time.Duration
+	// endless marks a request that lasts as long as the connection and is not
+	// observed.
+	endless bool
 }
 
 func (o op) String() string {
@@ -23,7 +26,12 @@ func (o op) String() string {
 // do makes one request on the current session, connecting first if needed, and
 // types its error. f gets a context with the request's bound. A request that
 // finds the engine away drops the session.
-func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session) error) error {
+func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session) error) (err error) {
+	if !o.endless {
+		var observed func(error)
+		ctx, observed = c.observe(ctx, o.verb)
+		defer func() { observed(err) }()
+	}
 	s, err := c.session(ctx)
 	if err != nil {
 		return err

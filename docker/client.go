@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,6 +10,9 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/client"
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace/noop"
 )
 
 const (
@@ -35,6 +39,11 @@ type Options struct {
 	// loads, event and exec streams), and stops in addition to their grace
 	// period. Zero means DefaultRequestTimeout.
 	RequestTimeout time.Duration
+	// Observe, when not nil, is called at the beginning of every request, for
+	// metrics and traces. call is one of a few fixed phrases, such as "create
+	// container". The request uses the context that it returns, and its error
+	// goes to the function that it returns. The event stream is no request.
+	Observe func(ctx context.Context, call string) (context.Context, func(error))
 }
 
 // Client is an Engine on a real Docker Engine behind a unix socket. It connects
@@ -47,6 +56,7 @@ type Options struct {
 type Client struct {
 	host    string
 	timeout time.Duration
+	observe func(ctx context.Context, call string) (context.Context, func(error))
 	// connecting holds one token; its holder may connect.
 	connecting chan struct{}
 	current    atomic.Pointer[session]
@@ -65,12 +75,16 @@ func Dial(opts Options) (*Client, error) {
 	if opts.RequestTimeout <= 0 {
 		opts.RequestTimeout = DefaultRequestTimeout
 	}
+	if opts.Observe == nil {
+		opts.Observe = unobserved
+	}
 	if err := checkHost(opts.Host); err != nil {
 		return nil, err
 	}
 	c := &Client{
 		host:       opts.Host,
 		timeout:    opts.RequestTimeout,
+		observe:    opts.Observe,
 		connecting: make(chan struct{}, 1),
 	}
 	api, err := c.newAPI()
@@ -87,6 +101,11 @@ func (c *Client) Close() error {
 		return s.api.Close()
 	}
 	return nil
+}
+
+// unobserved is Options.Observe when there is none.
+func unobserved(ctx context.Context, _ string) (context.Context, func(error)) {
+	return ctx, func(error) {}
 }
 
 func checkHost(host string) error {
@@ -125,5 +144,8 @@ func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
 		client.WithHost(c.host),
 		client.WithUserAgent("criadapter"),
 		client.WithHTTPResponseHook(noteResponse),
+		// An engine that traces, too, continues the trace of the request's context.
+		client.WithTraceProvider(noop.NewTracerProvider()), // one span per call is enough, and it is Observe's
+		client.WithTraceOptions(otelhttp.WithPropagators(propagation.TraceContext{})),
 	}, opts...)...)
 }

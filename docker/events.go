@@ -22,7 +22,7 @@ import (
 // behind, the stream ends with ErrUnavailable rather than lose an event
 // silently.
 func (c *Client) Events(ctx context.Context, opts EventsOptions) error {
-	o := op{verb: "watch events"}
+	o := op{verb: "watch events", endless: true}
 	return c.do(ctx, o, func(ctx context.Context, s *session) error {
 		ctx, cancel := context.WithCancel(ctx)
 		queue := newEventQueue()

@@ -37,7 +37,9 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	if s := c.current.Load(); s != nil {
 		return s, nil
 	}
-	s, err := c.connect(bounded)
+	observing, observed := c.observe(bounded, "connect")
+	s, err := c.connect(observing)
+	observed(err)
 	if err != nil {
 		return nil, typed(ctx, o, err)
 	}

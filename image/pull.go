@@ -58,11 +58,13 @@ func (s *Service) checkHandler(ctx context.Context, handler string) error {
 }
 
 // transfer pulls an image on its own, watched for progress.
-func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docker.Auth) (string, error) {
+func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docker.Auth) (_ string, err error) {
+	ctx, observed := s.observePull(ctx)
+	defer func() { observed(err) }()
 	begun := time.Now()
 	watched, alive, stop := watchProgress(ctx, s.progressDeadline)
 	defer stop()
-	err := s.engine.PullImage(watched, ref.String(), docker.PullOptions{
+	err = s.engine.PullImage(watched, ref.String(), docker.PullOptions{
 		Auth:     auth,
 		Progress: alive,
 	})

@@ -27,6 +27,10 @@ type Options struct {
 	// PullProgressDeadline is how long a pull may go without progress before it
 	// is cancelled, 0 for DefaultPullProgressDeadline.
 	PullProgressDeadline time.Duration
+	// ObservePull, when not nil, is called at the beginning of every transfer of
+	// an image from a registry, for metrics and traces. The transfer uses the
+	// context that it returns, and its error goes to the function that it returns.
+	ObservePull func(ctx context.Context) (context.Context, func(error))
 }
 
 // Service is the image service of one engine. All methods are safe for
@@ -34,6 +38,7 @@ type Options struct {
 type Service struct {
 	engine           docker.Engine
 	progressDeadline time.Duration
+	observePull      func(ctx context.Context) (context.Context, func(error))
 	pulls            pulls
 	removing         turn
 	facts            facts
@@ -56,8 +61,12 @@ func New(opts Options) (*Service, error) {
 	if deadline < 0 {
 		return nil, fmt.Errorf("image-pull-progress-deadline must not be negative: %w", errdefs.ErrInvalidArgument)
 	}
+	if opts.ObservePull == nil {
+		opts.ObservePull = func(ctx context.Context) (context.Context, func(error)) { return ctx, func(error) {} }
+	}
 	return &Service{
 		engine:           opts.Engine,
+		observePull:      opts.ObservePull,
 		progressDeadline: deadline,
 		removing:         newTurn(),
 		sandbox:          sandbox,

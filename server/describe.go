@@ -13,6 +13,8 @@ func (s *Server) describe(req any) logrus.Fields {
 	switch r := req.(type) {
 	case *runtimeapi.RunPodSandboxRequest:
 		addPod(fields, r.GetConfig().GetMetadata())
+	case *runtimeapi.PullImageRequest:
+		addPod(fields, r.GetSandboxConfig().GetMetadata())
 	case *runtimeapi.CreateContainerRequest:
 		if metadata := r.GetConfig().GetMetadata(); metadata != nil {
 			fields["container"] = metadata.GetName()

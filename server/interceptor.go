@@ -74,17 +74,19 @@ var changes = map[string]bool{
 
 // call is one request on its way.
 type call struct {
-	method string
-	begun  time.Time
-	fields logrus.Fields
+	method  string
+	begun   time.Time
+	fields  logrus.Fields
+	observe func(method string, code codes.Code, took time.Duration)
 }
 
 func (s *Server) begin(fullMethod string) *call {
 	method := path.Base(fullMethod)
 	return &call{
-		method: method,
-		begun:  time.Now(),
-		fields: logrus.Fields{"rpc": method, "request": s.requests.Add(1)},
+		method:  method,
+		begun:   time.Now(),
+		fields:  logrus.Fields{"rpc": method, "request": s.requests.Add(1)},
+		observe: s.opts.Observe,
 	}
 }
 
@@ -98,15 +100,17 @@ func (c *call) panicked(cause any) error {
 	return fmt.Errorf("%s failed unexpectedly, see the log of criadapter: %w", c.method, errdefs.ErrInternal)
 }
 
-// end logs a request that is over. What nobody reads costs nothing: the kubelet
+// end counts and logs a request that is over. A log line that nobody reads costs nothing: the kubelet
 // asks many times a second.
 func (c *call) end(resp any, err error) {
+	took := time.Since(c.begun)
+	c.observe(c.method, status.Code(err), took)
 	level := c.level(err)
 	if !logrus.IsLevelEnabled(level) {
 		return
 	}
 	entry := logrus.WithFields(c.fields).WithFields(describeResponse(resp)).
-		WithField("took", time.Since(c.begun).Round(time.Microsecond))
+		WithField("took", took.Round(time.Microsecond))
 	if err != nil {
 		entry = entry.WithError(err)
 	}

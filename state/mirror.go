@@ -28,6 +28,9 @@ type Options struct {
 	// RelistPeriod is the time between two full relists on a healthy
 	// connection, 5 minutes when zero.
 	RelistPeriod time.Duration
+	// ObserveEvent, when not nil, is told of every event of the engine how late it
+	// came.
+	ObserveEvent func(lag time.Duration)
 }
 
 // Mirror holds the pods and containers of the node. All methods are safe for
@@ -46,6 +49,7 @@ type Mirror struct {
 
 	mu         sync.Mutex
 	err        error // why the mirror is not fresh, nil when it is
+	relisted   time.Time
 	seq        uint64
 	pods       map[string]*Pod
 	containers map[string]*Container
@@ -59,6 +63,9 @@ type Mirror struct {
 func New(opts Options) *Mirror {
 	if opts.RelistPeriod == 0 {
 		opts.RelistPeriod = 5 * time.Minute
+	}
+	if opts.ObserveEvent == nil {
+		opts.ObserveEvent = func(time.Duration) {}
 	}
 	m := &Mirror{
 		opts:       opts,
@@ -89,6 +96,14 @@ func (m *Mirror) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.err
+}
+
+// Relisted returns when the last complete relist ended, the zero time before the
+// first. What has changed since then is known from events.
+func (m *Mirror) Relisted() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.relisted
 }
 
 // WaitSynced waits for the first complete relist.
@@ -209,6 +224,13 @@ func (m *Mirror) dropTombstones() {
 			delete(m.written, id)
 		}
 	}
+}
+
+// setFresh notes a complete relist.
+func (m *Mirror) setFresh() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.err, m.relisted = nil, time.Now()
 }
 
 func (m *Mirror) setErr(err error) {

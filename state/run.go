@@ -87,6 +87,7 @@ func (m *Mirror) follow(ctx context.Context) error {
 // handle is called by the event reader and never waits for the engine: it only
 // marks what has to be looked at.
 func (m *Mirror) handle(event docker.Event) {
+	m.opts.ObserveEvent(time.Since(event.Time))
 	switch {
 	case event.Kind == docker.ExecDied:
 		m.execs.notify(event.ExecID, event.ExitCode)
@@ -132,7 +133,7 @@ func (m *Mirror) relistLoop(ctx context.Context) {
 			}
 		} else {
 			backoff, trusted = minBackoff, m.agrees
-			m.setErr(nil)
+			m.setFresh()
 			m.syncedOnce.Do(func() { close(m.synced) })
 		}
 		if sleep(ctx, wait) != nil {

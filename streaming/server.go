@@ -58,6 +58,7 @@ type Server struct {
 	mu       sync.Mutex
 	closed   bool
 	sessions sync.WaitGroup
+	open     map[string]int // by kind
 }
 
 // Listen opens the listener, so that a bad address or certificate is found
@@ -86,6 +87,7 @@ func Listen(opts Options) (*Server, error) {
 		base:     baseURL(tcp.Addr().(*net.TCPAddr), encryption != nil),
 		tickets:  newTickets(),
 		end:      end,
+		open:     map[string]int{},
 	}
 	s.http = &http.Server{
 		Handler:           http.HandlerFunc(s.serveHTTP),

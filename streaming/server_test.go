@@ -76,7 +76,7 @@ func TestClosedServerTakesNoSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.begin() {
+	if s.begin(kindExec) {
 		t.Error("a session begins")
 	}
 	listener, err := net.Listen("tcp", s.listener.Addr().String())

@@ -37,11 +37,11 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	client, ok := clientOf(r.Context())
-	if !ok || !s.begin() {
+	if !ok || !s.begin(kind) {
 		http.Error(w, "the server is ending", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.sessions.Done()
+	defer s.ended(kind)
 	defer client.guard()()
 	current, connection := &session{}, &takeover{ResponseWriter: w}
 	defer current.work.Wait()
@@ -55,12 +55,29 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // begin counts a session, unless the server has been closed.
-func (s *Server) begin() bool {
+func (s *Server) begin(kind string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
 	s.sessions.Add(1)
+	s.open[kind]++
 	return true
+}
+
+// ended uncounts a session.
+func (s *Server) ended(kind string) {
+	s.mu.Lock()
+	s.open[kind]--
+	s.mu.Unlock()
+	s.sessions.Done()
+}
+
+// Sessions returns how many sessions are open now by their kind: exec, attach
+// and portforward.
+func (s *Server) Sessions() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return map[string]int{kindExec: s.open[kindExec], kindAttach: s.open[kindAttach], kindPortForward: s.open[kindPortForward]}
 }
