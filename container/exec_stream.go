@@ -53,7 +53,7 @@ func (s *Service) Exec(ctx context.Context, id string, command []string, streams
 	if err != nil {
 		return 0, fmt.Errorf("running %q in container %s: %w", command[0], c.ID, err)
 	}
-	code, err := p.serve(ctx, streams)
+	code, err := interactive{process: p, output: &meter{Reader: p.stream}}.serve(ctx, streams)
 	if err != nil {
 		return 0, fmt.Errorf("running %q in container %s: %w", command[0], c.ID, err)
 	}
@@ -74,37 +74,13 @@ func (s *Service) running(id string) (*state.Container, error) {
 
 // interactive is a command in a container with a client's streams.
 type interactive struct {
-	process
+	*process
 	output *meter
-}
-
-// openProcess starts a command. The caller calls serve.
-func (s *Service) openProcess(ctx context.Context, containerID string, options docker.ExecOptions) (*interactive, error) {
-	execID, err := s.opts.Engine.CreateExec(ctx, containerID, options)
-	if err != nil {
-		return nil, err
-	}
-	p := &interactive{process: process{
-		engine:      s.opts.Engine,
-		containerID: containerID,
-		execID:      execID,
-		copied:      make(chan struct{}),
-	}}
-	// The watch begins before the command: its end cannot be missed.
-	p.exited, p.unwatch = s.opts.Mirror.WatchExec(execID)
-	// The stream outlives ctx: at its end the command is told first.
-	p.stream, err = s.opts.Engine.AttachExec(context.WithoutCancel(ctx), execID, options)
-	if err != nil {
-		p.unwatch()
-		return nil, err
-	}
-	p.output = &meter{Reader: p.stream}
-	return p, nil
 }
 
 // serve connects the client until the command's end, which it returns, or the
 // end of ctx.
-func (p *interactive) serve(ctx context.Context, streams Streams) (int, error) {
+func (p interactive) serve(ctx context.Context, streams Streams) (int, error) {
 	defer p.close()
 	following, stop := context.WithCancel(ctx)
 	defer stop()
@@ -135,7 +111,7 @@ const endOfTransmission = 4
 
 // endInput returns what ends the command's input. A terminal's cannot be closed
 // on its own: the engine would end the output with it.
-func (p *interactive) endInput(tty bool) func() error {
+func (p interactive) endInput(tty bool) func() error {
 	if !tty {
 		return p.stream.CloseWrite
 	}
@@ -147,7 +123,7 @@ func (p *interactive) endInput(tty bool) func() error {
 
 // drain waits until the client has all the output of a command that has ended,
 // or ctx ends.
-func (p *interactive) drain(ctx context.Context) {
+func (p interactive) drain(ctx context.Context) {
 	ticker := time.NewTicker(dryOutput)
 	defer ticker.Stop()
 	before := p.output.steps.Load()
@@ -169,22 +145,36 @@ func (p *interactive) drain(ctx context.Context) {
 
 // hangUp sends SIGHUP to the command's session and its descendants, on a
 // context of its own.
-func (p *interactive) hangUp(ctx context.Context) error {
+func (p interactive) hangUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
 	pid, err := p.pid(ctx)
 	if err != nil || pid == 0 {
 		return err
 	}
-	members, err := tree(pid)
-	if err != nil {
-		return fmt.Errorf("finding the command's session: %w", err)
+	// A process may fork between the look and the signal, so that there are
+	// more to tell until a look finds nobody new.
+	told := map[int]bool{}
+	for range killRounds {
+		members, err := tree(pid)
+		if err != nil {
+			return fmt.Errorf("finding the command's session: %w", err)
+		}
+		before := len(told)
+		for _, member := range members {
+			if told[member] {
+				continue
+			}
+			told[member] = true
+			if err := signalInContainer(member, p.containerID, unix.SIGHUP); err != nil {
+				return err
+			}
+		}
+		if len(told) == before {
+			break
+		}
 	}
-	var errs []error
-	for _, member := range members {
-		errs = append(errs, signalInContainer(member, p.containerID, unix.SIGHUP))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // signalInContainer signals the process pid if it is one of the container. It

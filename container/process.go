@@ -48,7 +48,18 @@ type process struct {
 // startProcess starts a command and begins to collect its output. The caller
 // closes the process.
 func (s *Service) startProcess(ctx context.Context, containerID string, command []string) (*process, error) {
-	options := docker.ExecOptions{Command: command, Stdout: true, Stderr: true}
+	p, err := s.openProcess(ctx, containerID, docker.ExecOptions{Command: command, Stdout: true, Stderr: true})
+	if err != nil {
+		return nil, err
+	}
+	p.stdout, p.stderr = &outputBuffer{limit: maxOutput}, &outputBuffer{limit: maxOutput}
+	go p.copy()
+	return p, nil
+}
+
+// openProcess starts a command. The caller sees to it that its output is read,
+// that copied is closed at the end of that, and closes the process.
+func (s *Service) openProcess(ctx context.Context, containerID string, options docker.ExecOptions) (*process, error) {
 	execID, err := s.opts.Engine.CreateExec(ctx, containerID, options)
 	if err != nil {
 		return nil, err
@@ -57,8 +68,6 @@ func (s *Service) startProcess(ctx context.Context, containerID string, command 
 		engine:      s.opts.Engine,
 		containerID: containerID,
 		execID:      execID,
-		stdout:      &outputBuffer{limit: maxOutput},
-		stderr:      &outputBuffer{limit: maxOutput},
 		copied:      make(chan struct{}),
 	}
 	// The watch begins before the command: its end cannot be missed.
@@ -67,7 +76,6 @@ func (s *Service) startProcess(ctx context.Context, containerID string, command 
 		p.unwatch()
 		return nil, err
 	}
-	go p.copy()
 	return p, nil
 }
 

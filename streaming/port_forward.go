@@ -63,6 +63,7 @@ type forwarder struct {
 func (f forwarder) PortForward(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	f.session.work.Add(1)
 	defer f.session.work.Done()
+	defer noPanic(kindPortForward) // this goroutine is the library's
 	conn, err := f.reach(port)
 	if err != nil {
 		awaitAccepted(stream)

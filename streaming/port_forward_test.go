@@ -301,6 +301,24 @@ func TestPodThatIsGone(t *testing.T) {
 	}
 }
 
+func TestPanicEndsItsForwardingAlone(t *testing.T) {
+	calls := make(chan struct{}, 2)
+	s := serve(t, Options{Runtime: fakeRuntime{network: func() (Network, error) {
+		calls <- struct{}{}
+		if len(calls) == 1 {
+			panic("a defect")
+		}
+		return Network{}, errors.New("it has gone")
+	}}})
+	conn := forwardings["spdy"](t, forwardURL(t, s))
+	_, first := pair(t, conn, 80, 0)
+	_, _ = io.ReadAll(first)
+	_, second := pair(t, conn, 80, 1)
+	if message, err := io.ReadAll(second); err != nil || !strings.Contains(string(message), "it has gone") {
+		t.Errorf("another connection: %q, %v", message, err)
+	}
+}
+
 // The zero Network must not be taken for the node's own.
 func TestNoNetworkIsNotTheHosts(t *testing.T) {
 	reached := make(chan struct{}, 1)

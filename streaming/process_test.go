@@ -265,6 +265,25 @@ func TestIdleSessionEnds(t *testing.T) {
 	})
 }
 
+// A defect in one session ends no other.
+func TestPanicEndsItsSessionAlone(t *testing.T) {
+	overEach(t, func(t *testing.T, open open) {
+		s := serve(t, Options{Runtime: fakeRuntime{
+			exec:   func(context.Context, []string, Streams) (int, error) { panic("a defect") },
+			attach: func(context.Context, Streams) error { return nil },
+		}})
+		asked := remotecommand.Options{Stdout: true}
+		await(t, "the session ends", open(t, execURL(t, s, request(asked)), asked).ended)
+		url, err := s.Attach(&runtimeapi.AttachRequest{ContainerId: containerID, Stdout: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := open(t, url, asked).finish(); got.Status != "Success" {
+			t.Errorf("another session: %+v", got)
+		}
+	})
+}
+
 func await(t *testing.T, what string, c <-chan struct{}) {
 	t.Helper()
 	select {

@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
+
+	"github.com/sirupsen/logrus"
 )
 
 // session is one request with a valid ticket, until its client is gone.
@@ -44,6 +47,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.ended(kind)
 	defer client.guard()()
 	current, connection := &session{}, &takeover{ResponseWriter: w}
+	defer noPanic(kind)
 	defer current.work.Wait()
 	defer func() {
 		// The library leaves a connection open on some of its errors.
@@ -80,4 +84,11 @@ func (s *Server) Sessions() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return map[string]int{kindExec: s.open[kindExec], kindAttach: s.open[kindAttach], kindPortForward: s.open[kindPortForward]}
+}
+
+// noPanic ends one session instead of the program, or of net/http's silence.
+func noPanic(kind string) {
+	if cause := recover(); cause != nil {
+		logrus.WithFields(logrus.Fields{"session": kind, "stack": string(debug.Stack())}).Errorf("panic: %v", cause)
+	}
 }

@@ -1,0 +1,497 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"math/rand"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// overTransports runs a test with each value of crictl's flag.
+func overTransports(t *testing.T, test func(t *testing.T, transport string)) {
+	for _, transport := range []string{"spdy", "websocket"} {
+		t.Run(transport, func(t *testing.T) { test(t, "--transport="+transport) })
+	}
+}
+
+// on is crictl whose failures count for a part of the test.
+func (c *crictl) on(t *testing.T) *crictl {
+	part := *c
+	part.t = t
+	return &part
+}
+
+const shellImage = "test/busybox:latest"
+
+func TestExecStreams(t *testing.T) {
+	c := newCrictl(t)
+	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
+	overTransports(t, func(t *testing.T, transport string) {
+		c := c.on(t)
+		r := c.try("exec", transport, id, "sh", "-c", "echo to stdout; echo to stderr >&2; exit 3")
+		if r.stdout != "to stdout\n" || !strings.HasPrefix(r.stderr, "to stderr\n") || !strings.Contains(r.stderr, "exit code 3") || r.code == 0 {
+			t.Errorf("streams and exit code: %+v", r)
+		}
+		if r = c.try("exec", transport, id, "true"); r != (result{}) {
+			t.Errorf("true: %+v", r)
+		}
+		r = c.try("exec", transport, id, "no-such-program")
+		if !strings.Contains(r.stdout+r.stderr, "executable file not found") || !regexp.MustCompile("exit code 12[67]").MatchString(r.stderr) {
+			t.Errorf("a command that does not exist: %+v", r)
+		}
+		r = c.try("exec", transport, id, "/etc")
+		if !strings.Contains(r.stdout+r.stderr, "permission denied") || !strings.Contains(r.stderr, "exit code 126") {
+			t.Errorf("a command that is no program: %+v", r)
+		}
+		// All output arrives, though the command is gone before the client has read it.
+		r = c.try("exec", transport, id, "sh", "-c", "head -c 20000000 /dev/zero")
+		if len(r.stdout) != 20000000 || r.code != 0 {
+			t.Errorf("20 MB of output: %d bytes, %s", len(r.stdout), r.stderr)
+		}
+	})
+}
+
+// Ten megabytes there and back; cat ends when its input does, which is a half-close.
+func TestExecLargeInput(t *testing.T) {
+	c := newCrictl(t)
+	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
+	sent := make([]byte, 10<<20)
+	rand.New(rand.NewSource(1)).Read(sent)
+	overTransports(t, func(t *testing.T, transport string) {
+		s := c.on(t).background("exec", "-i", transport, id, "cat")
+		if _, err := io.Copy(s.input, bytes.NewReader(sent)); err != nil {
+			t.Fatal(err)
+		}
+		_ = s.input.Close()
+		if code := s.wait(); code != 0 {
+			t.Errorf("exit code %d: %s", code, s.stderr)
+		}
+		if got := s.stdout.String(); sha256.Sum256([]byte(got)) != sha256.Sum256(sent) {
+			t.Errorf("%d bytes came back of %d, or other ones", len(got), len(sent))
+		}
+	})
+}
+
+func TestExecOnTerminal(t *testing.T) {
+	c := newCrictl(t)
+	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
+	overTransports(t, func(t *testing.T, transport string) {
+		s := c.on(t).onTerminal("exec", "-it", transport, id, "sh")
+		s.expect("# ")
+		s.say("tty && echo is a ter''minal")
+		s.expect("is a terminal")
+		// The size may come a moment after the shell.
+		eventually(t, func() error {
+			s.say("echo size $(stty size)")
+			time.Sleep(100 * time.Millisecond)
+			if !strings.Contains(s.stdout.String(), "size 24 80") {
+				return fmt.Errorf("no size of 24 80: %q", s.stdout)
+			}
+			return nil
+		})
+		s.resize(132, 43)
+		eventually(t, func() error {
+			s.say("echo size $(stty size)")
+			time.Sleep(100 * time.Millisecond)
+			if !strings.Contains(s.stdout.String(), "size 43 132") {
+				return fmt.Errorf("no size of 43 132: %q", s.stdout)
+			}
+			return nil
+		})
+		s.say("sleep 1000")
+		time.Sleep(200 * time.Millisecond)
+		if _, err := s.input.Write([]byte{3}); err != nil { // ctrl-C
+			t.Fatal(err)
+		}
+		s.say("echo after the inter''rupt")
+		s.expect("after the interrupt")
+		s.say("exit 7")
+		if code := s.wait(); code == 0 {
+			t.Error("exit code 0")
+		}
+		s.expect("exit code 7")
+	})
+}
+
+// stdinContainer runs a container that reads its standard input.
+func (c *crictl) stdinContainer(p pod, name string, settings map[string]any, command ...string) string {
+	c.t.Helper()
+	config := map[string]any{
+		"metadata": map[string]any{"name": name},
+		"image":    map[string]string{"image": c.env.Image(shellImage)},
+		"command":  command,
+		"log_path": name + ".log",
+		"linux":    map[string]any{},
+		"stdin":    true,
+	}
+	for key, value := range settings {
+		config[key] = value
+	}
+	id := c.run("create", "--with-pull", p.id, c.write(name+".json", config), p.config)
+	c.run("start", id)
+	return id
+}
+
+// The input of a container with stdin_once ends with that of the first client.
+func TestAttachStdinOnce(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	overTransports(t, func(t *testing.T, transport string) {
+		c := c.on(t)
+		id := c.stdinContainer(p, "once"+transport[len("--transport="):], map[string]any{"stdin_once": true},
+			"sh", "-c", "while read line; do echo got $line; echo error $line >&2; done; echo end of input; exit 4")
+		s := c.background("attach", "-i", transport, id)
+		s.say("one")
+		s.expect("got one\n")
+		s.say("two")
+		s.expect("got two\n")
+		_ = s.input.Close()
+		s.wait()
+		if s.stdout.String() != "got one\ngot two\nend of input\n" || !strings.HasPrefix(s.stderr.String(), "error one\nerror two\n") {
+			t.Errorf("stdout %q, stderr %q", s.stdout, s.stderr)
+		}
+		eventually(t, func() error {
+			if got := inspect(c, id).Status; got.State != "CONTAINER_EXITED" || got.ExitCode != 4 {
+				return fmt.Errorf("state %s, exit code %d", got.State, got.ExitCode)
+			}
+			return nil
+		})
+	})
+}
+
+// A container without stdin_once outlives its clients, and each new one sees what comes from then on.
+func TestAttachAgain(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	overTransports(t, func(t *testing.T, transport string) {
+		c := c.on(t)
+		id := c.stdinContainer(p, "again"+transport[len("--transport="):], nil,
+			"sh", "-c", "while read line; do echo got $line; done")
+		for _, word := range []string{"first", "second"} {
+			s := c.background("attach", "-i", transport, id)
+			s.say(word)
+			s.expect("got " + word + "\n")
+			s.kill()
+			same(t, "what one client sees", s.stdout.String(), "got "+word+"\n")
+			same(t, "state", inspect(c, id).Status.State, "CONTAINER_RUNNING")
+		}
+	})
+}
+
+func TestAttachOnTerminal(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	overTransports(t, func(t *testing.T, transport string) {
+		c := c.on(t)
+		id := c.stdinContainer(p, "tty"+transport[len("--transport="):], map[string]any{"tty": true}, "sh")
+		s := c.onTerminal("attach", "-it", transport, id)
+		s.resize(100, 30)
+		eventually(t, func() error {
+			s.say("echo size $(stty size)")
+			time.Sleep(100 * time.Millisecond)
+			if !strings.Contains(s.stdout.String(), "size 30 100") {
+				return fmt.Errorf("no size of 30 100: %q", s.stdout)
+			}
+			return nil
+		})
+		s.kill()
+		same(t, "state when the client is gone", inspect(c, id).Status.State, "CONTAINER_RUNNING")
+		s = c.onTerminal("attach", "-it", transport, id)
+		s.say("exit 5")
+		s.wait()
+		eventually(t, func() error {
+			if got := inspect(c, id).Status; got.ExitCode != 5 {
+				return fmt.Errorf("state %s, exit code %d", got.State, got.ExitCode)
+			}
+			return nil
+		})
+	})
+}
+
+// forward starts crictl port-forward and returns the local address.
+func (c *crictl) forward(podID, transport string, port int) (*session, string) {
+	c.t.Helper()
+	s := c.background("port-forward", transport, podID, ":"+strconv.Itoa(port))
+	line := regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> `)
+	var address string
+	eventually(c.t, func() error {
+		found := line.FindStringSubmatch(s.stdout.String())
+		if found == nil {
+			return fmt.Errorf("no forwarding: stdout %q, stderr %q", s.stdout, s.stderr)
+		}
+		address = found[1]
+		return nil
+	})
+	return s, address
+}
+
+// ask sends a text to a service, ends its direction and returns the answer.
+func ask(t *testing.T, address, text string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Errorf("%s: %v", address, err)
+	}
+	return strings.TrimSpace(string(answer))
+}
+
+func TestPortForward(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	// It counts what it is sent and answers when that has ended: without a half-close it never would.
+	id := c.container(p, "counter", shellImage, "nc", "-ll", "-p", "9000", "-e", "wc", "-c")
+	c.awaitListener(id, 9000)
+	overTransports(t, func(t *testing.T, transport string) {
+		c := c.on(t)
+		_, address := c.forward(p.id, transport, 9000)
+		for _, size := range []int{0, 1, 5 << 20} { // one session carries many connections
+			same(t, "bytes counted in the pod", ask(t, address, strings.Repeat("x", size)), strconv.Itoa(size))
+		}
+	})
+}
+
+// awaitListener waits until something in the container's pod listens on the port.
+func (c *crictl) awaitListener(id string, port int) {
+	c.t.Helper()
+	eventually(c.t, func() error {
+		if r := c.try("exec", "-s", id, "netstat", "-ltn"); !strings.Contains(r.stdout, fmt.Sprintf(":%d ", port)) {
+			return fmt.Errorf("nobody listens on port %d: %+v", port, r)
+		}
+		return nil
+	})
+}
+
+// What listens on the host's loopback is not the pod's.
+func TestPortForwardDoesNotReachTheHost(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	port := listener.Addr().(*net.TCPAddr).Port
+	reached := make(chan struct{}, 10)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			reached <- struct{}{}
+			_ = conn.Close()
+		}
+	}()
+	overTransports(t, func(t *testing.T, transport string) {
+		c := c.on(t)
+		s, address := c.forward(p.id, transport, port)
+		if answer := ask(t, address, "hello"); answer != "" {
+			t.Errorf("answer %q", answer)
+		}
+		eventually(t, func() error {
+			if !strings.Contains(s.stderr.String(), "connection refused") {
+				return fmt.Errorf("crictl does not tell that the port refused: %q", s.stderr)
+			}
+			return nil
+		})
+	})
+	select {
+	case <-reached:
+		t.Error("the host's listener was reached")
+	default:
+	}
+}
+
+func TestPortForwardOnTheHostsNetwork(t *testing.T) {
+	c := newCrictl(t)
+	config := c.write("host-pod.json", map[string]any{
+		"metadata": map[string]any{"name": "host", "namespace": "e2e", "uid": c.server.Dir},
+		"linux":    map[string]any{"security_context": map[string]any{"namespace_options": map[string]any{"network": 2}}},
+	})
+	id := c.run("runp", config)
+	t.Cleanup(func() { c.cleanUp(id) })
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(conn, conn)
+			_ = conn.Close()
+		}
+	}()
+	overTransports(t, func(t *testing.T, transport string) {
+		_, address := c.on(t).forward(id, transport, listener.Addr().(*net.TCPAddr).Port)
+		same(t, "the host's echo", ask(t, address, "hello"), "hello")
+	})
+}
+
+// cleanUp removes a pod after the test.
+func (c *crictl) cleanUp(podID string) {
+	for _, command := range []string{"stopp", "rmp"} {
+		cmd := c.command([]string{command, podID})
+		cmd.Cancel = nil
+		_ = cmd.Run()
+	}
+}
+
+// Who is refused gets no URL.
+func TestStreamsAreRefusedBeforeTheURL(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	stopped := c.container(p, "stopped", shellImage, "sleep", "1000")
+	c.run("stop", "--timeout", "0", stopped)
+	created := c.run("create", "--with-pull", p.id, c.containerConfig("created", shellImage, "sleep", "1000"), p.config)
+	cri := c.server.Runtime
+	exec := func(id string) error {
+		_, err := cri.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
+		return err
+	}
+	attach := func(id string) error {
+		_, err := cri.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: id, Stdout: true})
+		return err
+	}
+	forward := func(id string) error {
+		_, err := cri.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: id})
+		return err
+	}
+	for name, call := range map[string]func(string) error{"exec": exec, "attach": attach, "port-forward": forward} {
+		same(t, name+" of nothing", status.Code(call("feedbeef")), codes.NotFound)
+		if name == "port-forward" {
+			continue
+		}
+		same(t, name+" of a stopped container", status.Code(call(stopped)), codes.FailedPrecondition)
+		same(t, name+" of a created container", status.Code(call(created)), codes.FailedPrecondition)
+	}
+	c.run("stopp", p.id)
+	same(t, "port-forward of a stopped pod", status.Code(forward(p.id)), codes.FailedPrecondition)
+}
+
+// Clients that are killed leave nothing behind: no process, no connection.
+func TestStreamsOfKilledClientsEnd(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	id := c.container(p, "shell", shellImage, "sleep", "1000")
+	c.awaitListener(c.container(p, "silent", shellImage, "nc", "-ll", "-p", "9000", "-e", "sleep", "2000"), 9000)
+	// What the pod's own service starts for a connection is its own business.
+	processes := func() int {
+		all := c.run("exec", "-s", id, "ps")
+		return strings.Count(all, "\n") - strings.Count(all, "sleep 2000")
+	}
+	processesBefore := processes()
+	toEngineBefore, othersBefore := openFiles(t, c.server.PID())
+	overTransports(t, func(t *testing.T, transport string) {
+		c := c.on(t)
+		var sessions []*session
+		for range 3 {
+			shell := c.onTerminal("exec", "-it", transport, id, "sh")
+			shell.expect("# ")
+			shell.say("sleep 3000") // the shell's child
+			sessions = append(sessions, shell,
+				c.background("exec", transport, id, "sh", "-c", "echo begun; sleep 4000"),
+				c.background("exec", "-i", transport, id, "sh", "-c", "echo begun; cat; sleep 4000"),
+				c.background("attach", transport, id))
+			forwarded, address := c.forward(p.id, transport, 9000)
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			sessions = append(sessions, forwarded)
+		}
+		eventually(t, func() error {
+			if now := processes(); now < processesBefore+3*4 {
+				return fmt.Errorf("%d processes of %d", now, processesBefore)
+			}
+			return nil
+		})
+		for _, s := range sessions {
+			s.kill()
+		}
+		eventually(t, func() error {
+			toEngine, others := openFiles(t, c.server.PID())
+			// Some connections to the engine are kept for later.
+			if now := processes(); now > processesBefore || others > othersBefore || toEngine > toEngineBefore+10 {
+				return fmt.Errorf("%d processes of %d, %d connections to the engine of %d, %d other files of %d:\n%s", now, processesBefore,
+					toEngine, toEngineBefore, others, othersBefore, c.run("exec", "-s", id, "ps"))
+			}
+			return nil
+		})
+	})
+}
+
+// openFiles counts the open files of a process, unix sockets apart: those of criadapter lead to the engine, and to one
+// client at a time.
+func openFiles(t *testing.T, pid int) (unixSockets, others int) {
+	t.Helper()
+	table, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/unix", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inodes := map[string]bool{}
+	for _, line := range strings.Split(string(table), "\n") {
+		if fields := strings.Fields(line); len(fields) > 6 {
+			inodes["socket:["+fields[6]+"]"] = true
+		}
+	}
+	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range links {
+		target, err := os.Readlink(link)
+		switch {
+		case err != nil: // closed meanwhile
+		case inodes[target]:
+			unixSockets++
+		default:
+			others++
+		}
+	}
+	return unixSockets, others
+}
+
+// To ignore SIGHUP is how a command says that it wants to outlive its client (nohup).
+func TestCommandThatIgnoresTheHangUpGoesOn(t *testing.T) {
+	c := newCrictl(t)
+	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
+	s := c.background("exec", id, "sh", "-c", "trap '' HUP; echo begun; sleep 3; touch /tmp/done")
+	s.expect("begun")
+	s.kill()
+	eventually(t, func() error {
+		if r := c.try("exec", "-s", id, "ls", "/tmp/done"); r.code != 0 {
+			return fmt.Errorf("it did not go on: %+v", r)
+		}
+		return nil
+	})
+}
