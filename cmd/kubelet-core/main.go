@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,6 +14,8 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
+
+	"github.com/criadapter/criadapter/kubelet/client"
 )
 
 // version is set at link time.
@@ -31,6 +34,10 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := command().ExecuteContext(ctx); err != nil {
+		var exit *client.ExitError
+		if errors.As(err, &exit) {
+			os.Exit(exit.Code) // the command's own, as a shell would see it
+		}
 		fmt.Fprintf(os.Stderr, "kubelet-core: %v\n", err)
 		os.Exit(1)
 	}
@@ -45,7 +52,7 @@ func command() *cobra.Command {
 			klog.SetLogger(logr.Discard())
 		},
 	}
-	root.AddCommand(runCommand())
+	root.AddCommand(runCommand(), getCommand(), describeCommand(), logsCommand(), execCommand())
 	return root
 }
 

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/kubelet/client"
+)
+
+// defaultReadAddress is where a kubelet core serves reads unless it is told otherwise.
+const defaultReadAddress = "127.0.0.1:10248"
+
+// readFlags are those of all commands that ask a running kubelet core.
+type readFlags struct {
+	address, namespace string
+}
+
+func (f *readFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.address, "read-address", defaultReadAddress, "where the kubelet core serves reads: its own --read-address")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "the pod's `namespace` (default: any)")
+}
+
+func (f *readFlags) client() *client.Client { return client.New(f.address) }
+
+func (f *readFlags) ref(name string) client.Ref {
+	return client.Ref{Namespace: f.namespace, Name: name}
+}
+
+func getCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "get", Short: "Show pods", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		return fmt.Errorf("get: what? There are pods: kubelet-core get pods: %w", errdefs.ErrInvalidArgument)
+	}}
+	cmd.AddCommand(getPodsCommand())
+	return cmd
+}
+
+func getPodsCommand() *cobra.Command {
+	var flags readFlags
+	var watch bool
+	var output string
+	cmd := &cobra.Command{
+		Use: "pods [NAME...]", Aliases: []string{"pod", "po"}, Short: "Show pods as a table",
+		RunE: func(cmd *cobra.Command, names []string) error {
+			asked := podsRequest{client: flags.client(), flags: flags, names: names, output: output}
+			if watch {
+				if output != "" {
+					return fmt.Errorf("--watch shows tables only, not %s: %w", output, errdefs.ErrInvalidArgument)
+				}
+				return asked.client.Watch(cmd.Context(), cmd.OutOrStdout(), client.WatchOptions{Wanted: asked.wanted})
+			}
+			return asked.show(cmd)
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with a line for each change")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml instead of a table")
+	return cmd
+}
+
+type podsRequest struct {
+	client *client.Client
+	flags  readFlags
+	names  []string
+	output string
+}
+
+// wanted is for a watch: a pod that does not exist yet is no error there.
+func (r *podsRequest) wanted(pod *v1.Pod) bool {
+	if len(r.names) == 0 {
+		return r.flags.namespace == "" || pod.Namespace == r.flags.namespace
+	}
+	for _, name := range r.names {
+		if client.Matches(pod, r.flags.ref(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *podsRequest) show(cmd *cobra.Command) error {
+	pods, err := r.client.Pods(cmd.Context())
+	if err != nil {
+		return err
+	}
+	for _, name := range r.names {
+		if _, err := client.Select(pods, r.flags.ref(name)); err != nil {
+			return err
+		}
+	}
+	var chosen []v1.Pod
+	for i := range pods {
+		if r.wanted(&pods[i]) {
+			chosen = append(chosen, pods[i])
+		}
+	}
+	if r.output != "" {
+		return printObject(cmd.OutOrStdout(), r.output, &v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: chosen})
+	}
+	if len(chosen) == 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), "No pods.")
+		return nil
+	}
+	return client.WriteTable(cmd.OutOrStdout(), chosen, time.Now())
+}
+
+func printObject(out io.Writer, format string, object any) error {
+	var text []byte
+	var err error
+	switch format {
+	case "json":
+		text, err = json.MarshalIndent(object, "", "  ")
+	case "yaml":
+		text, err = yaml.Marshal(object)
+	default:
+		err = fmt.Errorf("--output: %q is neither json nor yaml: %w", format, errdefs.ErrInvalidArgument)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(out, string(text))
+	return err
+}

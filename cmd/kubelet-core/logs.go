@@ -1,0 +1,37 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/criadapter/criadapter/kubelet/client"
+)
+
+func logsCommand() *cobra.Command {
+	var flags readFlags
+	var opts client.LogOptions
+	var since time.Duration
+	cmd := &cobra.Command{
+		Use: "logs POD [CONTAINER]", Short: "Show what a container wrote",
+		Args: cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				opts.Container = args[1]
+			}
+			if since > 0 {
+				opts.Since = time.Now().Add(-since)
+			}
+			opts.Stdout, opts.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return flags.client().Logs(cmd.Context(), flags.ref(args[0]), opts)
+		},
+	}
+	flags.add(cmd)
+	cmd.Flags().BoolVarP(&opts.Follow, "follow", "f", false, "go on until the container ends")
+	cmd.Flags().StringVarP(&opts.Container, "container", "c", "", "the `container` (default: the first, or the one that an annotation names)")
+	cmd.Flags().BoolVarP(&opts.Previous, "previous", "p", false, "the container before its last restart")
+	cmd.Flags().IntVar(&opts.Tail, "tail", -1, "only that many `lines` at the end")
+	cmd.Flags().DurationVar(&since, "since", 0, "only what is not older, such as 5m")
+	cmd.Flags().BoolVar(&opts.Timestamps, "timestamps", false, "write the time before each line")
+	return cmd
+}
