@@ -101,6 +101,6 @@ func stopSignal(name string) runtimeapi.Signal {
 	if !strings.HasPrefix(name, "SIG") {
 		name = "SIG" + name
 	}
-	name = strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(name)
+	name = strings.ReplaceAll(strings.ReplaceAll(name, "+", "PLUS"), "-", "MINUS")
 	return runtimeapi.Signal(runtimeapi.Signal_value["SIGNAL_"+name])
 }

@@ -6,7 +6,6 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -14,11 +13,8 @@ import (
 // with: of a running one as it was told to the OCI runtime, of another one what
 // the engine was given, when that is known for sure.
 func containerUser(c *state.Container) *runtimeapi.ContainerUser {
-	if !c.Status.Running {
-		return givenUser(c)
-	}
-	identity, err := docker.InitialIdentity(c.ID, c.Status.PID)
-	if err != nil {
+	identity := c.Status.Identity
+	if identity == nil {
 		return givenUser(c)
 	}
 	user := &runtimeapi.LinuxContainerUser{Uid: int64(identity.UID), Gid: int64(identity.GID)}

@@ -174,6 +174,10 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 	if s.Running {
 		s.FinishedAt = time.Time{} // the end of an earlier run
 		s.ExitCode, s.OOMKilled, s.Error = 0, false, ""
+		// Read once here, not by every request that wants to know.
+		if identity, err := docker.InitialIdentity(inspect.ID, s.PID); err == nil {
+			s.Identity = &identity
+		}
 		return s
 	}
 	if inspect.State.Status == container.StateCreated && (s.ExitCode != 0 || s.Error != "") && s.FinishedAt.IsZero() {

@@ -236,7 +236,7 @@ func TestSubscribersAgreeWithSnapshots(t *testing.T) {
 	for w := range writers {
 		group.Go(func() {
 			for i := range each {
-				id := fmt.Sprintf("%d-%d", w, i)
+				id := fmt.Sprintf("%d-%03d", w, i) // none the beginning of another
 				m.PutContainer(Container{ID: id})
 				if i%2 == 0 {
 					m.RemoveContainer(id)

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 // Pod is one sandbox as the mirror knows it. A Pod in a snapshot is immutable,
@@ -118,6 +120,9 @@ type ContainerStatus struct {
 	Error     string
 	// Resources are the limits now in force.
 	Resources *runtimeapi.ContainerResources
+	// Identity is who the first process of a running container began as, nil
+	// when that cannot be learned.
+	Identity *docker.Identity
 	// Unknown says that the engine could not tell the container's state.
 	Unknown bool
 }
