@@ -37,6 +37,12 @@ const (
 	LogModeSymlink = "symlink"
 )
 
+// Values of LogFormat.
+const (
+	LogText = "text"
+	LogJSON = "json"
+)
+
 // Config is everything that can be set. The YAML names equal the flags'.
 type Config struct {
 	// Endpoint is the unix socket that CRI is served on, as a URL, or
@@ -81,8 +87,19 @@ type Config struct {
 	// containers.
 	ContainerLogMode string `json:"container-log-mode"`
 
-	// LogLevel is a level of logrus.
-	LogLevel string `json:"log-level"`
+	// LogLevel is a level of logrus, LogFormat is LogText or LogJSON.
+	LogLevel  string `json:"log-level"`
+	LogFormat string `json:"log-format"`
+
+	// MetricsBindAddr is host:port on loopback, or a unix socket as a URL, for
+	// metrics and health; empty for none. MetricsProfiling adds profiles there.
+	MetricsBindAddr  string `json:"metrics-bind-addr"`
+	MetricsProfiling bool   `json:"metrics-profiling"`
+	// TracingEndpoint is an OTLP collector as a URL, empty for none.
+	TracingEndpoint string `json:"tracing-endpoint"`
+	// TracingSamplingRate is how many of a million requests that come without a
+	// trace begin one.
+	TracingSamplingRate int `json:"tracing-sampling-rate-per-million"`
 }
 
 // Default is the configuration of a plain Docker host.
@@ -101,6 +118,7 @@ func Default() Config {
 		CRIMetrics:                MetricsAll,
 		ContainerLogMode:          LogModeCopy,
 		LogLevel:                  "info",
+		LogFormat:                 LogText,
 	}
 }
 
@@ -156,6 +174,9 @@ func (c Config) Validate() error {
 		checkPositive("streaming-connection-idle-timeout", c.StreamingIdleTimeout),
 		checkLogMode(c.ContainerLogMode),
 		checkLevel(c.LogLevel),
+		checkFormat(c.LogFormat),
+		checkMetrics(c),
+		checkTracing(c),
 	)
 }
 
@@ -163,9 +184,17 @@ func checkSocket(flag, endpoint string) error {
 	if endpoint == EndpointSystemd {
 		return nil
 	}
+	if !strings.HasPrefix(endpoint, "unix:///") {
+		return fmt.Errorf("--%s: %q must be unix:// with an absolute path, or fd:// for the socket of a systemd unit", flag, endpoint)
+	}
+	return checkSocketPath(flag, endpoint)
+}
+
+// checkSocketPath takes a unix socket as a URL.
+func checkSocketPath(flag, endpoint string) error {
 	path, ok := strings.CutPrefix(endpoint, "unix://")
 	if !ok || !filepath.IsAbs(path) {
-		return fmt.Errorf("--%s: %q must be unix:// with an absolute path, or fd:// for the socket of a systemd unit", flag, endpoint)
+		return fmt.Errorf("--%s: %q must be unix:// with an absolute path", flag, endpoint)
 	}
 	// The kernel's limit of sockaddr_un with its final NUL.
 	if len(path) > 107 {

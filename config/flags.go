@@ -35,6 +35,11 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.CRIMetrics, "cri-metrics", c.CRIMetrics, "comma-separated groups of container metrics to collect for the kubelet's /metrics/cadvisor, all or none")
 	flags.StringVar(&c.ContainerLogMode, "container-log-mode", c.ContainerLogMode, "how a new container's log comes to the kubelet's path: copy (in the CRI format) or symlink (the engine's own json-file)")
 	flags.StringVar(&c.LogLevel, "log-level", c.LogLevel, "error, warn, info, debug or trace")
+	flags.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
+	flags.StringVar(&c.MetricsBindAddr, "metrics-bind-addr", c.MetricsBindAddr, "host:port on loopback, or unix:// with a path, to serve /metrics, /healthz and /readyz on (default: not served)")
+	flags.BoolVar(&c.MetricsProfiling, "metrics-profiling", c.MetricsProfiling, "serve Go profiles below /debug/pprof/ on --metrics-bind-addr")
+	flags.StringVar(&c.TracingEndpoint, "tracing-endpoint", c.TracingEndpoint, "OpenTelemetry collector to send traces to over OTLP gRPC, http://host:port (in the clear) or https://host:port (default: no traces)")
+	flags.IntVar(&c.TracingSamplingRate, "tracing-sampling-rate-per-million", c.TracingSamplingRate, "how many of a million requests without a trace begin one; the kubelet's traces are continued at any rate")
 }
 
 // Load fills c from the file that --config names, if any, and then from the

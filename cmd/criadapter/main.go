@@ -62,7 +62,7 @@ func command() *cobra.Command {
 			if err := cfg.Validate(); err != nil {
 				return err
 			}
-			if err := setUpLog(cfg.LogLevel); err != nil {
+			if err := setUpLog(cfg); err != nil {
 				return err
 			}
 			return run(cmd.Context(), cfg)
@@ -73,13 +73,18 @@ func command() *cobra.Command {
 	return cmd
 }
 
-func setUpLog(level string) error {
-	parsed, err := logrus.ParseLevel(level)
+func setUpLog(cfg config.Config) error {
+	level, err := logrus.ParseLevel(cfg.LogLevel)
 	if err != nil {
 		return err
 	}
-	logrus.SetLevel(parsed)
-	logrus.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, TimestampFormat: "2006-01-02T15:04:05.000Z07:00"})
+	logrus.SetLevel(level)
+	const timestamp = "2006-01-02T15:04:05.000Z07:00"
+	if cfg.LogFormat == config.LogJSON {
+		logrus.SetFormatter(&logrus.JSONFormatter{TimestampFormat: timestamp})
+	} else {
+		logrus.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, TimestampFormat: timestamp})
+	}
 	quietKlog()
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 	"github.com/criadapter/criadapter/stats"
 	"github.com/criadapter/criadapter/streaming"
+	"github.com/criadapter/criadapter/telemetry"
 )
 
 // rooms are the parts of the program, wired to each other.
@@ -39,21 +40,26 @@ type rooms struct {
 
 // build makes all parts. It touches the disk but not the engine, which may
 // come up later.
-func build(cfg config.Config) (_ *rooms, err error) {
+func build(cfg config.Config, metrics *telemetry.Metrics) (_ *rooms, err error) {
 	r := &rooms{}
 	defer func() {
 		if err != nil {
 			r.close()
 		}
 	}()
-	if r.engine, err = docker.Dial(docker.Options{Host: cfg.DockerEndpoint, RequestTimeout: time.Duration(cfg.RuntimeRequestTimeout)}); err != nil {
+	r.engine, err = docker.Dial(docker.Options{
+		Host:           cfg.DockerEndpoint,
+		RequestTimeout: time.Duration(cfg.RuntimeRequestTimeout),
+		Observe:        metrics.EngineCall,
+	})
+	if err != nil {
 		return nil, err
 	}
 	if r.store, err = checkpoint.Open(filepath.Join(cfg.RootDirectory, "pods")); err != nil {
 		return nil, err
 	}
 	if cfg.NetworkPlugin == config.NetworkCNI {
-		r.network, err = cni.New(cni.Options{ConfDir: cfg.CNIConfDir, BinDirs: cfg.BinDirs(), CacheDir: cfg.CacheDir()})
+		r.network, err = cni.New(cni.Options{ConfDir: cfg.CNIConfDir, BinDirs: cfg.BinDirs(), CacheDir: cfg.CacheDir(), Observe: metrics.CNIOperation})
 		if err != nil {
 			return nil, err
 		}
@@ -62,17 +68,18 @@ func build(cfg config.Config) (_ *rooms, err error) {
 		Engine:               r.engine,
 		SandboxImage:         cfg.SandboxImage,
 		PullProgressDeadline: time.Duration(cfg.ImagePullProgressDeadline),
+		ObservePull:          metrics.Pull,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if r.logs, err = logs.New(logs.Options{}); err != nil {
+	if r.logs, err = logs.New(logs.Options{ObserveBatch: metrics.LogBatch}); err != nil {
 		return nil, err
 	}
 	if r.stats, err = stats.New(stats.Options{MetricGroups: cfg.MetricGroups()}); err != nil {
 		return nil, fmt.Errorf("--cri-metrics: %w", err)
 	}
-	r.mirror = state.New(state.Options{Engine: r.engine, Records: r.store})
+	r.mirror = state.New(state.Options{Engine: r.engine, Records: r.store, ObserveEvent: metrics.Event})
 	r.wire(cfg, sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
 	r.streams, err = streaming.Listen(streaming.Options{
 		Runtime:        streamRuntime{containers: r.containers, mirror: r.mirror},
@@ -111,7 +118,7 @@ func (r *rooms) wire(cfg config.Config, files *sandbox.Files) {
 	r.sandboxes = sandbox.New(opts)
 }
 
-func (r *rooms) server(cfg config.Config) *server.Server {
+func (r *rooms) server(cfg config.Config, metrics *telemetry.Metrics) *server.Server {
 	opts := server.Options{
 		Mirror:         r.mirror,
 		Engine:         r.engine,
@@ -120,6 +127,7 @@ func (r *rooms) server(cfg config.Config) *server.Server {
 		Images:         r.images,
 		Stats:          r.stats,
 		Streams:        r.streams,
+		Observe:        metrics.RPC,
 		RequestTimeout: time.Duration(cfg.RuntimeRequestTimeout),
 		Config:         cfg,
 		Warnings:       r.warnings,

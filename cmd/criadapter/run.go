@@ -32,16 +32,22 @@ func run(ctx context.Context, cfg config.Config) error {
 		return err
 	}
 	defer listener.Close()
-	rooms, err := build(cfg)
+	observers, err := observe(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer observers.close()
+	rooms, err := build(cfg, observers.metrics)
 	if err != nil {
 		return err
 	}
 	defer rooms.close()
-	return serve(ctx, cfg, listener, rooms)
+	defer observers.serve(cfg, rooms)()
+	return serve(ctx, cfg, listener, rooms, observers)
 }
 
 // serve answers CRI requests and follows the engine until ctx ends.
-func serve(ctx context.Context, cfg config.Config, listener net.Listener, rooms *rooms) error {
+func serve(ctx context.Context, cfg config.Config, listener net.Listener, rooms *rooms, observers *observers) error {
 	// The engine is followed until the last request is answered.
 	follow, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	following := make(chan struct{})
@@ -51,8 +57,8 @@ func serve(ctx context.Context, cfg config.Config, listener net.Listener, rooms 
 	}()
 	defer func() { stopFollowing(); <-following }()
 
-	cri := rooms.server(cfg)
-	rpc := grpc.NewServer(cri.GRPCOptions()...)
+	cri := rooms.server(cfg, observers.metrics)
+	rpc := grpc.NewServer(append(cri.GRPCOptions(), observers.grpcOptions()...)...)
 	cri.Register(rpc)
 	served := make(chan error, 1)
 	go func() { served <- rpc.Serve(listener) }()

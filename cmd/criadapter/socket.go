@@ -29,10 +29,15 @@ func listen(path string) (net.Listener, error) {
 	if path == "" {
 		return nil, errors.New("--container-runtime-endpoint: systemd passed no socket on: start criadapter by its socket unit, or name a unix:// path")
 	}
+	return listenUnix("--container-runtime-endpoint", path)
+}
+
+// listenUnix makes a socket at path, which flag names.
+func listenUnix(flag, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("making the socket's folder: %w", err)
 	}
-	if err := replaceStale(path); err != nil {
+	if err := replaceStale(flag, path); err != nil {
 		return nil, err
 	}
 	// The mode has to be right from the first moment, so it is the umask's.
@@ -40,12 +45,12 @@ func listen(path string) (net.Listener, error) {
 	listener, err := net.Listen("unix", path)
 	unix.Umask(old)
 	if err != nil {
-		return nil, fmt.Errorf("listening on --container-runtime-endpoint: %w", err)
+		return nil, fmt.Errorf("listening on %s: %w", flag, err)
 	}
 	return listener, nil
 }
 
-func replaceStale(path string) error {
+func replaceStale(flag, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -54,12 +59,12 @@ func replaceStale(path string) error {
 		return fmt.Errorf("looking for an old socket: %w", err)
 	}
 	if info.Mode()&os.ModeSocket == 0 {
-		return fmt.Errorf("--container-runtime-endpoint: %s exists and is not a socket, remove it or choose another path", path)
+		return fmt.Errorf("%s: %s exists and is not a socket, remove it or choose another path", flag, path)
 	}
 	conn, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
 		conn.Close()
-		return fmt.Errorf("another server answers on %s: stop it, or choose another --container-runtime-endpoint", path)
+		return fmt.Errorf("another server answers on %s: stop it, or choose another %s", path, flag)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
 		return fmt.Errorf("cannot tell whether somebody uses the socket %s: %w", path, err)

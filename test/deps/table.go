@@ -57,6 +57,8 @@ func Rooms() []Room {
 			"configuration is plain data that cmd hands out; a room that read it could not be used without all flags"},
 		{"keylock", nil,
 			"a lock knows no more than keys"},
+		{"telemetry", nil,
+			"metrics and traces reach the rooms as functions that each declares, so that none depends on who counts"},
 		{"kubelet", []string{"kubelet/config", "kubelet/container", "kubelet/cri", "kubelet/events", "kubelet/images", "kubelet/model",
 			"kubelet/backoff", "kubelet/pleg", "kubelet/podspec", "kubelet/podworkers", "kubelet/prober", "kubelet/server", "kubelet/status",
 			"kubelet/volume", "kubelet/cgroup"},

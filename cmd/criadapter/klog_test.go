@@ -1,0 +1,33 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/sirupsen/logrus"
+)
+
+func TestLibraryLogsAreForDebugging(t *testing.T) {
+	var out bytes.Buffer
+	old, level := logrus.StandardLogger().Out, logrus.GetLevel()
+	logrus.SetOutput(&out)
+	t.Cleanup(func() { logrus.SetOutput(old); logrus.SetLevel(level) })
+	log := logr.New(klogSink{}).WithName("library").WithValues("session", 7)
+
+	logrus.SetLevel(logrus.InfoLevel)
+	log.Info("quiet")
+	log.Error(errors.New("quiet"), "quiet")
+	if out.Len() > 0 {
+		t.Errorf("an operator sees %q", out.String())
+	}
+	logrus.SetLevel(logrus.DebugLevel)
+	log.Error(errors.New("broken pipe"), "client gone", "port", 80, "a key without a value")
+	for _, want := range []string{"client gone", "broken pipe", "logger=library", "session=7", "port=80", "level=debug"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q lacks %q", out.String(), want)
+		}
+	}
+}

@@ -1,0 +1,58 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// MetricsSocket is the path of MetricsBindAddr, empty when it is no unix socket.
+func (c Config) MetricsSocket() string {
+	path, found := strings.CutPrefix(c.MetricsBindAddr, "unix://")
+	if !found {
+		return ""
+	}
+	return path
+}
+
+func checkFormat(format string) error {
+	if format != LogText && format != LogJSON {
+		return fmt.Errorf("--log-format: %q is neither %s nor %s", format, LogText, LogJSON)
+	}
+	return nil
+}
+
+func checkMetrics(c Config) error {
+	switch {
+	case c.MetricsBindAddr == "" && c.MetricsProfiling:
+		return errors.New("--metrics-profiling needs a --metrics-bind-addr to serve the profiles on")
+	case c.MetricsBindAddr == "":
+		return nil
+	case strings.Contains(c.MetricsBindAddr, "://"):
+		return checkSocketPath("metrics-bind-addr", c.MetricsBindAddr)
+	}
+	if _, _, err := net.SplitHostPort(c.MetricsBindAddr); err != nil {
+		return fmt.Errorf("--metrics-bind-addr: %q is neither host:port nor unix:// with an absolute path: %v", c.MetricsBindAddr, err)
+	}
+	return nil
+}
+
+func checkTracing(c Config) error {
+	const million = 1_000_000
+	if c.TracingSamplingRate < 0 || c.TracingSamplingRate > million {
+		return fmt.Errorf("--tracing-sampling-rate-per-million: %d is not between 0 and %d", c.TracingSamplingRate, million)
+	}
+	if c.TracingEndpoint == "" {
+		return nil
+	}
+	u, err := url.Parse(c.TracingEndpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.Port() == "" || u.Path != "" && u.Path != "/" || u.RawQuery != "" {
+		return errors.New("--tracing-endpoint: give the collector as http://host:port or https://host:port")
+	}
+	if u.User != nil { // a verbose Status shows the configuration
+		return errors.New("--tracing-endpoint: no user and no password, please: they would be shown by crictl info")
+	}
+	return nil
+}

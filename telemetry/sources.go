@@ -1,0 +1,98 @@
+package telemetry
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Sources are asked at each scrape, by any number of goroutines, and must not
+// wait. All are required.
+type Sources struct {
+	Mirror  func() MirrorFigures
+	Logs    func() LogFigures
+	Streams func() map[string]int // open streaming sessions by kind
+}
+
+// MirrorFigures are how the picture of the node in memory stands.
+type MirrorFigures struct {
+	// Fresh says that it follows the engine.
+	Fresh bool
+	// Relisted is when it was last compared with all that the engine has, zero
+	// for never.
+	Relisted time.Time
+	// Pods and Containers count what there is by state.
+	Pods, Containers map[string]int
+}
+
+// LogFigures are what was missing in the engine's own logs. They only grow.
+type LogFigures struct {
+	Gaps, MissingBytes, MissingEntries, DamagedBytes uint64
+}
+
+// Watch adds the sources to what is exposed. It must be called once at most.
+func (m *Metrics) Watch(sources Sources) { m.registry.MustRegister(newWatched(sources)) }
+
+// watched turns sources into metrics.
+type watched struct {
+	sources Sources
+
+	fresh, age, pods, containers         *prometheus.Desc
+	streams                              *prometheus.Desc
+	gaps, lostBytes, lostEntries, damage *prometheus.Desc
+}
+
+func newWatched(sources Sources) *watched {
+	return &watched{
+		sources:     sources,
+		fresh:       describe("mirror_fresh", "Whether the mirror follows Docker Engine: 1, or 0 while lists answer from memory alone."),
+		age:         describe("mirror_age_seconds", "Time since the mirror was last compared with all that Docker Engine has; events keep it up to date in between."),
+		pods:        describe("pods", "Pod sandboxes, by state.", "state"),
+		containers:  describe("containers", "Containers of pods, by state.", "state"),
+		streams:     describe("streaming_sessions", "Open exec, attach and port-forward sessions.", "kind"),
+		gaps:        describe("log_gaps_total", "Times that Docker Engine had dropped output before it was read."),
+		lostBytes:   describe("log_missing_bytes_total", "Estimate of what was dropped, in bytes of Docker Engine's logs."),
+		lostEntries: describe("log_missing_entries_total", "Estimate of what was dropped, in lines of CRI logs."),
+		damage:      describe("log_damaged_bytes_total", "Bytes of Docker Engine's logs that held no whole record."),
+	}
+}
+
+func describe(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (w *watched) Describe(descriptions chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{w.fresh, w.age, w.pods, w.containers, w.streams, w.gaps, w.lostBytes, w.lostEntries, w.damage} {
+		descriptions <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (w *watched) Collect(metrics chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	}
+	counter := func(d *prometheus.Desc, value uint64) {
+		metrics <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value))
+	}
+	mirror := w.sources.Mirror()
+	fresh := 0.0
+	if mirror.Fresh {
+		fresh = 1
+	}
+	gauge(w.fresh, fresh)
+	if !mirror.Relisted.IsZero() {
+		gauge(w.age, time.Since(mirror.Relisted).Seconds())
+	}
+	for d, counts := range map[*prometheus.Desc]map[string]int{w.pods: mirror.Pods, w.containers: mirror.Containers, w.streams: w.sources.Streams()} {
+		for label, count := range counts {
+			gauge(d, float64(count), label)
+		}
+	}
+	logs := w.sources.Logs()
+	counter(w.gaps, logs.Gaps)
+	counter(w.lostBytes, logs.MissingBytes)
+	counter(w.lostEntries, logs.MissingEntries)
+	counter(w.damage, logs.DamagedBytes)
+}
