@@ -22,7 +22,13 @@ func (k *Kubelet) Sync(ctx context.Context, pod *v1.Pod, after time.Time) (ended
 	if err != nil {
 		return false, 0, err
 	}
-	if phase := k.publish(pod, seen, false).Phase; phase == v1.PodSucceeded || phase == v1.PodFailed {
+	published := k.publish(pod, seen, false)
+	if published.Phase == v1.PodSucceeded || published.Phase == v1.PodFailed {
+		return true, 0, nil
+	}
+	left, limited := timeLeft(pod, published)
+	if limited && left <= 0 {
+		k.exceed(pod, published)
 		return true, 0, nil
 	}
 	if err := k.runtimeErr(); err != nil {
@@ -42,7 +48,25 @@ func (k *Kubelet) Sync(ctx context.Context, pod *v1.Pod, after time.Time) (ended
 	if fresh, refreshErr := k.cache.Refresh(ctx, pod.UID); refreshErr == nil {
 		k.publish(pod, fresh, false)
 	}
+	if limited && (result.Again == 0 || left < result.Again) {
+		result.Again = left
+	}
 	return false, result.Again, err
+}
+
+// timeLeft is how long a pod with activeDeadlineSeconds may run yet.
+func timeLeft(pod *v1.Pod, s v1.PodStatus) (left time.Duration, limited bool) {
+	if pod.Spec.ActiveDeadlineSeconds == nil || s.StartTime == nil {
+		return 0, false
+	}
+	return time.Until(s.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)), true
+}
+
+// exceed notes that a pod ran too long; it fails when its containers have ended.
+func (k *Kubelet) exceed(pod *v1.Pod, s v1.PodStatus) {
+	s.Reason, s.Message = status.ReasonDeadlineExceeded, "Pod was active on the node longer than the specified deadline"
+	k.status.Set(pod, s)
+	k.events.Record(events.Event{Pod: pod, Reason: s.Reason, Message: s.Message})
 }
 
 // Terminate is podworkers.Steps.

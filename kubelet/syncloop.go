@@ -5,11 +5,13 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/config"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/status"
 )
 
 const (
@@ -67,6 +69,7 @@ func (k *Kubelet) handle(update config.Update) {
 		logrus.WithFields(logrus.Fields{"op": update.Op, "source": update.Source, "pod": model.FullName(pod), "uid": pod.UID}).Info("A source speaks")
 		switch update.Op {
 		case config.Add, config.Change:
+			k.announce(pod)
 			k.workers.Update(pod)
 		case config.Remove:
 			k.workers.Terminate(pod, podworkers.Termination{Reason: "its source no longer names the pod", Gone: true})
@@ -75,6 +78,15 @@ func (k *Kubelet) handle(update config.Update) {
 		case config.Reconcile:
 			k.workers.Wake(pod.UID)
 		}
+	}
+}
+
+// announce shows a pod that has not been worked on yet: it may wait for its name.
+func (k *Kubelet) announce(pod *v1.Pod) {
+	if k.cache.Peek(pod.UID) == nil {
+		k.status.Set(pod, status.Generate(status.Input{
+			Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: k.status.Status(pod), HostIPs: k.opts.NodeIPs, Now: time.Now(),
+		}))
 	}
 }
 

@@ -72,8 +72,10 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 	}
 	image, err = p.pull(ctx, r)
 	if err != nil {
-		p.backoff.Fail(key, time.Now())
-		return nil, p.backoff.Remaining(key, time.Now()), err
+		now := time.Now()
+		p.backoff.Fail(key, now)
+		// A look in the middle of the pause shows that there is one.
+		return nil, p.backoff.Remaining(key, now) / 2, err
 	}
 	p.backoff.Forget(func(k string) bool { return k == key })
 	return image, 0, nil

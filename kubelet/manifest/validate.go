@@ -1,9 +1,178 @@
 package manifest
 
-import v1 "k8s.io/api/core/v1"
+import (
+	"fmt"
+	"strings"
 
-// Validate says whether the kubelet core can run the pod, with defaults set. The error names each field that is wrong or
-// that it cannot honour.
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Validate says whether the kubelet core can run the pod, with defaults set. The error is an errdefs.ErrInvalidArgument
+// and names each field that is wrong or that it cannot honour.
 func Validate(pod *v1.Pod) error {
+	errs := refuseFields(pod)
+	errs = append(errs, validateMetadata(pod)...)
+	spec := field.NewPath("spec")
+	errs = append(errs, validateSpec(&pod.Spec, spec)...)
+	errs = append(errs, validateVolumes(&pod.Spec, spec)...)
+	errs = append(errs, validateContainers(&pod.Spec, spec)...)
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", errs.ToAggregate(), errdefs.ErrInvalidArgument)
+}
+
+func validateMetadata(pod *v1.Pod) field.ErrorList {
+	meta := field.NewPath("metadata")
+	errs := check(meta.Child("name"), pod.Name, validation.IsDNS1123Subdomain)
+	errs = append(errs, check(meta.Child("namespace"), pod.Namespace, validation.IsDNS1123Label)...)
+	if strings.ContainsAny(string(pod.UID), "/\\_ ") || pod.UID == "." || pod.UID == ".." {
+		errs = append(errs, field.Invalid(meta.Child("uid"), pod.UID, "it becomes the name of a folder"))
+	}
+	for key, value := range pod.Labels {
+		errs = append(errs, check(meta.Child("labels").Key(key), key, validation.IsQualifiedName)...)
+		errs = append(errs, check(meta.Child("labels").Key(key), value, validation.IsValidLabelValue)...)
+	}
+	for key := range pod.Annotations {
+		errs = append(errs, check(meta.Child("annotations").Key(key), strings.ToLower(key), validation.IsQualifiedName)...)
+	}
+	return errs
+}
+
+// check turns what a validator of strings says into errors of a field.
+func check(path *field.Path, value string, validator func(string) []string) field.ErrorList {
+	if value == "" && !strings.HasPrefix(path.String(), "metadata.labels") {
+		return field.ErrorList{field.Required(path, "")}
+	}
+	var errs field.ErrorList
+	for _, message := range validator(value) {
+		errs = append(errs, field.Invalid(path, value, message))
+	}
+	return errs
+}
+
+// oneOf is an error when value is none of the given ones.
+func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
+	for _, a := range allowed {
+		if value == a {
+			return nil
+		}
+	}
+	return field.ErrorList{field.NotSupported(path, value, allowed)}
+}
+
+func atLeast[T int32 | int64](path *field.Path, value, least T) field.ErrorList {
+	if value < least {
+		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("it must be at least %d", least))}
+	}
 	return nil
+}
+
+func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
+	errs := oneOf(path.Child("restartPolicy"), spec.RestartPolicy, v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
+	errs = append(errs, oneOf(path.Child("dnsPolicy"), spec.DNSPolicy, v1.DNSClusterFirst, v1.DNSClusterFirstWithHostNet, v1.DNSDefault, v1.DNSNone)...)
+	if spec.DNSPolicy == v1.DNSNone && (spec.DNSConfig == nil || len(spec.DNSConfig.Nameservers) == 0) {
+		errs = append(errs, field.Required(path.Child("dnsConfig", "nameservers"), "dnsPolicy None leaves no other server"))
+	}
+	if spec.TerminationGracePeriodSeconds != nil {
+		errs = append(errs, atLeast(path.Child("terminationGracePeriodSeconds"), *spec.TerminationGracePeriodSeconds, 0)...)
+	}
+	if spec.ActiveDeadlineSeconds != nil {
+		errs = append(errs, atLeast(path.Child("activeDeadlineSeconds"), *spec.ActiveDeadlineSeconds, 1)...)
+	}
+	if spec.Hostname != "" {
+		errs = append(errs, check(path.Child("hostname"), spec.Hostname, validation.IsDNS1123Label)...)
+	}
+	if spec.Subdomain != "" {
+		errs = append(errs, check(path.Child("subdomain"), spec.Subdomain, validation.IsDNS1123Label)...)
+	}
+	if spec.OS != nil {
+		errs = append(errs, oneOf(path.Child("os", "name"), spec.OS.Name, v1.Linux)...)
+	}
+	if spec.HostUsers != nil && !*spec.HostUsers {
+		errs = append(errs, field.Forbidden(path.Child("hostUsers"), "user namespaces of pods are not supported"))
+	}
+	if spec.HostPID && spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace {
+		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), true, "hostPID shares the host's already"))
+	}
+	return errs
+}
+
+func validateVolumes(spec *v1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i := range spec.Volumes {
+		volume, at := &spec.Volumes[i], path.Child("volumes").Index(i)
+		errs = append(errs, check(at.Child("name"), volume.Name, validation.IsDNS1123Label)...)
+		if seen[volume.Name] {
+			errs = append(errs, field.Duplicate(at.Child("name"), volume.Name))
+		}
+		seen[volume.Name] = true
+		errs = append(errs, validateSource(volume, at)...)
+	}
+	return errs
+}
+
+func validateSource(volume *v1.Volume, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	sources := 0
+	for _, set := range []bool{
+		volume.EmptyDir != nil, volume.HostPath != nil, volume.ConfigMap != nil, volume.Secret != nil,
+		volume.DownwardAPI != nil, volume.Projected != nil,
+	} {
+		if set {
+			sources++
+		}
+	}
+	if sources > 1 {
+		errs = append(errs, field.Forbidden(at, "a volume has one source"))
+	}
+	if source := volume.HostPath; source != nil {
+		if source.Path == "" {
+			errs = append(errs, field.Required(at.Child("hostPath", "path"), ""))
+		}
+		errs = append(errs, noBacksteps(at.Child("hostPath", "path"), source.Path)...)
+		errs = append(errs, oneOf(at.Child("hostPath", "type"), *source.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
+			v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)...)
+	}
+	if source := volume.ConfigMap; source != nil && source.Name == "" {
+		errs = append(errs, field.Required(at.Child("configMap", "name"), ""))
+	}
+	if source := volume.Secret; source != nil && source.SecretName == "" {
+		errs = append(errs, field.Required(at.Child("secret", "secretName"), ""))
+	}
+	if source := volume.EmptyDir; source != nil {
+		errs = append(errs, oneOf(at.Child("emptyDir", "medium"), source.Medium, v1.StorageMediumDefault, v1.StorageMediumMemory)...)
+	}
+	return errs
+}
+
+// noBacksteps refuses a path that leaves the folder it is in.
+func noBacksteps(at *field.Path, path string) field.ErrorList {
+	for part := range strings.SplitSeq(path, "/") {
+		if part == ".." {
+			return field.ErrorList{field.Invalid(at, path, "it must not contain ..")}
+		}
+	}
+	return nil
+}
+
+func validateContainers(spec *v1.PodSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(spec.Containers) == 0 {
+		errs = append(errs, field.Required(path.Child("containers"), ""))
+	}
+	c := containerCheck{spec: spec, names: map[string]bool{}, hostPorts: map[string]bool{}}
+	for i := range spec.InitContainers {
+		c.check(&spec.InitContainers[i], model.InitKind(&spec.InitContainers[i]), path.Child("initContainers").Index(i))
+	}
+	for i := range spec.Containers {
+		c.check(&spec.Containers[i], model.App, path.Child("containers").Index(i))
+	}
+	return append(errs, c.errs...)
 }

@@ -40,7 +40,7 @@ func Generate(in Input) v1.PodStatus {
 		Message:            in.Old.Message,
 	}
 	if status.StartTime == nil {
-		status.StartTime = &metav1.Time{Time: in.Now}
+		status.StartTime = in.began()
 	}
 	initialized := isInitialized(in)
 	for i := range in.Pod.Spec.InitContainers {
@@ -57,6 +57,18 @@ func Generate(in Input) v1.PodStatus {
 	in.addresses(&status)
 	status.Conditions = conditions(in, &status, initialized)
 	return status
+}
+
+// began is when the pod was first worked on: when its first sandbox was made that is known, or now.
+func (in Input) began() *metav1.Time {
+	began := in.Now
+	for _, sandbox := range in.Runtime.Sandboxes {
+		if sandbox.CreatedAt.Before(began) {
+			began = sandbox.CreatedAt
+		}
+	}
+	at := stamp(began)
+	return &at
 }
 
 func find(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {

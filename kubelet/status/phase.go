@@ -6,11 +6,27 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// phase sums the containers up.
+// ReasonDeadlineExceeded is the reason of a pod that ran longer than its activeDeadlineSeconds. A status that has it ends
+// as Failed.
+const ReasonDeadlineExceeded = "DeadlineExceeded"
+
+// phase sums the containers up. A pod is not over as long as anything in it runs, sidecars included.
 func phase(in Input, status *v1.PodStatus) v1.PodPhase {
 	if terminal(in.Old.Phase) {
 		return in.Old.Phase // there is no way back
 	}
+	summed := sum(in, status)
+	switch {
+	case terminal(summed) && !allOver(status):
+		return v1.PodRunning
+	case terminal(summed) && status.Reason == ReasonDeadlineExceeded:
+		return v1.PodFailed
+	default:
+		return summed
+	}
+}
+
+func sum(in Input, status *v1.PodStatus) v1.PodPhase {
 	spec := &in.Pod.Spec
 	if initFailed(spec, status) {
 		return v1.PodFailed

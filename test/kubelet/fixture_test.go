@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/http"
@@ -64,8 +65,12 @@ var build = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// TestMain removes the program.
+// TestMain runs many tests at once, because they mostly wait, and removes the program.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		panic(err)
+	}
 	code := m.Run()
 	if program, err := build(); err == nil {
 		os.RemoveAll(filepath.Dir(program))

@@ -293,3 +293,14 @@ func TestLogRotation(t *testing.T) {
 		t.Errorf("the log: %v, %v", info, err)
 	}
 }
+
+// TestActiveDeadline fails a pod that runs longer than it may.
+func TestActiveDeadline(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", strings.Replace(simple("pod", "sleep 1000"), "spec:\n", "spec:\n  activeDeadlineSeconds: 3\n", 1))
+	n.ready("pod")
+	pod := n.until("pod", wantPhase(v1.PodFailed))
+	if pod.Status.Reason != "DeadlineExceeded" || status(pod, "main").State.Terminated == nil {
+		t.Errorf("reason %q, %s", pod.Status.Reason, states(pod))
+	}
+}

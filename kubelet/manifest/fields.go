@@ -1,0 +1,224 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// honoured lists the fields of a pod that the kubelet core honours, one per line, and those that are not a kubelet's
+// business. [] stands for every item of a list, * for every key of a map, ** for everything below. CONTAINER stands for
+// the lines of containerFields below spec.containers[] and spec.initContainers[]. A field that is set and not listed is
+// refused by its name: a pod must not run otherwise than it says.
+const honoured = `
+apiVersion
+kind
+metadata.**
+status.**
+
+spec.containers[].CONTAINER
+spec.initContainers[].CONTAINER
+spec.initContainers[].restartPolicy
+spec.restartPolicy
+spec.terminationGracePeriodSeconds
+spec.activeDeadlineSeconds
+
+spec.hostname
+spec.subdomain
+spec.setHostnameAsFQDN
+spec.hostAliases.**
+spec.dnsPolicy
+spec.dnsConfig.**
+spec.hostNetwork
+spec.hostPID
+spec.hostIPC
+spec.hostUsers
+spec.shareProcessNamespace
+spec.securityContext.fsGroup
+spec.securityContext.fsGroupChangePolicy
+spec.securityContext.runAsUser
+spec.securityContext.runAsGroup
+spec.securityContext.runAsNonRoot
+spec.securityContext.supplementalGroups[]
+spec.securityContext.supplementalGroupsPolicy
+spec.securityContext.seLinuxOptions.**
+spec.securityContext.seccompProfile.**
+spec.securityContext.appArmorProfile.**
+spec.securityContext.sysctls[].**
+
+spec.volumes[].name
+spec.volumes[].emptyDir.**
+spec.volumes[].hostPath.**
+spec.volumes[].configMap.**
+spec.volumes[].secret.**
+spec.volumes[].downwardAPI.**
+spec.volumes[].projected.defaultMode
+spec.volumes[].projected.sources[].configMap.**
+spec.volumes[].projected.sources[].secret.**
+spec.volumes[].projected.sources[].downwardAPI.**
+
+spec.readinessGates.**
+spec.enableServiceLinks
+spec.serviceAccountName
+spec.serviceAccount
+spec.automountServiceAccountToken
+spec.imagePullSecrets.**
+spec.nodeName
+spec.nodeSelector.**
+spec.affinity.**
+spec.tolerations.**
+spec.topologySpreadConstraints.**
+spec.schedulerName
+spec.schedulingGates.**
+spec.priority
+spec.priorityClassName
+spec.preemptionPolicy
+spec.os.name
+`
+
+const containerFields = `
+name
+image
+imagePullPolicy
+command[]
+args[]
+workingDir
+stdin
+stdinOnce
+tty
+terminationMessagePath
+terminationMessagePolicy
+ports[].**
+env[].name
+env[].value
+env[].valueFrom.fieldRef.**
+env[].valueFrom.resourceFieldRef.**
+env[].valueFrom.configMapKeyRef.**
+env[].valueFrom.secretKeyRef.**
+envFrom[].**
+resources.limits.*
+resources.requests.*
+resizePolicy.**
+volumeMounts[].name
+volumeMounts[].mountPath
+volumeMounts[].readOnly
+volumeMounts[].recursiveReadOnly
+volumeMounts[].mountPropagation
+volumeMounts[].subPath
+volumeMounts[].subPathExpr
+livenessProbe.**
+readinessProbe.**
+startupProbe.**
+lifecycle.postStart.exec.**
+lifecycle.postStart.httpGet.**
+lifecycle.postStart.sleep.**
+lifecycle.preStop.exec.**
+lifecycle.preStop.httpGet.**
+lifecycle.preStop.sleep.**
+securityContext.**
+`
+
+// honouredFields is honoured as a set, with CONTAINER written out.
+func honouredFields() map[string]bool {
+	set := map[string]bool{}
+	for line := range strings.FieldsSeq(honoured) {
+		prefix, container := strings.CutSuffix(line, "CONTAINER")
+		if !container {
+			set[line] = true
+			continue
+		}
+		for below := range strings.FieldsSeq(containerFields) {
+			set[prefix+below] = true
+		}
+	}
+	return set
+}
+
+// refuseFields names every field of the pod that is set and not honoured.
+func refuseFields(pod *v1.Pod) field.ErrorList {
+	text, err := json.Marshal(pod)
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	var tree map[string]any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	w := fieldWalk{allowed: honouredFields()}
+	w.walk("", "", tree)
+	return w.refused
+}
+
+// fieldWalk visits every field that is set.
+type fieldWalk struct {
+	allowed map[string]bool
+	refused field.ErrorList
+}
+
+// walk visits value, whose name in the list is pattern and in the pod path.
+func (w *fieldWalk) walk(pattern, path string, value any) {
+	if w.allowed[pattern] || w.below(pattern) {
+		return
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		if len(value) == 0 && (pattern == "" || w.leads(pattern)) {
+			return
+		}
+		if !w.leads(pattern) {
+			break
+		}
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			w.walk(join(pattern, key), join(path, key), value[key])
+		}
+		return
+	case []any:
+		if !w.leads(pattern) {
+			break
+		}
+		for i, item := range value {
+			w.walk(pattern+"[]", path+"["+strconv.Itoa(i)+"]", item)
+		}
+		return
+	}
+	w.refused = append(w.refused, field.Forbidden(field.NewPath(path), "the kubelet core cannot honour this field"))
+}
+
+// below says whether the field or one above it is listed with everything below, or its map with every key.
+func (w *fieldWalk) below(pattern string) bool {
+	if dot := strings.LastIndex(pattern, "."); dot >= 0 && w.allowed[pattern[:dot]+".*"] {
+		return true
+	}
+	for end := len(pattern); end > 0; end = strings.LastIndexAny(pattern[:end], ".[") {
+		if w.allowed[pattern[:end]+".**"] || w.allowed[strings.TrimSuffix(pattern[:end], "[]")+".**"] {
+			return true
+		}
+	}
+	return false
+}
+
+// leads says whether a field below pattern is listed.
+func (w *fieldWalk) leads(pattern string) bool {
+	if pattern == "" {
+		return true
+	}
+	for line := range w.allowed {
+		if rest, ok := strings.CutPrefix(line, pattern); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return true
+		}
+	}
+	return false
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return fmt.Sprintf("%s.%s", path, key)
+}

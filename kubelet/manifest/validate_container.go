@@ -1,0 +1,257 @@
+package manifest
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// containerCheck collects what is wrong with the containers of one pod.
+type containerCheck struct {
+	spec      *v1.PodSpec
+	names     map[string]bool
+	hostPorts map[string]bool
+	errs      field.ErrorList
+}
+
+func (c *containerCheck) add(errs ...*field.Error) { c.errs = append(c.errs, errs...) }
+
+// check looks at one container.
+func (c *containerCheck) check(container *v1.Container, kind model.Kind, at *field.Path) {
+	c.add(check(at.Child("name"), container.Name, validation.IsDNS1123Label)...)
+	if c.names[container.Name] {
+		c.add(field.Duplicate(at.Child("name"), container.Name))
+	}
+	c.names[container.Name] = true
+	if container.Image == "" {
+		c.add(field.Required(at.Child("image"), ""))
+	}
+	if container.Image != strings.TrimSpace(container.Image) {
+		c.add(field.Invalid(at.Child("image"), container.Image, "it begins or ends with a space"))
+	}
+	c.add(oneOf(at.Child("imagePullPolicy"), container.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
+	c.add(oneOf(at.Child("terminationMessagePolicy"), container.TerminationMessagePolicy, v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
+	c.ports(container, at.Child("ports"))
+	c.env(container, at)
+	c.mounts(container, at.Child("volumeMounts"))
+	c.resources(container, at.Child("resources"))
+	c.probes(container, kind, at)
+	c.security(container.SecurityContext, at.Child("securityContext"))
+	if kind == model.Init && container.RestartPolicy != nil {
+		c.add(oneOf(at.Child("restartPolicy"), *container.RestartPolicy, v1.ContainerRestartPolicyAlways)...)
+	}
+}
+
+func (c *containerCheck) ports(container *v1.Container, at *field.Path) {
+	names := map[string]bool{}
+	for i, port := range container.Ports {
+		at := at.Index(i)
+		if port.ContainerPort < 1 || port.ContainerPort > 65535 {
+			c.add(field.Invalid(at.Child("containerPort"), port.ContainerPort, "it must be between 1 and 65535"))
+		}
+		if port.HostPort < 0 || port.HostPort > 65535 {
+			c.add(field.Invalid(at.Child("hostPort"), port.HostPort, "it must be between 1 and 65535"))
+		}
+		c.add(oneOf(at.Child("protocol"), port.Protocol, v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP)...)
+		if port.Name != "" {
+			c.add(check(at.Child("name"), port.Name, func(s string) []string { return validation.IsValidPortName(s) })...)
+			if names[port.Name] {
+				c.add(field.Duplicate(at.Child("name"), port.Name))
+			}
+			names[port.Name] = true
+		}
+		if port.HostPort == 0 {
+			continue
+		}
+		key := fmt.Sprintf("%s/%s/%d", port.Protocol, port.HostIP, port.HostPort)
+		if c.hostPorts[key] {
+			c.add(field.Duplicate(at.Child("hostPort"), port.HostPort))
+		}
+		c.hostPorts[key] = true
+		if c.spec.HostNetwork && port.HostPort != port.ContainerPort {
+			c.add(field.Invalid(at.Child("hostPort"), port.HostPort, "in the host's network it is the containerPort"))
+		}
+	}
+}
+
+func (c *containerCheck) env(container *v1.Container, at *field.Path) {
+	for i, env := range container.Env {
+		at := at.Child("env").Index(i)
+		c.add(check(at.Child("name"), env.Name, validation.IsRelaxedEnvVarName)...)
+		from := env.ValueFrom
+		if from == nil {
+			continue
+		}
+		if env.Value != "" {
+			c.add(field.Invalid(at.Child("valueFrom"), "", "value is set, too"))
+		}
+		c.exactlyOne(at.Child("valueFrom"), map[string]bool{
+			"fieldRef": from.FieldRef != nil, "resourceFieldRef": from.ResourceFieldRef != nil,
+			"configMapKeyRef": from.ConfigMapKeyRef != nil, "secretKeyRef": from.SecretKeyRef != nil,
+		})
+	}
+	for i, from := range container.EnvFrom {
+		c.exactlyOne(at.Child("envFrom").Index(i), map[string]bool{"configMapRef": from.ConfigMapRef != nil, "secretRef": from.SecretRef != nil})
+	}
+}
+
+// exactlyOne is an error unless one of the choices is set.
+func (c *containerCheck) exactlyOne(at *field.Path, choices map[string]bool) {
+	count := 0
+	var names []string
+	for name, set := range choices {
+		names = append(names, name)
+		if set {
+			count++
+		}
+	}
+	if count != 1 {
+		c.add(field.Invalid(at, count, fmt.Sprintf("exactly one is to be set of %v", slices.Sorted(slices.Values(names)))))
+	}
+}
+
+func (c *containerCheck) mounts(container *v1.Container, at *field.Path) {
+	paths := map[string]bool{}
+	for i, mount := range container.VolumeMounts {
+		at := at.Index(i)
+		if !c.hasVolume(mount.Name) {
+			c.add(field.NotFound(at.Child("name"), mount.Name))
+		}
+		if mount.MountPath == "" {
+			c.add(field.Required(at.Child("mountPath"), ""))
+		}
+		if strings.Contains(mount.MountPath, ":") {
+			c.add(field.Invalid(at.Child("mountPath"), mount.MountPath, "it must not contain a colon"))
+		}
+		if paths[path.Clean(mount.MountPath)] {
+			c.add(field.Duplicate(at.Child("mountPath"), mount.MountPath))
+		}
+		paths[path.Clean(mount.MountPath)] = true
+		if mount.SubPath != "" && mount.SubPathExpr != "" {
+			c.add(field.Invalid(at.Child("subPathExpr"), mount.SubPathExpr, "subPath is set, too"))
+		}
+		for name, sub := range map[string]string{"subPath": mount.SubPath, "subPathExpr": mount.SubPathExpr} {
+			if path.IsAbs(sub) {
+				c.add(field.Invalid(at.Child(name), sub, "it must be relative to the volume"))
+			}
+			c.add(noBacksteps(at.Child(name), sub)...)
+		}
+	}
+}
+
+func (c *containerCheck) hasVolume(name string) bool {
+	for i := range c.spec.Volumes {
+		if c.spec.Volumes[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *containerCheck) resources(container *v1.Container, at *field.Path) {
+	for kind, list := range map[string]v1.ResourceList{"limits": container.Resources.Limits, "requests": container.Resources.Requests} {
+		for name, quantity := range list {
+			at := at.Child(kind).Key(string(name))
+			switch {
+			case name != v1.ResourceCPU && name != v1.ResourceMemory && name != v1.ResourceEphemeralStorage &&
+				!strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix):
+				c.add(field.NotSupported(at, name, []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourceHugePagesPrefix + "*"}))
+			case quantity.Sign() < 0:
+				c.add(field.Invalid(at, quantity.String(), "it must not be negative"))
+			}
+		}
+	}
+	for name, request := range container.Resources.Requests {
+		if limit, ok := container.Resources.Limits[name]; ok && request.Cmp(limit) > 0 {
+			c.add(field.Invalid(at.Child("requests").Key(string(name)), request.String(), "it is more than the limit, "+limit.String()))
+		}
+	}
+}
+
+func (c *containerCheck) probes(container *v1.Container, kind model.Kind, at *field.Path) {
+	probes := map[string]*v1.Probe{
+		"livenessProbe": container.LivenessProbe, "readinessProbe": container.ReadinessProbe, "startupProbe": container.StartupProbe,
+	}
+	for name, probe := range probes {
+		if probe == nil {
+			continue
+		}
+		if kind == model.Init {
+			c.add(field.Forbidden(at.Child(name), "an init container runs to its end; one with restartPolicy Always may be probed"))
+		}
+		c.probe(container, name, probe, at.Child(name))
+	}
+	if container.Lifecycle == nil {
+		return
+	}
+	if kind == model.Init {
+		c.add(field.Forbidden(at.Child("lifecycle"), "an init container has no hooks; one with restartPolicy Always may have them"))
+	}
+	for name, hook := range map[string]*v1.LifecycleHandler{"postStart": container.Lifecycle.PostStart, "preStop": container.Lifecycle.PreStop} {
+		if hook == nil {
+			continue
+		}
+		c.exactlyOne(at.Child("lifecycle", name), map[string]bool{"exec": hook.Exec != nil, "httpGet": hook.HTTPGet != nil, "sleep": hook.Sleep != nil})
+		if hook.HTTPGet != nil {
+			c.port(container, hook.HTTPGet.Port, at.Child("lifecycle", name, "httpGet", "port"))
+		}
+	}
+}
+
+func (c *containerCheck) probe(container *v1.Container, name string, probe *v1.Probe, at *field.Path) {
+	c.exactlyOne(at, map[string]bool{
+		"exec": probe.Exec != nil, "httpGet": probe.HTTPGet != nil, "tcpSocket": probe.TCPSocket != nil, "grpc": probe.GRPC != nil,
+	})
+	c.add(atLeast(at.Child("initialDelaySeconds"), probe.InitialDelaySeconds, 0)...)
+	for field, value := range map[string]int32{
+		"timeoutSeconds": probe.TimeoutSeconds, "periodSeconds": probe.PeriodSeconds,
+		"successThreshold": probe.SuccessThreshold, "failureThreshold": probe.FailureThreshold,
+	} {
+		c.add(atLeast(at.Child(field), value, 1)...)
+	}
+	if name != "readinessProbe" && probe.SuccessThreshold != 1 {
+		c.add(field.Invalid(at.Child("successThreshold"), probe.SuccessThreshold, "it must be 1"))
+	}
+	if name == "readinessProbe" && probe.TerminationGracePeriodSeconds != nil {
+		c.add(field.Forbidden(at.Child("terminationGracePeriodSeconds"), "a readiness probe ends nothing"))
+	}
+	if probe.Exec != nil && len(probe.Exec.Command) == 0 {
+		c.add(field.Required(at.Child("exec", "command"), ""))
+	}
+	if probe.HTTPGet != nil {
+		c.port(container, probe.HTTPGet.Port, at.Child("httpGet", "port"))
+		c.add(oneOf(at.Child("httpGet", "scheme"), probe.HTTPGet.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)...)
+	}
+	if probe.TCPSocket != nil {
+		c.port(container, probe.TCPSocket.Port, at.Child("tcpSocket", "port"))
+	}
+	if probe.GRPC != nil {
+		c.port(container, intstr.FromInt32(probe.GRPC.Port), at.Child("grpc", "port"))
+	}
+}
+
+func (c *containerCheck) port(container *v1.Container, port intstr.IntOrString, at *field.Path) {
+	if _, err := model.ResolvePort(port, container); err != nil {
+		c.add(field.Invalid(at, port.String(), err.Error()))
+	}
+}
+
+func (c *containerCheck) security(security *v1.SecurityContext, at *field.Path) {
+	if security == nil {
+		return
+	}
+	if security.Privileged != nil && *security.Privileged && security.AllowPrivilegeEscalation != nil && !*security.AllowPrivilegeEscalation {
+		c.add(field.Invalid(at.Child("allowPrivilegeEscalation"), false, "a privileged container can escalate"))
+	}
+	if security.WindowsOptions != nil {
+		c.add(field.Forbidden(at.Child("windowsOptions"), "this is Linux"))
+	}
+}
