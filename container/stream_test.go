@@ -1,0 +1,249 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// shared is a strings.Builder for several goroutines.
+type shared struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *shared) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *shared) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func TestExecStreams(t *testing.T) {
+	n, _ := newFakeNode(t,
+		dockertest.Program{Command: "both", Exits: true, Stdout: "out", Stderr: "err", ExitCode: 3},
+		dockertest.Program{Command: "copy", Echo: true, ExitCode: 4},
+		dockertest.Program{Command: "nosuch", Start: errors.New("no such command")},
+	)
+	id := n.running("sleep")
+	tests := []struct {
+		command, stdin, stdout, stderr string
+		code                           int
+	}{
+		{"both", "", "out", "err", 3},
+		{"copy", "there and back", "there and back", "", 4},
+		{"nosuch", "", "no such command\r\n", "", 126},
+	}
+	for _, tt := range tests {
+		var stdout, stderr shared
+		streams := Streams{Stdout: &stdout, Stderr: &stderr}
+		if tt.stdin != "" {
+			streams.Stdin = strings.NewReader(tt.stdin)
+		}
+		code, err := n.Exec(t.Context(), id, []string{tt.command}, streams)
+		if err != nil || code != tt.code || stdout.String() != tt.stdout || stderr.String() != tt.stderr {
+			t.Errorf("%s: %d, %v, %q, %q", tt.command, code, err, &stdout, &stderr)
+		}
+	}
+}
+
+func TestExecStreamsRefuses(t *testing.T) {
+	n, engine := newFakeNode(t)
+	created := n.create(n.pod(), n.config("sleep"))
+	id := n.running("sleep")
+	run := func(id string, command ...string) error {
+		_, err := n.Exec(t.Context(), id, command, Streams{Stdout: io.Discard})
+		return err
+	}
+	if err := run(created, "true"); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("created container: %v", err)
+	}
+	if err := run("feedbeef", "true"); !errdefs.IsNotFound(err) {
+		t.Errorf("unknown container: %v", err)
+	}
+	if err := run(id); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("no command: %v", err)
+	}
+	engine.Inject("CreateExec", dockertest.Fault{Err: errdefs.ErrConflict, Times: 1})
+	if err := run(id, "true"); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("container that has just ended: %v", err)
+	}
+}
+
+func TestExecTerminal(t *testing.T) {
+	n, engine := newFakeNode(t, dockertest.Program{Command: "shell"})
+	id := n.running("sleep")
+	check := noMoreGoroutines(t)
+	// The terminal is not there at once, and a size of nothing is not one.
+	engine.Inject("ResizeExec", dockertest.Fault{Err: errdefs.ErrConflict, Times: 2})
+	sizes := make(chan Size, 2)
+	sizes <- Size{}
+	sizes <- Size{Width: 132, Height: 43}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		_, err := n.Exec(ctx, id, []string{"shell"}, Streams{Stdout: io.Discard, TTY: true, Resize: sizes})
+		done <- err
+	}()
+	within(t, "the terminal is resized", func() bool {
+		got := engine.ExecTerminals(id)
+		return len(got) == 1 && got[0] == docker.TerminalSize{Width: 132, Height: 43}
+	})
+	cancel() // the client is gone
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Exec: %v", err)
+	}
+	check()
+}
+
+// A slow client gets all output, however long ago the command has ended.
+func TestExecWaitsForASlowClient(t *testing.T) {
+	text := strings.Repeat("x", 64<<10)
+	n, _ := newFakeNode(t, dockertest.Program{Command: "talk", Exits: true, Stdout: text})
+	slow := &slowWriter{}
+	if _, err := n.Exec(t.Context(), n.running("sleep"), []string{"talk"}, Streams{Stdout: slow}); err != nil {
+		t.Fatal(err)
+	}
+	if slow.size != len(text) {
+		t.Errorf("%d of %d bytes", slow.size, len(text))
+	}
+}
+
+type slowWriter struct{ size int }
+
+func (w *slowWriter) Write(p []byte) (int, error) {
+	time.Sleep(2 * dryOutput)
+	w.size += len(p)
+	return len(p), nil
+}
+
+func TestMeterTellsWaitingFromWorking(t *testing.T) {
+	reader, writer := io.Pipe()
+	defer writer.Close()
+	m := &meter{Reader: reader}
+	before, dried := m.dried(0)
+	if dried {
+		t.Error("nobody reads, and it is dry")
+	}
+	go func() { _, _ = m.Read(make([]byte, 1)) }()
+	within(t, "the read begins", func() bool { return m.steps.Load() == 1 })
+	if before, dried = m.dried(before); dried {
+		t.Error("a read that has begun since is dry")
+	}
+	if _, dried = m.dried(before); !dried {
+		t.Error("a read that has waited is not dry")
+	}
+	_, _ = writer.Write([]byte("x"))
+	within(t, "the read ends", func() bool { return m.steps.Load() == 2 })
+	if _, dried = m.dried(before); dried {
+		t.Error("it is dry after the data came")
+	}
+}
+
+func TestAttachStreams(t *testing.T) {
+	n, engine := newFakeNode(t, dockertest.Program{Command: "copy", Echo: true, ExitCode: 4})
+	pod := n.pod()
+	config := n.config("copy")
+	config.Stdin, config.StdinOnce = true, true
+	id := n.create(pod, config)
+	attach := func(streams Streams) error { return n.Attach(t.Context(), id, streams) }
+	if err := attach(Streams{Stdout: io.Discard}); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("created container: %v", err)
+	}
+	n.start(id)
+	check := noMoreGoroutines(t)
+	var stdout, stderr shared
+	input, typed := io.Pipe()
+	done := make(chan error, 1)
+	// What the client says of a terminal does not count.
+	go func() { done <- attach(Streams{Stdin: input, Stdout: &stdout, Stderr: &stderr, TTY: true}) }()
+	fmt.Fprint(typed, "hello")
+	within(t, "it comes back", func() bool { return stdout.String() == "hello" })
+	if err := engine.Print(id, "", "a warning"); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "it comes on stderr", func() bool { return stderr.String() == "a warning" })
+	_ = typed.Close() // stdin_once: the container's input ends, and with it the container
+	if err := <-done; err != nil {
+		t.Errorf("Attach: %v", err)
+	}
+	check()
+	within(t, "the container ends", func() bool {
+		c, err := n.mirror.Snapshot().Container(id)
+		return err == nil && c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED && c.Status.ExitCode == 4
+	})
+	if err := attach(Streams{Stdout: io.Discard}); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("exited container: %v", err)
+	}
+	if err := n.Attach(t.Context(), "feedbeef", Streams{Stdout: io.Discard}); !errdefs.IsNotFound(err) {
+		t.Errorf("unknown container: %v", err)
+	}
+}
+
+func TestAttachTerminal(t *testing.T) {
+	n, engine := newFakeNode(t)
+	config := n.config("shell")
+	config.Stdin, config.Tty = true, true
+	id := n.create(n.pod(), config)
+	n.start(id)
+	check := noMoreGoroutines(t)
+	sizes := make(chan Size, 1)
+	sizes <- Size{Width: 132, Height: 43}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var stdout shared
+	done := make(chan error, 1)
+	go func() { done <- n.Attach(ctx, id, Streams{Stdout: &stdout, TTY: true, Resize: sizes}) }()
+	within(t, "the terminal is resized", func() bool {
+		return engine.ContainerTerminal(id) == docker.TerminalSize{Width: 132, Height: 43}
+	})
+	if err := engine.Print(id, "$ ", ""); err != nil {
+		t.Fatal(err)
+	}
+	within(t, "the prompt comes", func() bool { return stdout.String() == "$ " })
+	cancel() // the client is gone
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Attach: %v", err)
+	}
+	check()
+	if c, err := n.mirror.Snapshot().Container(id); err != nil || !c.Status.Running {
+		t.Errorf("the container ended with its client: %v, %v", c, err)
+	}
+}
+
+// within waits until check holds.
+func within(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !check(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 10 s", what)
+		}
+	}
+}
+
+func noMoreGoroutines(t *testing.T) (check func()) {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	return func() {
+		t.Helper()
+		within(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
+	}
+}

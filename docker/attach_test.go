@@ -1,0 +1,87 @@
+package docker_test
+
+import (
+	"bytes"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// The engine's detach keys would hold back a shell's ctrl-p until the next key.
+func TestTerminalGetsEveryKeyAtOnce(t *testing.T) {
+	env := rigenv.Require(t)
+	client := dialRig(t, env)
+	ctx := rigContext(t)
+	// It says so when it is ready, and then writes each byte it gets.
+	echo := "stty raw -echo; echo ready; exec cat"
+	id, err := client.CreateContainer(ctx, docker.ContainerSpec{
+		Name:   uniquePrefix("keys"),
+		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sh", "-c", "sleep 1; " + echo}, Tty: true, OpenStdin: true},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := client.RemoveContainer(rigContext(t), id); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := client.StartContainer(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	attached, err := client.AttachContainer(ctx, id, docker.AttachOptions{Stdin: true, Stdout: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := docker.ExecOptions{Command: []string{"sh", "-c", echo}, TTY: true, Stdin: true, Stdout: true}
+	execID, err := client.CreateExec(ctx, id, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	executed, err := client.AttachExec(ctx, execID, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, stream := range map[string]docker.Stream{"attach": attached, "exec": executed} {
+		readUntil(t, stream, "ready")
+		for key := byte(1); key < 32; key++ { // NUL begins the sequence that nobody types
+			if _, err := stream.Write([]byte{key}); err != nil {
+				t.Fatal(err)
+			}
+			if got := readUntil(t, stream, string(key)); got == "" {
+				t.Errorf("%s: key %d does not arrive", name, key)
+			}
+		}
+		_ = stream.Close()
+	}
+}
+
+// readUntil reads until text has come and returns what was read, "" when it
+// does not come.
+func readUntil(t *testing.T, stream io.Reader, text string) string {
+	t.Helper()
+	found := make(chan string, 1)
+	go func() {
+		var got bytes.Buffer
+		piece := make([]byte, 1)
+		for !bytes.Contains(got.Bytes(), []byte(text)) {
+			if _, err := stream.Read(piece); err != nil {
+				found <- ""
+				return
+			}
+			got.Write(piece)
+		}
+		found <- got.String()
+	}()
+	select {
+	case got := <-found:
+		return got
+	case <-time.After(10 * time.Second):
+		return ""
+	}
+}

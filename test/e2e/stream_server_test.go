@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/critest/build"
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// Sessions do not cross a network in the clear unless somebody has said so.
+func TestStreamingRefusesOtherAddressesInTheClear(t *testing.T) {
+	env := rigenv.Require(t)
+	server := adapter.NewForTest(t, adapter.Options{Env: env, Flags: []string{"--streaming-bind-addr=0.0.0.0:0"}})
+	if err := server.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-server.Ended():
+	case <-time.After(20 * time.Second):
+		t.Fatal("the server runs")
+	}
+	if log := server.LogTail(); server.ExitError() == nil || !strings.Contains(log, "is not a loopback address") {
+		t.Errorf("it ended with %v and said %q", server.ExitError(), log)
+	}
+	adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--streaming-bind-addr=0.0.0.0:0", "--streaming-allow-plaintext"}})
+}
+
+func TestStreamingOverTLS(t *testing.T) {
+	env := rigenv.Require(t)
+	program, err := build.Crictl(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key := selfSigned(t)
+	c := &crictl{t: t, env: env, program: program, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{
+		"--streaming-bind-addr=0.0.0.0:0", "--streaming-tls-cert-file=" + cert, "--streaming-tls-private-key-file=" + key,
+	}})}
+	c.config = c.write("crictl.yaml", map[string]any{"runtime-endpoint": c.server.Endpoint, "image-endpoint": c.server.Endpoint, "timeout": 60})
+	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
+	response, err := c.server.Runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
+	if err != nil || !strings.HasPrefix(response.GetUrl(), "https://127.0.0.1:") {
+		t.Errorf("URL %q, %v", response.GetUrl(), err)
+	}
+	overTransports(t, func(t *testing.T, transport string) {
+		same(t, "output", c.on(t).run("exec", transport, id, "echo", "over TLS"), "over TLS")
+	})
+}
+
+// selfSigned writes a certificate and its key.
+func selfSigned(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+// A URL is good for one request.
+func TestStreamingURLIsForOneUse(t *testing.T) {
+	c := newCrictl(t)
+	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
+	response, err := c.server.Runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{http.StatusBadRequest, http.StatusNotFound} { // the first is no upgrade
+		answer, err := http.Get(response.GetUrl())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		same(t, "status", answer.StatusCode, want)
+	}
+}
