@@ -7,25 +7,32 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PodResources is what the pod needs and may use as a whole: the sum over app containers and sidecars, or what the init
-// containers need at their time (each with the sidecars started before it), whichever is more, plus the overhead. A
-// limit is there only if every container has it: one without may use what it likes.
+// PodResources is what the pod needs and may use as a whole: PodTotals, but a limit is there only if every container has
+// it: one without may use what it likes.
 func PodResources(pod *v1.Pod) v1.ResourceRequirements {
-	requests := effective(pod, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests })
-	limits := effective(pod, func(c *v1.Container) v1.ResourceList { return c.Resources.Limits })
+	total := PodTotals(pod)
 	EachContainer(&pod.Spec, func(c *v1.Container, _ Kind) {
-		maps.DeleteFunc(limits, func(name v1.ResourceName, _ resource.Quantity) bool {
+		maps.DeleteFunc(total.Limits, func(name v1.ResourceName, _ resource.Quantity) bool {
 			limit := c.Resources.Limits[name]
 			return limit.IsZero()
 		})
 	})
-	add(requests, pod.Spec.Overhead)
-	for name := range limits {
+	add(total.Requests, pod.Spec.Overhead)
+	for name := range total.Limits {
 		if over, ok := pod.Spec.Overhead[name]; ok {
-			add(limits, v1.ResourceList{name: over})
+			add(total.Limits, v1.ResourceList{name: over})
 		}
 	}
-	return v1.ResourceRequirements{Requests: requests, Limits: limits}
+	return total
+}
+
+// PodTotals sums up requests and limits, without the overhead: over app containers and sidecars, or what the init
+// containers need at their time (each with the sidecars started before it), whichever is more.
+func PodTotals(pod *v1.Pod) v1.ResourceRequirements {
+	return v1.ResourceRequirements{
+		Requests: effective(pod, func(c *v1.Container) v1.ResourceList { return c.Resources.Requests }),
+		Limits:   effective(pod, func(c *v1.Container) v1.ResourceList { return c.Resources.Limits }),
+	}
 }
 
 func effective(pod *v1.Pod, of func(*v1.Container) v1.ResourceList) v1.ResourceList {

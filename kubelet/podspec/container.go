@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
@@ -99,7 +100,9 @@ func stopSignal(c *v1.Container) (runtimeapi.Signal, error) {
 	if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
 		return runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT, nil
 	}
-	number, ok := runtimeapi.Signal_value["SIGNAL_"+string(*c.Lifecycle.StopSignal)]
+	// Names in protocol buffers have no signs: SIGRTMIN+3 is SIGRTMINPLUS3 there.
+	name := strings.NewReplacer("+", "PLUS", "-", "MINUS").Replace(string(*c.Lifecycle.StopSignal))
+	number, ok := runtimeapi.Signal_value["SIGNAL_"+name]
 	if !ok {
 		return 0, fmt.Errorf("lifecycle.stopSignal: %q is no signal: %w", *c.Lifecycle.StopSignal, errdefs.ErrInvalidArgument)
 	}

@@ -93,7 +93,7 @@ func (g *Generator) linuxSandbox(pod *v1.Pod) (*runtimeapi.LinuxPodSandboxConfig
 		SecurityContext: sandboxSecurity(pod),
 		Sysctls:         sysctls,
 		Overhead:        &runtimeapi.LinuxContainerResources{},
-		Resources:       g.plainResources(withoutOverhead(pod)),
+		Resources:       g.plainResources(model.PodTotals(pod)),
 	}
 	if over := pod.Spec.Overhead; len(over) > 0 {
 		linux.Overhead = g.plainResources(v1.ResourceRequirements{Requests: over, Limits: over})
@@ -102,13 +102,6 @@ func (g *Generator) linuxSandbox(pod *v1.Pod) (*runtimeapi.LinuxPodSandboxConfig
 		linux.CgroupParent = g.opts.Cgroups.Parent(pod)
 	}
 	return linux, nil
-}
-
-// withoutOverhead is what the containers need: the CRI has a field of its own for the overhead.
-func withoutOverhead(pod *v1.Pod) v1.ResourceRequirements {
-	spec := pod.Spec
-	spec.Overhead = nil
-	return model.PodResources(&v1.Pod{Spec: spec})
 }
 
 // sandboxSecurity is the security context of the sandbox's own process.

@@ -1,0 +1,83 @@
+package podspec
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestVolumeMounts(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("binding subPaths needs root")
+	}
+	g := testGenerator(t, nil)
+	folder := t.TempDir()
+	if err := os.WriteFile(folder+"/web.conf", []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pod := testPod(func(pod *v1.Pod) {
+		pod.Spec.Volumes = []v1.Volume{
+			{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: folder}}},
+			{Name: "conf", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}, Items: []v1.KeyToPath{{Key: "color", Path: "color"}}}}},
+		}
+		c := &pod.Spec.Containers[0]
+		c.TerminationMessagePath = "/dev/termination-log"
+		c.Env = []v1.EnvVar{{Name: "NAME", Value: "web"}}
+		c.VolumeMounts = []v1.VolumeMount{
+			{Name: "host", MountPath: "rel", ReadOnly: true, MountPropagation: pointer(v1.MountPropagationHostToContainer), RecursiveReadOnly: pointer(v1.RecursiveReadOnlyEnabled)},
+			{Name: "conf", MountPath: "/conf"},
+			{Name: "host", MountPath: "/one", SubPathExpr: "$(NAME).conf"},
+		}
+	})
+	if err := g.opts.Volumes.Mount(context.Background(), pod); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.opts.Volumes.Unmount(context.Background(), pod.UID); err != nil {
+			t.Error(err)
+		}
+	})
+	config := mustContainer(t, g, input(pod))
+	host := mountAt(t, config, "/rel")
+	if host.GetHostPath() != folder || !host.GetReadonly() || !host.GetRecursiveReadOnly() || host.GetPropagation() != runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER {
+		t.Errorf("host: %v", host)
+	}
+	conf := mountAt(t, config, "/conf")
+	if content, err := os.ReadFile(conf.GetHostPath() + "/color"); err != nil || string(content) != "red" || !conf.GetReadonly() {
+		t.Errorf("conf: %v holds %q, %v; want it read-only", conf, content, err)
+	}
+	if content, err := os.ReadFile(mountAt(t, config, "/one").GetHostPath()); err != nil || string(content) != "x" {
+		t.Errorf("subPathExpr: %q, %v", content, err)
+	}
+	message := mountAt(t, config, "/dev/termination-log")
+	if info, err := os.Stat(message.GetHostPath()); err != nil || info.Mode().Perm() != 0o666 || info.Size() != 0 {
+		t.Errorf("termination message: %v, %v", info, err)
+	}
+	if again := mountAt(t, mustContainer(t, g, input(pod)), "/dev/termination-log"); again.GetHostPath() == message.GetHostPath() {
+		t.Error("the next attempt has the same file for its termination message")
+	}
+}
+
+func TestBadMounts(t *testing.T) {
+	for want, mount := range map[string]v1.VolumeMount{
+		`no volume "none"`:   {Name: "none", MountPath: "/x"},
+		`no variable "WHAT"`: {Name: "host", MountPath: "/x", SubPathExpr: "$(WHAT)"},
+		"mountPropagation":   {Name: "host", MountPath: "/x", MountPropagation: pointer(v1.MountPropagationMode("Sideways"))},
+		"recursiveReadOnly":  {Name: "host", MountPath: "/x", RecursiveReadOnly: pointer(v1.RecursiveReadOnlyMode("Perhaps"))},
+		"does not stay in":   {Name: "host", MountPath: "/x", SubPath: "../.."},
+	} {
+		pod := testPod(func(pod *v1.Pod) {
+			pod.Spec.Volumes = []v1.Volume{{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/tmp"}}}}
+			pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{mount}
+		})
+		_, undo, err := testGenerator(t, nil).Container(context.Background(), input(pod))
+		undo()
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "volumeMounts[0]") {
+			t.Errorf("got %v, want an error about volumeMounts[0] with %q", err, want)
+		}
+	}
+}

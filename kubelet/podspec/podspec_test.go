@@ -1,0 +1,234 @@
+package podspec
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/volume"
+)
+
+// objects is a set of config maps and secrets by namespace/name.
+type objects struct {
+	configMaps map[string]*v1.ConfigMap
+	secrets    map[string]*v1.Secret
+}
+
+func (o objects) ConfigMap(namespace, name string) (*v1.ConfigMap, error) {
+	if object := o.configMaps[namespace+"/"+name]; object != nil {
+		return object, nil
+	}
+	return nil, errdefs.ErrNotFound
+}
+
+func (o objects) Secret(namespace, name string) (*v1.Secret, error) {
+	if object := o.secrets[namespace+"/"+name]; object != nil {
+		return object, nil
+	}
+	return nil, errdefs.ErrNotFound
+}
+
+func testObjects() objects {
+	return objects{
+		configMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"color": "red", "size": "xl", "no=name": "x"}}},
+		secrets:    map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"token": []byte("t0p"), "color": []byte("blue")}}},
+	}
+}
+
+// testGenerator has a root of its own and an 8 GiB host; change may set more options.
+func testGenerator(t *testing.T, change func(*Options)) *Generator {
+	t.Helper()
+	root := t.TempDir()
+	resolvConf := filepath.Join(root, "resolv.conf")
+	if err := os.WriteFile(resolvConf, []byte("nameserver 192.0.2.1\nsearch example.org\noptions timeout:3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	opts := Options{
+		NodeName: "node1", NodeIPs: []string{"192.0.2.10", "2001:db8::10"}, RootDir: root, PodLogsDir: "/var/log/pods", Owner: "me",
+		Objects: testObjects(), ResolvConf: resolvConf, Host: cgroup.Host{Memory: 8 << 30, CPUs: 4},
+		Volumes: volume.New(volume.Options{RootDir: root, Objects: testObjects()}),
+	}
+	if change != nil {
+		change(&opts)
+	}
+	return New(opts)
+}
+
+func testPod(change func(*v1.Pod)) *v1.Pod {
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "uid-1", Labels: map[string]string{"app": "web"}, Annotations: map[string]string{"note": "n"}},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "img:1"}}, DNSPolicy: v1.DNSClusterFirst},
+	}
+	if change != nil {
+		change(pod)
+	}
+	return pod
+}
+
+func input(pod *v1.Pod) ContainerInput {
+	return ContainerInput{Pod: pod, Container: &pod.Spec.Containers[0], Kind: model.App, Attempt: 3, ImageID: "sha256:1", PodIPs: []string{"10.1.0.5", "fd00::5"}}
+}
+
+func mustContainer(t *testing.T, g *Generator, in ContainerInput) *runtimeapi.ContainerConfig {
+	t.Helper()
+	config, undo, err := g.Container(context.Background(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	undo()
+	return config
+}
+
+func environmentOf(config *runtimeapi.ContainerConfig) string {
+	var pairs []string
+	for _, pair := range config.GetEnvs() {
+		pairs = append(pairs, pair.GetKey()+"="+string(pair.GetValue()))
+	}
+	return strings.Join(pairs, " ")
+}
+
+func TestEnvironment(t *testing.T) {
+	yes := true
+	local := func(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
+	from := func(path string) *v1.EnvVarSource {
+		return &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{FieldPath: path}}
+	}
+	for _, c := range []struct {
+		name    string
+		envFrom []v1.EnvFromSource
+		env     []v1.EnvVar
+		want    string
+	}{
+		{"order and expansion", nil, []v1.EnvVar{
+			{Name: "B", Value: "b"}, {Name: "A", Value: "$(B)-$(UNKNOWN)-$$(B)"}, {Name: "B", Value: "again $(B)"}},
+			"B=again b A=b-$(UNKNOWN)-$(B)"},
+		{"envFrom", []v1.EnvFromSource{
+			{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("settings")}},
+			{SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("key")}},
+			{Prefix: "P_", SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("key")}},
+			{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("nothing"), Optional: &yes}},
+		}, []v1.EnvVar{{Name: "size", Value: "$(size)xl"}}, "color=blue size=xlxl token=t0p P_color=blue P_token=t0p"},
+		{"keys", nil, []v1.EnvVar{
+			{Name: "C", ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("settings"), Key: "color"}}},
+			{Name: "S", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("key"), Key: "token"}}},
+			{Name: "N", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("key"), Key: "none", Optional: &yes}}},
+		}, "C=red S=t0p"},
+		{"fields", nil, []v1.EnvVar{
+			{Name: "NAME", ValueFrom: from("metadata.name")}, {Name: "LABEL", ValueFrom: from("metadata.labels['app']")},
+			{Name: "NODE", ValueFrom: from("spec.nodeName")}, {Name: "IP", ValueFrom: from("status.podIP")}, {Name: "IPS", ValueFrom: from("status.podIPs")},
+			{Name: "HOST", ValueFrom: from("status.hostIP")}, {Name: "HOSTS", ValueFrom: from("status.hostIPs")}, {Name: "UID", ValueFrom: from("metadata.uid")},
+		}, "NAME=web LABEL=web NODE=node1 IP=10.1.0.5 IPS=10.1.0.5,fd00::5 HOST=192.0.2.10 HOSTS=192.0.2.10,2001:db8::10 UID=uid-1"},
+		{"resources", nil, []v1.EnvVar{
+			{Name: "CPU", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "limits.cpu"}}},
+			{Name: "MEM", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "limits.memory", Divisor: resource.MustParse("1Mi")}}},
+			{Name: "REQ", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "requests.cpu"}}},
+		}, "CPU=4 MEM=8192 REQ=0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := testGenerator(t, nil)
+			pod := testPod(func(pod *v1.Pod) { pod.Spec.Containers[0].EnvFrom, pod.Spec.Containers[0].Env = c.envFrom, c.env })
+			if got := environmentOf(mustContainer(t, g, input(pod))); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestEnvironmentIsMissing(t *testing.T) {
+	local := func(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
+	for want, variable := range map[string]v1.EnvVarSource{
+		"nothing": {ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("nothing"), Key: "k"}},
+		"couldn't find key k in secret \"shop/key\"": {SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("key"), Key: "k"}},
+		"status.phase":    {FieldRef: &v1.ObjectFieldSelector{FieldPath: "status.phase"}},
+		"limits.gold":     {ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "limits.gold"}},
+		"container \"x\"": {ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "limits.cpu", ContainerName: "x"}},
+	} {
+		pod := testPod(func(pod *v1.Pod) { pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "X", ValueFrom: &variable}} })
+		_, undo, err := testGenerator(t, nil).Container(context.Background(), input(pod))
+		undo()
+		if err == nil || !strings.Contains(err.Error(), "env X") || want != "nothing" && !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error about env X and %s", err, want)
+		}
+	}
+}
+
+func TestInvalidNamesAreToldAndLeftOut(t *testing.T) {
+	var told []string
+	g := testGenerator(t, func(o *Options) {
+		o.Warn = func(_ *v1.Pod, reason, message string) { told = append(told, reason+" "+message) }
+	})
+	pod := testPod(func(pod *v1.Pod) {
+		pod.Spec.Containers[0].EnvFrom = []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}}}}
+	})
+	if got := environmentOf(mustContainer(t, g, input(pod))); got != "color=red size=xl" {
+		t.Errorf("got %s", got)
+	}
+	if len(told) != 1 || !strings.HasPrefix(told[0], "InvalidEnvironmentVariableNames ") || !strings.Contains(told[0], "no=name") {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestCommandIsExpanded(t *testing.T) {
+	pod := testPod(func(pod *v1.Pod) {
+		c := &pod.Spec.Containers[0]
+		c.Env = []v1.EnvVar{{Name: "WHO", Value: "world"}}
+		c.Command, c.Args = []string{"echo", "$(WHO)"}, []string{"$$(WHO)", "$(NOBODY)", "$WHO", "$("}
+	})
+	config := mustContainer(t, testGenerator(t, nil), input(pod))
+	if got, want := slices.Concat(config.GetCommand(), config.GetArgs()), []string{"echo", "world", "$(WHO)", "$(NOBODY)", "$WHO", "$("}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestContainerIdentity(t *testing.T) {
+	grace := int64(12)
+	pod := testPod(func(pod *v1.Pod) {
+		pod.Spec.TerminationGracePeriodSeconds = &grace
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"bye"}}}}
+		pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 80}}
+	})
+	config := mustContainer(t, testGenerator(t, nil), input(pod))
+	for key, want := range map[string]string{
+		model.LabelPodName: "web", model.LabelPodNamespace: "shop", model.LabelPodUID: "uid-1", model.LabelContainerName: "main", model.LabelOwner: "me",
+	} {
+		if got := config.GetLabels()[key]; got != want {
+			t.Errorf("label %s: %q, want %q", key, got, want)
+		}
+	}
+	for key, want := range map[string]string{
+		model.AnnotationRestartCount: "3", model.AnnotationPodTerminationGrace: "12", model.AnnotationHash: model.ContainerHash(&pod.Spec.Containers[0]),
+		model.AnnotationPreStopHandler: `{"exec":{"command":["bye"]}}`, model.AnnotationContainerPorts: `[{"containerPort":80}]`,
+	} {
+		if got := config.GetAnnotations()[key]; got != want {
+			t.Errorf("annotation %s: %q, want %q", key, got, want)
+		}
+	}
+	if config.GetLogPath() != "main/3.log" || config.GetImage().GetImage() != "sha256:1" || config.GetImage().GetUserSpecifiedImage() != "img:1" {
+		t.Errorf("log %s, image %v", config.GetLogPath(), config.GetImage())
+	}
+}
+
+func TestStopSignal(t *testing.T) {
+	for name, want := range map[v1.Signal]runtimeapi.Signal{"SIGUSR1": runtimeapi.Signal_SIGNAL_SIGUSR1, "SIGRTMIN+3": runtimeapi.Signal_SIGNAL_SIGRTMINPLUS3} {
+		pod := testPod(func(pod *v1.Pod) { pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{StopSignal: &name} })
+		if got := mustContainer(t, testGenerator(t, nil), input(pod)).GetStopSignal(); got != want {
+			t.Errorf("%s: got %v, want %v", name, got, want)
+		}
+	}
+	bad := v1.Signal("SIGNONSENSE")
+	if _, err := stopSignal(&v1.Container{Lifecycle: &v1.Lifecycle{StopSignal: &bad}}); !errors.Is(err, errdefs.ErrInvalidArgument) {
+		t.Errorf("got %v, want ErrInvalidArgument", err)
+	}
+}
