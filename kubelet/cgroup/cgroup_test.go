@@ -1,0 +1,246 @@
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestConversions(t *testing.T) {
+	for _, c := range []struct{ milli, shares, quota, weight int64 }{
+		{0, 2, 0, 1}, {1, 2, 1000, 1}, {5, 5, 1000, 1}, {100, 102, 10_000, 4}, {1000, 1024, 100_000, 39}, {1 << 40, 262144, 1 << 40 * 100, 10000},
+	} {
+		if s, q, w := Shares(c.milli), Quota(c.milli), Weight(Shares(c.milli)); s != c.shares || q != c.quota || w != c.weight {
+			t.Errorf("%d: %d shares, quota %d, weight %d; want %d, %d, %d", c.milli, s, q, w, c.shares, c.quota, c.weight)
+		}
+	}
+	for bytes, want := range map[int64]string{2 << 20: "2MB", 1 << 30: "1GB", 64 << 10: "64KB", 512: "512B", 1 << 40: "1024GB"} {
+		if got := PageSize(bytes); got != want {
+			t.Errorf("%d: %s, want %s", bytes, got, want)
+		}
+	}
+	if got := quotaPerSecond(Quota(1001)); got != 1_010_000 {
+		t.Errorf("systemd gets %d for 1.001 processors, want it rounded up to 1010000", got)
+	}
+}
+
+func TestNames(t *testing.T) {
+	n := name{"kubelet-core", "node1", "kubepods", "burstable", "pod12-34"}
+	if got, want := n.cgroupfs(), "/kubelet-core/node1/kubepods/burstable/pod12-34"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	const want = "/kubelet_core.slice/kubelet_core-node1.slice/kubelet_core-node1-kubepods.slice/kubelet_core-node1-kubepods-burstable.slice/kubelet_core-node1-kubepods-burstable-pod12_34.slice"
+	if got := n.systemd(); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func podOf(uid types.UID, requests, limits string) *v1.Pod {
+	amounts := func(text string) v1.ResourceList {
+		list := v1.ResourceList{}
+		for _, field := range strings.Fields(text) {
+			name, amount, _ := strings.Cut(field, "=")
+			list[v1.ResourceName(name)] = resource.MustParse(amount)
+		}
+		return list
+	}
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}, Spec: v1.PodSpec{Containers: []v1.Container{
+		{Name: "main", Resources: v1.ResourceRequirements{Requests: amounts(requests), Limits: amounts(limits)}}}}}
+}
+
+// realManager works on the machine's own cgroups, below one of the test's own.
+func realManager(t *testing.T) *Manager {
+	t.Helper()
+	root := "test-" + strings.ToLower(t.Name())
+	m := New(context.Background(), Options{Driver: Cgroupfs, Root: root})
+	if m.tree == nil {
+		t.Skip("the machine's cgroups cannot be written")
+	}
+	t.Cleanup(func() {
+		if err := m.tree.remove(context.Background(), name{root}); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// read returns a file of a cgroup, from whichever hierarchy has it.
+func read(t *testing.T, m *Manager, parent, file string) string {
+	t.Helper()
+	for _, hierarchy := range m.tree.(*files).hierarchies {
+		if content, err := os.ReadFile(filepath.Join(hierarchy, parent, file)); err == nil {
+			return strings.TrimSpace(string(content))
+		}
+	}
+	t.Errorf("there is no %s in %s", file, parent)
+	return ""
+}
+
+func wantFile(t *testing.T, m *Manager, parent, v1File, v1Value, v2File, v2Value string) {
+	t.Helper()
+	file, want := v1File, v1Value
+	if m.tree.(*files).unified {
+		file, want = v2File, v2Value
+	}
+	if got := read(t, m, parent, file); got != want {
+		t.Errorf("%s of %s is %q, want %q", file, parent, got, want)
+	}
+}
+
+func TestPodsGetWhatTheyAskedFor(t *testing.T) {
+	m := realManager(t)
+	ctx := context.Background()
+	top := m.top.cgroupfs()
+	for _, c := range []struct {
+		pod  *v1.Pod
+		want string
+	}{
+		{podOf("g", "", "cpu=500m memory=64Mi"), top + "/podg"},
+		{podOf("b1", "cpu=1", ""), top + "/burstable/podb1"},
+		{podOf("b2", "cpu=2", "memory=32Mi"), top + "/burstable/podb2"},
+		{podOf("n", "", ""), top + "/besteffort/podn"},
+	} {
+		for range 2 { // it may be repeated
+			if got, err := m.Ensure(ctx, c.pod); err != nil || got != c.want || m.Parent(c.pod) != c.want {
+				t.Fatalf("got %s, %v; want %s", got, err, c.want)
+			}
+		}
+	}
+	wantFile(t, m, top+"/podg", "memory.limit_in_bytes", "67108864", "memory.max", "67108864")
+	wantFile(t, m, top+"/podg", "cpu.cfs_quota_us", "50000", "cpu.max", "50000 100000")
+	wantFile(t, m, top+"/burstable/podb2", "memory.limit_in_bytes", "33554432", "memory.max", "33554432")
+	wantFile(t, m, top+"/burstable/podb2", "cpu.cfs_quota_us", "-1", "cpu.max", "max 100000")
+	wantFile(t, m, top+"/burstable/podb2", "cpu.shares", "2048", "cpu.weight", "79")
+	wantFile(t, m, top+"/burstable", "cpu.shares", "3072", "cpu.weight", "118")
+	wantFile(t, m, top+"/besteffort", "cpu.shares", "2", "cpu.weight", "1")
+	uids, err := m.Pods()
+	slices.Sort(uids)
+	if err != nil || !slices.Equal(uids, []types.UID{"b1", "b2", "g", "n"}) {
+		t.Errorf("got %v, %v", uids, err)
+	}
+	for range 2 {
+		if err := m.Remove(ctx, "b2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantFile(t, m, top+"/burstable", "cpu.shares", "1024", "cpu.weight", "39")
+	if uids, err := m.Pods(); err != nil || len(uids) != 3 {
+		t.Errorf("got %v, %v; want three pods left", uids, err)
+	}
+}
+
+func TestRemoveKillsWhatIsLeft(t *testing.T) {
+	m := realManager(t)
+	ctx := context.Background()
+	parent, err := m.Ensure(ctx, podOf("left", "", ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleeper := exec.Command("sleep", "1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- sleeper.Wait() }()
+	inner := name{}.child(strings.TrimPrefix(parent, "/")).child("inner")
+	if err := m.tree.ensure(ctx, inner, limits{}); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(m.tree.(*files).hierarchies[0], inner.cgroupfs())
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := put(folder, "cgroup.procs", strconv.Itoa(sleeper.Process.Pid)); err != nil {
+		t.Skipf("processes cannot be moved here: %v", err)
+	}
+	if err := m.Remove(ctx, "left"); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("the process ended with %v, want it killed", err)
+	}
+	if _, err := os.Stat(folder); err == nil {
+		t.Error("the cgroup is still there")
+	}
+}
+
+func TestBadUIDs(t *testing.T) {
+	m := realManager(t)
+	for _, uid := range []types.UID{"", "a/b", "../x", "a_b"} {
+		if _, err := m.Ensure(context.Background(), podOf(uid, "", "")); !errors.Is(err, errdefs.ErrInvalidArgument) {
+			t.Errorf("%q: %v, want ErrInvalidArgument", uid, err)
+		}
+		if err := m.Remove(context.Background(), uid); !errors.Is(err, errdefs.ErrInvalidArgument) {
+			t.Errorf("%q: %v, want ErrInvalidArgument", uid, err)
+		}
+	}
+}
+
+func TestUnknownDriverLeavesCgroupsToTheRuntime(t *testing.T) {
+	m := New(context.Background(), Options{Driver: "none"})
+	parent, err := m.Ensure(context.Background(), podOf("x", "cpu=1", ""))
+	uids, listErr := m.Pods()
+	if err := errors.Join(err, listErr, m.Remove(context.Background(), "x")); err != nil || parent != "" || uids != nil {
+		t.Errorf("got %q, %v, %v", parent, uids, err)
+	}
+}
+
+// TestUnifiedFiles is the order of writes on a folder that looks like cgroup v2, on machines with another version, too.
+func TestUnifiedFiles(t *testing.T) {
+	root := t.TempDir()
+	for path, content := range map[string]string{
+		"cgroup.controllers": "cpu memory pids\n", "cgroup.subtree_control": "memory\n",
+		"a/cgroup.controllers": "cpu\n", "a/cgroup.subtree_control": "", "a/cpu.weight": "", "a/cpu.max": "", "a/memory.max": "",
+	} {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, path), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &files{unified: true, hierarchies: []string{root}}
+	if err := f.ensure(context.Background(), name{"a"}, limits{shares: 1024, quota: 50_000, memory: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"cgroup.subtree_control": "+pids", "a/cgroup.subtree_control": "+cpu", "a/cpu.weight": "39", "a/cpu.max": "50000 100000", "a/memory.max": "4096",
+	} {
+		// A real file keeps what was written to it before; this one shows the last write.
+		if got, err := os.ReadFile(filepath.Join(root, path)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v; want %q", path, got, err, want)
+		}
+	}
+}
+
+func TestHost(t *testing.T) {
+	host, err := Inspect()
+	if err != nil || host.Memory < 1<<20 || host.CPUs < 1 {
+		t.Errorf("got %+v, %v", host, err)
+	}
+	capacity := host.Capacity()
+	if capacity.Memory().Value() != host.Memory || capacity.Cpu().Value() != int64(host.CPUs) {
+		t.Errorf("capacity %v", capacity)
+	}
+	folder := t.TempDir()
+	for _, name := range []string{"hugepages-1048576kB", "hugepages-2048kB", "else"} {
+		if err := os.Mkdir(filepath.Join(folder, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := hugepageSizes(folder); !slices.Equal(got, []int64{2 << 20, 1 << 30}) {
+		t.Errorf("got %v", got)
+	}
+}

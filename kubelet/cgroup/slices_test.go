@@ -1,0 +1,127 @@
+package cgroup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	systemd "github.com/coreos/go-systemd/v22/dbus"
+	"github.com/godbus/dbus/v5"
+)
+
+// fakeUnits is systemd with slices as folders, which it really has, and their properties.
+type fakeUnits struct {
+	root   string
+	units  map[string]map[string]string
+	open   int
+	result string // of each job
+}
+
+func (u *fakeUnits) folder(unit string) string {
+	// a-b.slice is /a.slice/a-b.slice.
+	parts := strings.Split(strings.TrimSuffix(unit, ".slice"), "-")
+	path := u.root
+	for i := range parts {
+		path = filepath.Join(path, strings.Join(parts[:i+1], "-")+".slice")
+	}
+	return path
+}
+
+func (u *fakeUnits) set(unit string, properties []systemd.Property) {
+	for _, p := range properties {
+		u.units[unit][p.Name] = fmt.Sprint(p.Value.Value())
+	}
+}
+
+func (u *fakeUnits) StartTransientUnitContext(_ context.Context, unit, _ string, properties []systemd.Property, done chan<- string) (int, error) {
+	if u.units[unit] != nil {
+		return 0, dbus.Error{Name: "org.freedesktop.systemd1.UnitExists"}
+	}
+	u.units[unit] = map[string]string{}
+	u.set(unit, properties)
+	done <- u.result
+	return 1, os.MkdirAll(u.folder(unit), 0o755)
+}
+
+func (u *fakeUnits) SetUnitPropertiesContext(_ context.Context, unit string, runtime bool, properties ...systemd.Property) error {
+	if !runtime {
+		return fmt.Errorf("%s would outlive the next boot", unit)
+	}
+	u.set(unit, properties)
+	return nil
+}
+
+func (u *fakeUnits) StopUnitContext(_ context.Context, unit, _ string, done chan<- string) (int, error) {
+	delete(u.units, unit)
+	done <- u.result
+	return 1, os.RemoveAll(u.folder(unit))
+}
+
+func (u *fakeUnits) Close() { u.open-- }
+
+func sliceManager(t *testing.T) (*Manager, *fakeUnits) {
+	t.Helper()
+	fake := &fakeUnits{root: t.TempDir(), units: map[string]map[string]string{}, result: "done"}
+	m := New(context.Background(), Options{Root: "me"})
+	m.tree = &sliceTree{files: &files{unified: true, hierarchies: []string{fake.root}}, connect: func(context.Context) (units, error) {
+		fake.open++
+		return fake, nil
+	}}
+	t.Cleanup(func() {
+		if fake.open != 0 {
+			t.Errorf("%d connections were left open", fake.open)
+		}
+	})
+	return m, fake
+}
+
+func TestSlices(t *testing.T) {
+	m, fake := sliceManager(t)
+	ctx := context.Background()
+	pod := podOf("12-34", "cpu=1", "memory=64Mi")
+	const want = "/me.slice/me-kubepods.slice/me-kubepods-burstable.slice/me-kubepods-burstable-pod12_34.slice"
+	for range 2 {
+		if got, err := m.Ensure(ctx, pod); err != nil || got != want {
+			t.Fatalf("got %s, %v; want %s", got, err, want)
+		}
+	}
+	unit := fake.units["me-kubepods-burstable-pod12_34.slice"]
+	if unit["CPUWeight"] != "39" || unit["MemoryMax"] != "67108864" || unit["CPUQuotaPerSecUSec"] != "" {
+		t.Errorf("properties %v", unit)
+	}
+	if _, err := m.Ensure(ctx, podOf("5", "cpu=1", "")); err != nil {
+		t.Fatal(err)
+	}
+	if got := fake.units["me-kubepods-burstable.slice"]["CPUWeight"]; got != "79" {
+		t.Errorf("the burstable pods have the weight %s, want 79 for two processors", got)
+	}
+	uids, err := m.Pods()
+	if err != nil || len(uids) != 2 || !slices.Contains(uids, pod.UID) {
+		t.Errorf("pods %v, %v", uids, err)
+	}
+	for range 2 {
+		if err := m.Remove(ctx, pod.UID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if fake.units["me-kubepods-burstable-pod12_34.slice"] != nil {
+		t.Error("the slice is still there")
+	}
+}
+
+func TestFailedJob(t *testing.T) {
+	m, fake := sliceManager(t)
+	fake.result = "failed"
+	if _, err := m.Ensure(context.Background(), podOf("1", "", "cpu=1 memory=1Gi")); err == nil || !strings.Contains(err.Error(), "ended as failed") {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := finished(ctx, "x.slice", make(chan string)); err == nil {
+		t.Error("a job without an end was waited for")
+	}
+}
