@@ -1,0 +1,275 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestBehindOurBack does with the docker command what nobody should, restarts the engine in every way, and holds what
+// the server says against what the engine has after each step.
+func TestBehindOurBack(t *testing.T) {
+	for _, liveRestore := range []bool{false, true} {
+		t.Run(fmt.Sprintf("live-restore=%t", liveRestore), func(t *testing.T) {
+			n := newTamperedNode(t, liveRestore)
+			for _, step := range n.steps() {
+				step.do()
+				n.compare(step.what)
+				if t.Failed() {
+					return // the next steps count on this one
+				}
+			}
+		})
+	}
+}
+
+// tamperedNode is a server on an engine of its own, which is tampered with.
+type tamperedNode struct {
+	t           *testing.T
+	env         rigenv.Env
+	engine      *engine.Engine
+	server      *adapter.Server
+	liveRestore bool
+	// pods are sandbox ids, and containers two of each pod, in the order of the pods.
+	pods, containers []string
+}
+
+func newTamperedNode(t *testing.T, liveRestore bool) *tamperedNode {
+	t.Helper()
+	n := &tamperedNode{t: t, env: rigenv.Require(t), liveRestore: liveRestore}
+	dir, err := os.MkdirTemp(n.env.WorkDir, "e")
+	n.must(err)
+	n.engine, err = engine.New(engine.Options{
+		Dir: dir, Dockerd: n.env.Dockerd, RuntimeWrapper: n.env.RuntimeWrapper,
+		Config: map[string]any{"live-restore": liveRestore},
+	})
+	n.must(err)
+	t.Cleanup(func() {
+		if err := n.engine.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	n.must(n.engine.Start(t.Context()))
+	env := n.env
+	env.DockerHost, env.DockerRoot = n.engine.Host(), n.engine.Root()
+	n.server = adapter.ForTest(t, adapter.Options{Env: env})
+	_, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: n.image()}, nil, nil)
+	n.must(err)
+	for i := range 6 {
+		n.addPod(fmt.Sprintf("tampered-%t-%d", liveRestore, i))
+	}
+	return n
+}
+
+func (n *tamperedNode) image() string { return n.env.Image("test/busybox:latest") }
+
+func (n *tamperedNode) must(err error) {
+	n.t.Helper()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// addPod runs a pod with two containers.
+func (n *tamperedNode) addPod(name string) {
+	n.t.Helper()
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name + "-uid"},
+		LogDirectory: filepath.Join(n.server.Dir, "logs", name),
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+	}
+	pod, err := n.server.Runtime.RunPodSandbox(n.t.Context(), config, "")
+	n.must(err)
+	n.pods = append(n.pods, pod)
+	for i := range 2 {
+		id, err := n.server.Runtime.CreateContainer(n.t.Context(), pod, &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: fmt.Sprint("c", i)},
+			Image:    &runtimeapi.ImageSpec{Image: n.image()},
+			Command:  []string{"sleep", "1000000"},
+			LogPath:  fmt.Sprintf("c%d.log", i),
+		}, config)
+		n.must(err)
+		n.must(n.server.Runtime.StartContainer(n.t.Context(), id))
+		n.containers = append(n.containers, id)
+	}
+}
+
+// docker runs the docker command on the engine and returns its output.
+func (n *tamperedNode) docker(args ...string) string {
+	n.t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(n.t.Context(), "docker", append([]string{"--host", n.engine.Host()}, args...)...)
+	cmd.Stderr = &stderr
+	output, err := cmd.Output()
+	if err != nil {
+		n.t.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// tampering is one thing done behind the server's back.
+type tampering struct {
+	what string
+	do   func()
+}
+
+func (n *tamperedNode) steps() []tampering {
+	c, sibling := n.containers, "k8s_sibling_tampered_e2e_sibling-uid_0"
+	return []tampering{
+		{"nothing yet", func() {}},
+		{"a container is removed", func() { n.docker("rm", "--force", c[0]) }},
+		{"a container is killed", func() { n.docker("kill", c[1]) }},
+		{"a container is stopped", func() { n.docker("stop", "--time", "0", c[2]) }},
+		{"a stopped container is started again", func() { n.docker("start", c[2]) }},
+		{"a container is paused", func() { n.docker("pause", c[3]) }},
+		{"a paused container goes on", func() { n.docker("unpause", c[3]) }},
+		{"a container that is no pod's is run", func() { n.docker("run", "--detach", "--network", "none", n.image(), "sleep", "1000000") }},
+		{"a container of a pod is created", func() {
+			n.docker("create", "--name", sibling, "--network", "container:"+n.pods[1], "--label", "io.kubernetes.docker.type=container",
+				"--label", "io.kubernetes.sandbox.id="+n.pods[1], "--label", "io.kubernetes.container.name=sibling",
+				n.image(), "sh", "-c", "exit 7")
+		}},
+		{"that container is started, and ends", func() { n.docker("start", sibling) }},
+		{"a sandbox is killed", func() { n.docker("kill", n.pods[2]) }},
+		{"a sandbox is removed", func() { n.docker("rm", "--force", n.pods[3]) }},
+		{"the engine is killed and started", func() { n.engine.Kill(); n.must(n.engine.Start(n.t.Context())) }},
+		{"a container is killed on the restarted engine", n.killOne},
+		{"the engine is restarted, and a container ends meanwhile", n.endWhileAway},
+	}
+}
+
+// killOne kills a container if any has outlived the engine.
+func (n *tamperedNode) killOne() {
+	if n.liveRestore {
+		n.docker("kill", n.containers[8])
+	}
+}
+
+// endWhileAway ends a container that the engine cannot see; with live-restore no event ever tells of it.
+func (n *tamperedNode) endWhileAway() {
+	pid := n.inspect(n.containers[9]).State.Pid
+	n.must(n.engine.Terminate(n.t.Context()))
+	if n.liveRestore {
+		n.must(syscall.Kill(pid, syscall.SIGKILL))
+	}
+	n.must(n.engine.Start(n.t.Context()))
+}
+
+// seen is what is read of `docker inspect`.
+type seen struct {
+	ID    string `json:"Id"`
+	State struct {
+		Status   string
+		Running  bool
+		Pid      int
+		ExitCode int32
+	}
+	Config struct{ Labels map[string]string }
+}
+
+func (n *tamperedNode) inspect(ids ...string) seen { return n.inspectAll(ids...)[0] }
+
+func (n *tamperedNode) inspectAll(ids ...string) []seen {
+	n.t.Helper()
+	var all []seen
+	n.must(json.Unmarshal([]byte(n.docker(append([]string{"inspect", "--type", "container"}, ids...)...)), &all))
+	return all
+}
+
+// compare waits until the server says of every pod and container what the engine has.
+func (n *tamperedNode) compare(after string) {
+	n.t.Helper()
+	eventually(n.t, func() error {
+		ids := strings.Fields(n.docker("ps", "--all", "--quiet", "--no-trunc", "--filter", "label=io.kubernetes.docker.type"))
+		var sandboxes, containers []seen
+		for _, one := range n.inspectAll(ids...) {
+			if one.Config.Labels["io.kubernetes.docker.type"] == "podsandbox" {
+				sandboxes = append(sandboxes, one)
+			} else {
+				containers = append(containers, one)
+			}
+		}
+		if err := n.compareContainers(containers); err != nil {
+			return fmt.Errorf("after %q: %w", after, err)
+		}
+		if err := n.comparePods(sandboxes); err != nil {
+			return fmt.Errorf("after %q: %w", after, err)
+		}
+		return nil
+	})
+}
+
+func (n *tamperedNode) compareContainers(want []seen) error {
+	listed, err := n.server.Runtime.ListContainers(n.t.Context(), nil)
+	if err != nil {
+		return err
+	}
+	if len(listed) != len(want) {
+		return fmt.Errorf("%d containers are listed, the engine has %d", len(listed), len(want))
+	}
+	states := map[string]runtimeapi.ContainerState{
+		"created": runtimeapi.ContainerState_CONTAINER_CREATED,
+		"running": runtimeapi.ContainerState_CONTAINER_RUNNING,
+		"paused":  runtimeapi.ContainerState_CONTAINER_RUNNING,
+		"exited":  runtimeapi.ContainerState_CONTAINER_EXITED,
+	}
+	for _, one := range want {
+		i := slices.IndexFunc(listed, func(c *runtimeapi.Container) bool { return c.GetId() == one.ID })
+		if i < 0 {
+			return fmt.Errorf("container %s is not listed", one.ID)
+		}
+		response, err := n.server.Runtime.ContainerStatus(n.t.Context(), one.ID, false)
+		if err != nil {
+			return err
+		}
+		state, code := response.GetStatus().GetState(), response.GetStatus().GetExitCode()
+		if state != states[one.State.Status] || listed[i].GetState() != state || code != one.State.ExitCode {
+			return fmt.Errorf("container %s is %v with code %d, listed as %v; the engine says %+v", one.ID, state, code, listed[i].GetState(), one.State)
+		}
+	}
+	return nil
+}
+
+// comparePods: a pod is ready while its sandbox runs. One whose sandbox is gone stays until it is removed, as it may hold
+// an address.
+func (n *tamperedNode) comparePods(sandboxes []seen) error {
+	listed, err := n.server.Runtime.ListPodSandbox(n.t.Context(), nil)
+	if err != nil {
+		return err
+	}
+	if len(listed) != len(n.pods) {
+		return fmt.Errorf("%d pods are listed, want %d", len(listed), len(n.pods))
+	}
+	running := map[string]bool{}
+	for _, sandbox := range sandboxes {
+		running[sandbox.ID] = sandbox.State.Running
+	}
+	for _, pod := range listed {
+		want := runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+		if running[pod.GetId()] {
+			want = runtimeapi.PodSandboxState_SANDBOX_READY
+		}
+		response, err := n.server.Runtime.PodSandboxStatus(n.t.Context(), pod.GetId(), false)
+		if err != nil {
+			return err
+		}
+		if pod.GetState() != want || response.GetStatus().GetState() != want {
+			return fmt.Errorf("pod %s is listed as %v, with status %v, want %v", pod.GetId(), pod.GetState(), response.GetStatus().GetState(), want)
+		}
+	}
+	return nil
+}
