@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -75,17 +74,12 @@ func (c *crowd) shrink(ctx context.Context, n int) error {
 }
 
 // measureMany brings up crowds of pods on each server, and measures what lists cost on the way.
-func (b *bench) measureMany(ctx context.Context) (err error) {
+func (b *bench) measureMany(ctx context.Context) error {
 	var crowds []*crowd
 	for _, s := range b.servers {
 		crowds = append(crowds, &crowd{criServer: s})
 	}
-	defer func() {
-		for _, c := range crowds[1:] { // the engine calls are counted with criadapter's
-			err = errors.Join(err, c.shrink(context.WithoutCancel(ctx), 0))
-		}
-		b.crowd = crowds[0]
-	}()
+	b.crowd = crowds[0]
 	for _, stage := range []func() error{
 		func() error { return b.growTo(ctx, crowds, 1) },
 		func() error { return b.measureLists(ctx, crowds, 1) },

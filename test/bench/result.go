@@ -118,13 +118,13 @@ func (r *result) print(out io.Writer) error {
 // print writes the table with p50, p90 and p99 in milliseconds.
 func (t *table) print(w io.Writer, title string) {
 	fmt.Fprintf(w, "%s, p50 / p90 / p99 ms\t", title)
-	for _, column := range t.columns {
+	for _, column := range t.columns() {
 		fmt.Fprintf(w, "%s\t", column)
 	}
 	fmt.Fprintln(w)
 	for _, row := range t.rows {
 		fmt.Fprintf(w, "%s\t", row)
-		for _, column := range t.columns {
+		for _, column := range t.columns() {
 			s := t.cells[row][column]
 			if len(s) == 0 {
 				fmt.Fprint(w, "–\t")

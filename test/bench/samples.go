@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -43,9 +44,8 @@ func median(values []float64) float64 {
 
 // table holds samples by what was timed and by who was.
 type table struct {
-	rows    []string
-	columns []string
-	cells   map[string]map[string]samples
+	rows  []string
+	cells map[string]map[string]samples
 }
 
 func (t *table) add(row, column string, sample time.Duration) {
@@ -56,13 +56,21 @@ func (t *table) add(row, column string, sample time.Duration) {
 		t.cells[row] = map[string]samples{}
 		t.rows = append(t.rows, row)
 	}
-	if !slices.Contains(t.columns, column) {
-		t.columns = append(t.columns, column)
-	}
 	t.cells[row][column] = append(t.cells[row][column], sample)
 }
 
 // ratio is how the samples of one column stand to those of another.
 func (t *table) ratio(row, column, other string) float64 {
 	return t.cells[row][column].ratio(t.cells[row][other])
+}
+
+// columns returns the names of those who were timed.
+func (t *table) columns() []string {
+	all := map[string]bool{}
+	for _, row := range t.cells {
+		for column := range row {
+			all[column] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
 }

@@ -134,7 +134,8 @@ func (b *bench) startCRIDockerd(ctx context.Context, program string) (*criServer
 	if err := eng.Start(ctx); err != nil {
 		return nil, err
 	}
-	s := &criServer{name: nameCRIDockerd, bench: b, stop: eng.Close}
+	killEngine := func(context.Context) error { eng.Kill(); return nil }
+	s := &criServer{name: nameCRIDockerd, bench: b, stop: killEngine}
 	if err := loadSandboxImage(ctx, eng.Host()); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
@@ -153,7 +154,7 @@ func (b *bench) startCRIDockerd(ctx context.Context, program string) (*criServer
 		return nil, errors.Join(err, s.stop(ctx))
 	}
 	s.processes = []int{p.pid()}
-	s.stop = func(ctx context.Context) error { return errors.Join(p.stop(ctx), eng.Close(ctx)) }
+	s.stop = func(ctx context.Context) error { return errors.Join(p.stop(ctx), killEngine(ctx)) }
 	if err := s.connect(ctx, "unix://"+filepath.Join(dir, "c.sock"), p.done); err != nil {
 		return nil, errors.Join(p.failed(err), s.stop(ctx))
 	}
