@@ -11,10 +11,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/cri"
 )
 
-// newCgroups asks the runtime how it makes cgroups. The tree is this kubelet's own, so that it meets neither a real
-// kubelet's nor that of another core.
-func newCgroups(ctx context.Context, runtime *cri.Runtime, owner string) *cgroup.Manager {
-	opts := cgroup.Options{Root: "kubelet-core/" + owner}
+// newCgroups asks the runtime how it makes cgroups.
+func newCgroups(ctx context.Context, runtime *cri.Runtime, root string) *cgroup.Manager {
+	opts := cgroup.Options{Root: root}
 	answer, err := runtime.RuntimeConfig(ctx)
 	if err == nil && answer.GetLinux() != nil {
 		switch answer.GetLinux().GetCgroupDriver() {

@@ -32,6 +32,9 @@ type Options struct {
 	// RootDir holds what the kubelet keeps; empty means /var/lib/kubelet-core. PodLogsDir holds the container logs; empty
 	// means /var/log/pods.
 	RootDir, PodLogsDir string
+	// CgroupRoot is the cgroup below which the pods' cgroups are, as a path; empty means kubelet-core/Owner, so that this
+	// kubelet meets neither a real one nor another core.
+	CgroupRoot string
 	// ReadAddress is the loopback address of the read-only endpoint; empty for none.
 	ReadAddress string
 
@@ -98,6 +101,7 @@ func (o *Options) complete() error {
 		o.NodeName = strings.ToLower(name)
 	}
 	setDefault(&o.Owner, o.NodeName)
+	setDefault(&o.CgroupRoot, "kubelet-core/"+o.Owner)
 	setDefault(&o.RootDir, "/var/lib/kubelet-core")
 	setDefault(&o.PodLogsDir, "/var/log/pods")
 	setDefault(&o.SyncTick, time.Second)
