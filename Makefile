@@ -12,11 +12,11 @@ PKG      ?= ./...
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build build/criadapter, static and stripped
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o build/criadapter ./cmd/criadapter
+build: ## Build build/criadapter and build/kubelet-core, static and stripped
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o build/ ./cmd/criadapter ./cmd/kubelet-core
 
 # Programs that start others are built and then run, because `go run` passes neither signals nor exit codes on.
 .PHONY: rig
@@ -26,6 +26,10 @@ rig:
 .PHONY: test
 test: rig ## Run every test; ENGINE=private|system for one half, PKG=./room for one room
 	@build/bin/rig test $(PKG)
+
+.PHONY: e2e
+e2e: rig ## Run pods through the kubelet core and criadapter, every test by its name
+	@build/bin/rig test -v ./test/kubelet
 
 .PHONY: lint
 lint: ## Check the format of the sources, and run go vet and staticcheck

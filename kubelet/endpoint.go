@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/sirupsen/logrus"
+	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/server"
 )
 
-// runEndpoint serves reads until ctx ends.
-func (k *Kubelet) runEndpoint(ctx context.Context) error {
+// listen opens the read-only endpoint, if it is wanted.
+func (k *Kubelet) listen() error {
 	if k.opts.ReadAddress == "" {
 		return nil
 	}
@@ -20,12 +21,32 @@ func (k *Kubelet) runEndpoint(ctx context.Context) error {
 			Node: k.opts.NodeName, Owner: k.opts.Owner, RuntimeEndpoint: k.opts.RuntimeEndpoint, Runtime: k.runtime.Name,
 			Manifests: k.opts.Manifests, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
 		},
-		Pods: k.status.List, Events: k.events.List, Healthy: k.runtimeErr, Evented: k.pleg.Streaming,
+		Pods: k.Pods, Events: k.events.List, Healthy: k.runtimeErr, Evented: k.pleg.Streaming,
 		Stats: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner},
 	})
 	if err != nil {
 		return err
 	}
-	logrus.WithField("address", endpoint.Address()).Info("Serving reads")
-	return endpoint.Run(ctx)
+	k.endpoint = endpoint
+	return nil
 }
+
+// runEndpoint serves reads until ctx ends.
+func (k *Kubelet) runEndpoint(ctx context.Context) error {
+	if k.endpoint == nil {
+		return nil
+	}
+	logrus.WithField("address", k.endpoint.Address()).Info("Serving reads")
+	return k.endpoint.Run(ctx)
+}
+
+// ReadAddress is where the read-only endpoint listens, empty for nowhere.
+func (k *Kubelet) ReadAddress() string {
+	if k.endpoint == nil {
+		return ""
+	}
+	return k.endpoint.Address()
+}
+
+// Pods returns all pods with their statuses, by namespace and name; they must not be changed.
+func (k *Kubelet) Pods() []*v1.Pod { return k.status.List() }

@@ -23,6 +23,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podspec"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 	"github.com/criadapter/criadapter/kubelet/prober"
+	"github.com/criadapter/criadapter/kubelet/server"
 	"github.com/criadapter/criadapter/kubelet/status"
 	"github.com/criadapter/criadapter/kubelet/volume"
 )
@@ -43,7 +44,9 @@ type Kubelet struct {
 	status  *status.Store
 	workers *podworkers.Workers
 	prober  *prober.Manager
-	ready   *runtimeState
+	// endpoint is nil when none is wanted.
+	endpoint *server.Server
+	ready    *runtimeState
 
 	mu      sync.Mutex
 	waiting map[types.UID]map[string]*model.ReasonError // of the last sync, by container name
@@ -75,13 +78,16 @@ func New(ctx context.Context, opts Options) (*Kubelet, error) {
 	if k.host, err = cgroup.Inspect(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
-	k.cgroups = newCgroups(ctx, runtime, opts.Owner)
+	k.cgroups = newCgroups(ctx, runtime, opts.CgroupRoot)
 	k.volumes = volume.New(volume.Options{RootDir: opts.RootDir, Objects: k.objects, Node: k.host.Capacity()})
 	k.pleg = pleg.New(pleg.Options{Runtime: runtime, Cache: k.cache, Relist: opts.Relist, NoEvents: opts.NoEvents})
 	k.actor = container.NewActor(container.Options{
 		Runtime: runtime, Specs: k.generator(), Events: k.events, Backoff: opts.CrashBackoff,
 		Images: images.New(images.Options{Service: runtime.Images, Backoff: opts.PullBackoff, Parallel: opts.ParallelPulls}),
 	})
+	if err := k.listen(); err != nil {
+		return nil, fmt.Errorf("kubelet: %w", errors.Join(err, runtime.Close(ctx)))
+	}
 	return k, nil
 }
 

@@ -1,7 +1,7 @@
 // Command run shows criadapter at work: it starts the server next to the
-// installed engine, with a socket, state and pod network of its own, brings a
-// pod manifest to Running through CRI, and then serves until interrupted. It
-// leaves nothing behind but the example's image.
+// installed engine, with a socket, state and pod network of its own, and the
+// kubelet core on it, which brings a pod manifest to Running; then both serve
+// until interrupted. It leaves nothing behind but the example's image.
 package main
 
 import (
@@ -45,10 +45,6 @@ func run(ctx context.Context, opts options) (err error) {
 	if os.Geteuid() != 0 {
 		return errors.New("pods need network namespaces and cgroups, which only root may make here: run it with sudo")
 	}
-	pod, err := readPod(opts.manifest)
-	if err != nil {
-		return err
-	}
 	node, err := startNode(ctx, opts)
 	if err != nil {
 		return err
@@ -58,26 +54,28 @@ func run(ctx context.Context, opts options) (err error) {
 		defer cancel()
 		err = errors.Join(err, node.stop(ctx))
 	}()
-	client, err := node.client(ctx)
+	core, err := node.kubelet(ctx)
 	if err != nil {
 		return err
 	}
-	defer client.close()
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTime)
 		defer cancel()
-		err = errors.Join(err, client.removePod(ctx, pod))
+		err = errors.Join(err, core.stop(ctx))
 	}()
-	if err := client.runPod(ctx, pod, node.logs()); err != nil {
+	pods, err := core.run(ctx, opts.manifest)
+	if err != nil {
 		return err
 	}
-	if err := client.show(ctx, pod); err != nil {
-		return err
+	for _, pod := range pods {
+		if err := core.show(ctx, pod); err != nil {
+			return err
+		}
 	}
 	if opts.once {
 		return nil
 	}
-	node.explain(pod)
+	node.explain(core)
 	return node.wait(ctx)
 }
 

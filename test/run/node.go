@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/test/rig/cniplugins"
 	"github.com/criadapter/criadapter/test/rig/images"
 )
@@ -26,6 +27,8 @@ const (
 	exampleImage = "criadapter.local/hello:1"
 	bridge       = "criadapter-run"
 	subnet       = "10.87.0.0/24"
+	// startTimeout bounds the server's start until it answers.
+	startTimeout = 30 * time.Second
 )
 
 // node is one running criadapter with everything that belongs to it.
@@ -152,35 +155,36 @@ func (n *node) socket() string    { return filepath.Join(n.dir, "criadapter.sock
 func (n *node) logs() string      { return filepath.Join(n.dir, "logs") }
 func (n *node) serverLog() string { return filepath.Join(n.dir, "server.log") }
 
-// client connects to the server, or says why the server ended.
-func (n *node) client(ctx context.Context) (*client, error) {
-	ctx, cancel := context.WithCancel(ctx)
+// kubelet starts the kubelet core on the server, or says why the server ended.
+func (n *node) kubelet(ctx context.Context) (*kubeletCore, error) {
+	attempt, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	go func() {
 		select {
 		case <-n.ended:
 			cancel()
-		case <-ctx.Done():
+		case <-attempt.Done():
 		}
 	}()
-	c, err := dial(ctx, n.socket())
+	k, err := startKubelet(attempt, n)
 	if err == nil {
-		return c, nil
+		return k, nil
 	}
 	log, _ := os.ReadFile(n.serverLog()) // part of an error's text only
 	return nil, fmt.Errorf("%w\nthe server says:\n%s", err, log)
 }
 
 // explain says how to go on with other clients.
-func (n *node) explain(pod *manifest) {
+func (n *node) explain(k *kubeletCore) {
 	fmt.Printf(`
-criadapter serves on unix://%[1]s
+criadapter serves on unix://%[1]s, and the kubelet core runs what is in %[2]s:
+add, edit and remove manifests there.
+  build/kubelet-core get pods --read-address %[3]s
   crictl  --runtime-endpoint unix://%[1]s pods
-  kubelet --container-runtime-endpoint unix://%[1]s …
-  docker  ps --filter label=io.kubernetes.pod.name=%[2]s
-Its own log is %[3]s
-Press Ctrl-C to remove the pod and stop.
-`, n.socket(), pod.Metadata.Name, n.serverLog())
+  docker  ps --filter label=%[4]s=%[5]s
+Their own logs are %[6]s and kubelet.log beside it.
+Press Ctrl-C to remove the pods and stop.
+`, n.socket(), k.manifests, k.ReadAddress(), model.LabelOwner, nodeName, n.serverLog())
 }
 
 // wait serves until ctx ends; a server that ends by itself is an error.
