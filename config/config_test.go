@@ -92,6 +92,8 @@ func TestRefusalsNameTheFlag(t *testing.T) {
 		"tcp endpoint":      {[]string{"--container-runtime-endpoint=tcp://1.2.3.4:5"}, "--container-runtime-endpoint"},
 		"numbered fd":       {[]string{"--container-runtime-endpoint=fd://3"}, "--container-runtime-endpoint"},
 		"relative socket":   {[]string{"--container-runtime-endpoint=unix://run/x"}, "--container-runtime-endpoint"},
+		"streaming key":     {[]string{"--streaming-tls-cert-file=/c"}, "--streaming-tls-private-key-file"},
+		"streaming idle":    {[]string{"--streaming-connection-idle-timeout=0s"}, "--streaming-connection-idle-timeout"},
 		"log format":        {[]string{"--log-format=xml"}, "--log-format"},
 		"metrics port":      {[]string{"--metrics-bind-addr=10250"}, "--metrics-bind-addr"},
 		"metrics scheme":    {[]string{"--metrics-bind-addr=http://127.0.0.1:1"}, "--metrics-bind-addr"},
