@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+)
+
+// TestProxyCountsAndPassesOn: also an answer that comes in pieces, as events do.
+func TestProxyCountsAndPassesOn(t *testing.T) {
+	dir := t.TempDir()
+	engine, front := filepath.Join(dir, "engine"), filepath.Join(dir, "front")
+	listener, err := net.Listen("unix", engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	more := make(chan struct{})
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, "first")
+		if r.URL.Path == "/events" {
+			w.(http.Flusher).Flush()
+			<-more
+		}
+		_, _ = io.WriteString(w, " second")
+	})}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	p, err := startProxy(front, engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", front)
+	}}}
+	defer client.CloseIdleConnections()
+	for _, path := range []string{"/events", "/info", "/info"} {
+		response, err := client.Get("http://engine" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := make([]byte, len("first"))
+		if _, err := io.ReadFull(response.Body, first); err != nil || string(first) != "first" {
+			t.Fatalf("%s: received %q, %v", path, first, err)
+		}
+		if path == "/events" {
+			close(more)
+		}
+		rest, err := io.ReadAll(response.Body)
+		if err != nil || string(rest) != " second" {
+			t.Errorf("%s: received %q, %v", path, rest, err)
+		}
+		response.Body.Close()
+	}
+	if got, want := p.take(), map[string]int{"GET /events": 1, "GET /info": 2}; !maps.Equal(got, want) {
+		t.Errorf("counted %v, want %v", got, want)
+	}
+	if got := p.take(); len(got) != 0 {
+		t.Errorf("counted %v after that", got)
+	}
+	if err := p.close(); err != nil {
+		t.Error(err)
+	}
+}
