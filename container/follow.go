@@ -44,6 +44,7 @@ func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkp
 		Path:        path,
 		LogPath:     c.Meta.LogPath,
 		Resume:      resume,
+		Begun:       c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED,
 		Save: func(at checkpoint.LogPosition) error {
 			return s.savePosition(c.SandboxID, c.ID, at)
 		},

@@ -45,6 +45,9 @@ type copier struct {
 	// mark is the end of the last record that was written out: offset, unless
 	// damaged bytes were passed over since.
 	mark int64
+	// written is the time of the last entry that is known to be in the CRI log,
+	// 0 for none: older ones are passed over.
+	written int64
 	// gap, when not nil, is in front of the next entry.
 	gap *gap
 	// counters are those of the service.
@@ -156,10 +159,7 @@ func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, 
 		rest := data[done.consumed:]
 		n, err := c.format.decode(rest, &e)
 		if n > 0 && err == nil {
-			if c.gap != nil && done.mark == 0 {
-				b.out = c.gap.append(b.out, e.unixNano)
-			}
-			b.out = e.appendCRI(b.out)
+			b.out = c.append(b.out, &e)
 			done.consumed += n
 			done.mark, done.at = done.consumed, e.unixNano
 			continue
@@ -181,6 +181,17 @@ func (c *copier) convert(b *buffers, data []byte, atEnd, final bool) (progress, 
 		done.skipped += n
 	}
 	return done, nil
+}
+
+// append appends an entry to a batch, behind the marker of a gap if there is one.
+func (c *copier) append(batch []byte, e *entry) []byte {
+	if e.unixNano <= c.written {
+		return batch
+	}
+	if c.gap != nil && len(batch) == 0 {
+		batch = c.gap.append(batch, e.unixNano)
+	}
+	return e.appendCRI(batch)
 }
 
 // use goes on with another engine file. A record ends at offset.

@@ -95,6 +95,12 @@ func (f *follower) open() error {
 // resume goes to the saved position, if there is one.
 func (f *follower) resume(at checkpoint.LogPosition) error {
 	if f.source.Resume == nil {
+		if f.source.Begun {
+			if err := f.out.cutToLine(); err != nil {
+				return err
+			}
+			f.copy.written, _ = f.out.lastTime()
+		}
 		f.save() // what is in the CRI log was there before: not ours to cut
 		return nil
 	}

@@ -1,7 +1,6 @@
 package logs
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"time"
@@ -33,18 +32,7 @@ type rate struct {
 // openGap puts a gap behind what is in the CRI log now.
 func (c *copier) openGap() {
 	c.gap = &gap{}
-	fields := bytes.SplitN(c.out.lastLine(), []byte{' '}, 4)
-	if len(fields) < 3 {
-		return
-	}
-	at, err := time.Parse(time.RFC3339Nano, string(fields[0]))
-	if err != nil {
-		return
-	}
-	c.gap.since = at.UnixNano()
-	if stream, known := knownStream(fields[1]); known && string(fields[2]) == "P" {
-		c.gap.open = stream
-	}
+	c.gap.since, c.gap.open = c.out.lastTime()
 }
 
 // gapWritten counts a gap whose marker is in the CRI log.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/containerd/errdefs"
 )
 
 // markerStart is how the line begins that stands for missing output.
@@ -143,4 +145,45 @@ func TestTornRecordInAQuietContainer(t *testing.T) {
 		t.Errorf("%d damaged bytes were counted, want 100", n)
 	}
 	drain(t, s, "c")
+}
+
+// A running container whose checkpoint was lost goes on behind its last entry.
+func TestBegunWithoutAPosition(t *testing.T) {
+	enginePath, logPath := paths(t)
+	engine := newEngineLog(t, enginePath, 3, 2000)
+	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath}
+	s := newService(t)
+	start(t, s, source)
+	want := engine.lines(1, 30)
+	waitLines(t, logPath, 30)
+	s = restart(t, s)
+	appendTo(t, logPath, "2024-01-01T00:00:00Z stdout F hal") // killed in the middle of a write
+	want = append(want, engine.lines(31, 40)...)
+	source.Begun = true
+	start(t, s, source)
+	want = append(want, engine.lines(41, 50)...)
+	drain(t, s, "c")
+	_, got := readCRI(t, logPath)
+	equalLines(t, got, want)
+}
+
+// Two servers on one engine: the second must not write what the first writes.
+func TestTwoServersOneLog(t *testing.T) {
+	enginePath, logPath := paths(t)
+	engine := newEngineLog(t, enginePath, 2, 1<<20)
+	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath}
+	first, second := newService(t), newService(t)
+	start(t, first, source)
+	source.Begun = true
+	if err := second.Start(t.Context(), source); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("the second: %v", err)
+	}
+	want := engine.lines(1, 5)
+	drain(t, first, "c")
+	_, got := readCRI(t, logPath)
+	equalLines(t, got, want)
+	start(t, second, source) // the first has ended
+	drain(t, second, "c")
+	_, got = readCRI(t, logPath)
+	equalLines(t, got, want)
 }

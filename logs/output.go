@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
@@ -102,7 +103,8 @@ func findRenamed(path string, inode uint64) (string, error) {
 func (o *output) open() error { return o.openAt(o.path) }
 
 // openAt opens the file at path, which a later reopen replaces by the one at
-// o.path.
+// o.path. Its lock keeps another server on the same engine from writing the log,
+// too; the kernel gives it back when this one ends.
 func (o *output) openAt(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), folderMode); err != nil {
 		return fmt.Errorf("making the log folder: %w", err)
@@ -123,6 +125,10 @@ func (o *output) openAt(path string) error {
 	if !info.Mode().IsRegular() {
 		file.Close()
 		return notPlain(path)
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		file.Close()
+		return fmt.Errorf("another process writes the log %s (%w), stop it: %w", path, err, errdefs.ErrFailedPrecondition)
 	}
 	o.file, o.inode, o.size = file, inodeOf(info), info.Size()
 	return nil
@@ -153,6 +159,23 @@ func (o *output) cutToLine() error {
 	}
 	half := len(tail) - (bytes.LastIndexByte(tail, '\n') + 1)
 	return o.cut(o.size - int64(half))
+}
+
+// lastTime returns the time of the log's last entry, 0 when there is none, and
+// its stream if it is an unfinished line.
+func (o *output) lastTime() (unixNano int64, open string) {
+	fields := bytes.SplitN(o.lastLine(), []byte{' '}, 4)
+	if len(fields) < 3 {
+		return 0, ""
+	}
+	at, err := time.Parse(time.RFC3339Nano, string(fields[0]))
+	if err != nil {
+		return 0, ""
+	}
+	if stream, known := knownStream(fields[1]); known && string(fields[2]) == "P" {
+		open = stream
+	}
+	return at.UnixNano(), open
 }
 
 // lastLine returns the last whole line of the log without its line feed, empty
@@ -213,6 +236,9 @@ func (o *output) repair() error {
 // reopen lets the next write go to a file that is at the path now, made when
 // there is none. On an error the old file stays in use.
 func (o *output) reopen() error {
+	if info, err := os.Lstat(o.path); err == nil && inodeOf(info) == o.inode {
+		return nil // not renamed
+	}
 	old := o.file
 	if err := o.open(); err != nil {
 		return err

@@ -35,9 +35,13 @@ type Source struct {
 	Path string
 	// LogPath is where the CRI log goes. Empty: nothing is followed.
 	LogPath string
-	// Resume is the position to go on from, nil for a container that starts for
-	// the first time. The zero position is the beginning.
+	// Resume is the position to go on from, nil for none. The zero position is
+	// the beginning.
 	Resume *checkpoint.LogPosition
+	// Begun says that the container runs already. If its position is lost,
+	// entries that are not younger than the last one in the CRI log are taken
+	// for written.
+	Begun bool
 	// Save, when not nil, persists a position. It is called by the follower's
 	// goroutine, must not call the Service, and should return when the position
 	// is safe on disk.

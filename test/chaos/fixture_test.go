@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,14 +108,22 @@ func (w *writer) await(name string) {
 	})
 }
 
-// awaitLine waits until the CRI log has a line of that number.
+// awaitLine waits until the line of that number, behind which the container pauses, is the last in the CRI log.
 func (w *writer) awaitLine(number int) {
 	w.t.Helper()
-	want := fmt.Sprintf(" line %08d ", number)
+	want := fmt.Sprintf(" F line %08d %085d\n", number, 0)
 	eventually(w.t, func() error {
-		text, err := os.ReadFile(w.logPath)
-		if err == nil && !strings.Contains(string(text), want) {
-			err = fmt.Errorf("%q is not in the log", want)
+		file, err := os.Open(w.logPath)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		tail := make([]byte, len(want))
+		if _, err = file.Seek(-int64(len(tail)), io.SeekEnd); err == nil {
+			_, err = io.ReadFull(file, tail)
+		}
+		if err == nil && string(tail) != want {
+			err = fmt.Errorf("the log ends with %q, want %q", tail, want)
 		}
 		return err
 	})

@@ -23,7 +23,7 @@ import (
 // own memory is lost, and a record may be cut short. What it has written, as `docker logs` reads it, is in the CRI log,
 // once and in order, and so is all that comes later.
 func TestEngineKilledWhileAContainerWrites(t *testing.T) {
-	const bursts, burst, kills = 40, 4000, 3 // 22 MB in the engine's files, less than it keeps
+	const bursts, burst, kills = 25, 6000, 2 // 21 MB in the engine's files, less than it keeps
 	env := rigenv.Require(t)
 	eng := newEngine(t, &env)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
@@ -49,7 +49,8 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	}
 }
 
-// newEngine starts an engine for this test alone and puts it in the place of the rig's.
+// newEngine starts an engine for this test alone and puts it in the place of the rig's: another criadapter that starts on
+// the same engine while this test's is dead would take up its containers.
 func newEngine(t *testing.T, env *rigenv.Env) *engine.Engine {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "e")

@@ -18,10 +18,11 @@ import (
 // rotates its log. The engine keeps all that is written meanwhile: nothing may be lost or repeated.
 func TestKilledUnderTheCap(t *testing.T) {
 	const (
-		bursts, burst = 150, 200 // every 50 ms, that is about 4000 lines and 400 kB a second
-		kills         = 8
+		bursts, burst = 100, 200 // every 50 ms, that is about 4000 lines and 400 kB a second
+		kills         = 6
 	)
 	env := rigenv.Require(t)
+	newEngine(t, &env)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
 		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.05; done`, bursts*burst, burst, burst))
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
@@ -85,6 +86,7 @@ var entriesMissing = regexp.MustCompile(`about (\d+) entries`)
 func TestKilledBeyondTheCap(t *testing.T) {
 	const rounds, burst = 2, 400_000 // 40 MB of lines, more in the engine's format; it keeps 30 MB at most
 	env := rigenv.Require(t)
+	newEngine(t, &env)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
 		`i=0; for round in 1 2; do lines $((i + 1)) $((i + 1000)); await $round; lines $((i + 1001)) $((i + %d)); touch /control/done$round; i=$((i + %d)); done; await end`,
 		burst, burst))
@@ -98,8 +100,8 @@ func TestKilledBeyondTheCap(t *testing.T) {
 			t.Errorf("the engine keeps %d bytes of the container's log", size)
 		}
 		w.restart()
-		w.awaitLine(round * burst)
 	}
+	w.awaitLine(rounds * burst)
 	w.signal("end")
 	w.awaitExit()
 	got := count(t, rounds*burst, w.logPath)
@@ -117,7 +119,8 @@ func TestKilledBeyondTheCap(t *testing.T) {
 	if got.lost == 0 || got.repeated != 0 || len(got.marks) != rounds || len(got.gaps) != rounds {
 		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
 	}
-	if estimate < got.lost/2 || estimate > got.lost*2 {
+	// Time in which the container wrote nothing counts as well.
+	if estimate < got.lost/2 || estimate > got.lost*5 {
 		t.Errorf("the markers say that about %d lines are missing, but %d are", estimate, got.lost)
 	}
 }
