@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
@@ -38,6 +39,7 @@ type TracingOptions struct {
 // collector does not take in time are dropped: nothing waits for it.
 type Tracing struct {
 	provider *trace.TracerProvider
+	exporter trace.SpanExporter
 }
 
 // NewTracing returns a Tracing without waiting for the collector. Close ends it.
@@ -46,14 +48,15 @@ func NewTracing(ctx context.Context, opts TracingOptions) (*Tracing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tracing: %w", err)
 	}
-	return &Tracing{provider: trace.NewTracerProvider(
+	provider := trace.NewTracerProvider(
 		trace.WithBatcher(exporter),
 		trace.WithSampler(trace.ParentBased(trace.TraceIDRatioBased(float64(opts.SamplesPerMillion)/perMillion))),
 		trace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", namespace),
 			attribute.String("service.version", opts.Version),
 		)),
-	)}, nil
+	)
+	return &Tracing{provider: provider, exporter: exporter}, nil
 }
 
 // Tracer makes spans.
@@ -71,8 +74,12 @@ func (t *Tracing) ServerOption() grpc.ServerOption {
 
 // Close sends what is left, until ctx ends, and ends the goroutines.
 func (t *Tracing) Close(ctx context.Context) error {
-	if err := t.provider.Shutdown(ctx); err != nil {
-		return fmt.Errorf("sending the last spans: %w", err)
+	err := t.provider.Shutdown(ctx)
+	if err == nil {
+		return nil
 	}
-	return nil
+	// The provider has given up waiting for a request that goes on. With its
+	// context over, the exporter's own end cuts it off.
+	err = errors.Join(err, t.exporter.Shutdown(ctx))
+	return fmt.Errorf("sending the last spans: %w", err)
 }
