@@ -1,0 +1,276 @@
+package podworkers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// steps writes down what is called, and does what a test asks for.
+type steps struct {
+	mu        sync.Mutex
+	calls     []string
+	sync      func(ctx context.Context, pod *v1.Pod) (bool, time.Duration, error)
+	terminate func(ctx context.Context, pod *v1.Pod, t Termination) error
+}
+
+func (s *steps) note(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, fmt.Sprintf(format, args...))
+}
+
+func (s *steps) take() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := s.calls
+	s.calls = nil
+	return calls
+}
+
+func (s *steps) Sync(ctx context.Context, pod *v1.Pod, _ time.Time) (bool, time.Duration, error) {
+	s.note("sync %s %s", pod.UID, pod.Labels["v"])
+	if s.sync != nil {
+		return s.sync(ctx, pod)
+	}
+	return false, 0, nil
+}
+
+func (s *steps) Terminate(ctx context.Context, pod *v1.Pod, t Termination, _ time.Time) error {
+	s.note("terminate %s", pod.UID)
+	if s.terminate != nil {
+		return s.terminate(ctx, pod, t)
+	}
+	return nil
+}
+
+func (s *steps) Terminated(_ context.Context, pod *v1.Pod) error {
+	s.note("terminated %s", pod.UID)
+	return nil
+}
+
+func pod(uid, name, version string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default", Labels: map[string]string{"v": version}}}
+}
+
+// inBubble runs a test with workers in fake time; tick lets so much of it pass, as the sync loop does.
+func inBubble(t *testing.T, s *steps, opts Options, test func(w *Workers, tick func(time.Duration))) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		opts.Steps = s
+		w := New(ctx, opts)
+		tick := func(d time.Duration) {
+			synctest.Wait()
+			for range d / time.Second {
+				time.Sleep(time.Second)
+				w.WakeDue(time.Now())
+				synctest.Wait()
+			}
+		}
+		test(w, tick)
+		cancel()
+		w.Wait()
+	})
+}
+
+func want(t *testing.T, s *steps, calls ...string) {
+	t.Helper()
+	if got := s.take(); !slices.Equal(got, calls) {
+		t.Errorf("calls %q, want %q", got, calls)
+	}
+}
+
+func TestLatestUpdateWins(t *testing.T) {
+	release := make(chan struct{})
+	s := &steps{}
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		release = make(chan struct{})
+		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) {
+			<-release
+			return false, 0, nil
+		}
+		w.Update(pod("a", "a", "1"))
+		tick(0)
+		for _, version := range []string{"2", "3", "4"} {
+			w.Update(pod("a", "a", version))
+		}
+		close(release)
+		tick(0)
+		want(t, s, "sync a 1", "sync a 4")
+	})
+}
+
+func TestResyncRetryAndAgain(t *testing.T) {
+	s := &steps{}
+	inBubble(t, s, Options{Resync: time.Minute, Retry: 10 * time.Second}, func(w *Workers, tick func(time.Duration)) {
+		w.Update(pod("a", "a", ""))
+		tick(59 * time.Second)
+		want(t, s, "sync a ")
+		tick(2 * time.Second)
+		want(t, s, "sync a ")
+		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 0, errors.New("no luck") }
+		w.Wake("a")
+		tick(25 * time.Second)
+		want(t, s, "sync a ", "sync a ", "sync a ")
+		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 3 * time.Second, nil }
+		w.Wake("a")
+		tick(7 * time.Second)
+		want(t, s, "sync a ", "sync a ", "sync a ")
+	})
+}
+
+func TestTerminationInOrder(t *testing.T) {
+	s := &steps{}
+	inBubble(t, s, Options{Retry: time.Second}, func(w *Workers, tick func(time.Duration)) {
+		w.Update(pod("a", "a", ""))
+		tick(0)
+		fail := true
+		s.terminate = func(context.Context, *v1.Pod, Termination) error {
+			if fail {
+				fail = false
+				return errors.New("still running")
+			}
+			return nil
+		}
+		w.Terminate(pod("a", "a", ""), Termination{Gone: true})
+		tick(3 * time.Second)
+		want(t, s, "sync a ", "terminate a", "terminate a", "terminated a")
+		if len(w.Pods()) != 0 {
+			t.Error("a pod that nobody names is not forgotten")
+		}
+	})
+}
+
+func TestTerminationCancelsSync(t *testing.T) {
+	s := &steps{}
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		s.sync = func(ctx context.Context, _ *v1.Pod) (bool, time.Duration, error) {
+			<-ctx.Done()
+			return false, 0, ctx.Err()
+		}
+		w.Update(pod("a", "a", ""))
+		tick(0)
+		w.Terminate(pod("a", "a", ""), Termination{})
+		tick(0)
+		want(t, s, "sync a ", "terminate a", "terminated a")
+		if got := w.Pods()["a"].State; got != Finished {
+			t.Errorf("state %s", got)
+		}
+		w.Update(pod("a", "a", "2"))
+		tick(2 * time.Minute)
+		want(t, s)
+	})
+}
+
+func TestShorterGraceInterrupts(t *testing.T) {
+	s := &steps{}
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		s.terminate = func(ctx context.Context, _ *v1.Pod, t Termination) error {
+			if t.Grace == nil || *t.Grace > 1 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		long, short := int64(100), int64(1)
+		w.Terminate(pod("a", "a", ""), Termination{Grace: &long})
+		tick(0)
+		w.Terminate(pod("a", "a", ""), Termination{Grace: &short})
+		tick(0)
+		want(t, s, "terminate a", "terminate a", "terminated a")
+	})
+}
+
+func TestCompletedPodIsNotRunAgain(t *testing.T) {
+	s := &steps{sync: func(context.Context, *v1.Pod) (bool, time.Duration, error) { return true, 0, nil }}
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		w.Update(pod("a", "a", ""))
+		tick(2 * time.Minute)
+		want(t, s, "sync a ", "terminate a", "terminated a")
+		w.Wake("a")
+		w.Update(pod("a", "a", "2"))
+		tick(2 * time.Minute)
+		want(t, s)
+		w.Terminate(pod("a", "a", ""), Termination{Gone: true})
+		if len(w.Pods()) != 0 {
+			t.Error("not forgotten")
+		}
+	})
+}
+
+// TestNameIsHeld runs pods of one full name one after the other.
+func TestNameIsHeld(t *testing.T) {
+	s := &steps{}
+	held := true
+	opts := Options{NameHeld: func(string, types.UID) bool { return held }}
+	inBubble(t, s, opts, func(w *Workers, tick func(time.Duration)) {
+		release := make(chan struct{})
+		s.terminate = func(context.Context, *v1.Pod, Termination) error {
+			<-release
+			return nil
+		}
+		w.Update(pod("old", "name", ""))
+		tick(2 * time.Second)
+		want(t, s)
+		if got := w.Pods()["old"].State; got != Waiting {
+			t.Errorf("state %s", got)
+		}
+		held = false
+		tick(2 * time.Second)
+		want(t, s, "sync old ")
+		w.Terminate(pod("old", "name", ""), Termination{Gone: true})
+		w.Update(pod("new", "name", ""))
+		w.Update(pod("other", "other", ""))
+		tick(5 * time.Second)
+		if got := s.take(); !slices.Contains(got, "sync other ") || slices.Contains(got, "sync new ") {
+			t.Errorf("calls %q", got)
+		}
+		close(release)
+		tick(0)
+		want(t, s, "terminated old", "sync new ")
+	})
+}
+
+// TestNamedAgainWhileEnding starts a pod anew when its source names it again before it has ended.
+func TestNamedAgainWhileEnding(t *testing.T) {
+	s := &steps{}
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		release := make(chan struct{})
+		s.terminate = func(context.Context, *v1.Pod, Termination) error {
+			<-release
+			return nil
+		}
+		w.Update(pod("a", "a", "1"))
+		tick(0)
+		w.Terminate(pod("a", "a", "1"), Termination{Gone: true})
+		tick(0)
+		w.Update(pod("a", "a", "2"))
+		close(release)
+		tick(0)
+		want(t, s, "sync a 1", "terminate a", "terminated a", "sync a 2")
+	})
+}
+
+func TestEndLeavesNothingBehind(t *testing.T) {
+	s := &steps{sync: func(ctx context.Context, _ *v1.Pod) (bool, time.Duration, error) {
+		<-ctx.Done()
+		return false, 0, ctx.Err()
+	}}
+	// The bubble fails the test if a goroutine outlives it.
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		for i := range 5 {
+			w.Update(pod(fmt.Sprint(i), fmt.Sprint(i), ""))
+		}
+		tick(0)
+	})
+}
