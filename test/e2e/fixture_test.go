@@ -26,15 +26,15 @@ type crictl struct {
 	program, config string
 }
 
-// newCrictl starts a server and points crictl at it.
-func newCrictl(t *testing.T) *crictl {
+// newCrictl starts a server with these flags and points crictl at it.
+func newCrictl(t *testing.T, flags ...string) *crictl {
 	t.Helper()
 	env := rigenv.Require(t)
 	program, err := build.Crictl(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &crictl{t: t, server: adapter.ForTest(t, adapter.Options{Env: env}), env: env, program: program}
+	c := &crictl{t: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}), env: env, program: program}
 	c.config = c.write("crictl.yaml", map[string]any{
 		"runtime-endpoint": c.server.Endpoint, "image-endpoint": c.server.Endpoint, "timeout": 60,
 	})

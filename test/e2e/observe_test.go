@@ -1,0 +1,322 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// endpoint is where a server shows how it does.
+type endpoint struct {
+	t      *testing.T
+	socket string
+	client *http.Client
+}
+
+func newEndpoint(t *testing.T) *endpoint {
+	t.Helper()
+	dir, err := os.MkdirTemp(rigenv.Require(t).WorkDir, "metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	e := &endpoint{t: t, socket: filepath.Join(dir, "metrics.sock")}
+	e.client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", e.socket)
+	}}}
+	t.Cleanup(e.client.CloseIdleConnections)
+	return e
+}
+
+func (e *endpoint) flag() string { return "--metrics-bind-addr=unix://" + e.socket }
+
+// get returns the answer's status and body.
+func (e *endpoint) get(path string) (int, string, error) {
+	response, err := e.client.Get("http://criadapter" + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(body), err
+}
+
+// scrape returns every series as name{label="value",...} in the order of the
+// exposition's labels; a histogram is its count.
+func (e *endpoint) scrape() map[string]float64 {
+	e.t.Helper()
+	status, body, err := e.get("/metrics")
+	if err != nil || status != http.StatusOK {
+		e.t.Fatalf("/metrics: %d %v", status, err)
+	}
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(body))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	series := map[string]float64{}
+	for name, family := range families {
+		for _, m := range family.GetMetric() {
+			series[name+labels(m)] = m.GetCounter().GetValue() + m.GetGauge().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	return series
+}
+
+func labels(m *dto.Metric) string {
+	var pairs []string
+	for _, label := range m.GetLabel() {
+		pairs = append(pairs, fmt.Sprintf("%s=%q", label.GetName(), label.GetValue()))
+	}
+	if pairs == nil {
+		return ""
+	}
+	return "{" + strings.Join(pairs, ",") + "}"
+}
+
+// collected is an OTLP collector that keeps what it gets.
+type collected struct {
+	collector.UnimplementedTraceServiceServer
+	address string
+
+	mu    sync.Mutex
+	spans []*otlp.Span
+}
+
+func collect(t *testing.T) *collected {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &collected{address: listener.Addr().String()}
+	server := grpc.NewServer()
+	collector.RegisterTraceServiceServer(server, c)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// Export implements collector.TraceServiceServer.
+func (c *collected) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range request.GetResourceSpans() {
+		for _, scope := range resource.GetScopeSpans() {
+			c.spans = append(c.spans, scope.GetSpans()...)
+		}
+	}
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// under counts the spans of the trace that the one request of this method began,
+// by the last part of their names.
+func (c *collected) under(method string) map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var trace string
+	for _, span := range c.spans {
+		if path.Base(span.GetName()) == method {
+			trace = string(span.GetTraceId())
+		}
+	}
+	count := map[string]int{}
+	for _, span := range c.spans {
+		if string(span.GetTraceId()) == trace {
+			count[path.Base(span.GetName())]++
+		}
+	}
+	return count
+}
+
+// TestOperatorsSeeWhatHappens runs a pod and looks for it in everything that an
+// operator has: metrics, health, traces and the log.
+func TestOperatorsSeeWhatHappens(t *testing.T) {
+	e, traces := newEndpoint(t), collect(t)
+	c := newCrictl(t, e.flag(), "--log-format=json", "--log-level=info",
+		"--tracing-endpoint=http://"+traces.address, "--tracing-sampling-rate-per-million=1000000")
+	eventually(t, func() error {
+		for _, path := range []string{"/healthz", "/readyz"} {
+			if status, body, err := e.get(path); status != http.StatusOK || err != nil {
+				return fmt.Errorf("%s: %d %s %w", path, status, body, err)
+			}
+		}
+		return nil
+	})
+	if status, _, err := e.get("/debug/pprof/"); status != http.StatusNotFound || err != nil {
+		t.Errorf("profiles are served unasked: %d %v", status, err)
+	}
+	before := e.scrape()
+	p := c.runPod()
+	id := c.container(p, "main", "test/busybox:latest", "sh", "-c", "echo a line of output; sleep 1000")
+	if r := c.try("inspect", "no-such-container"); r.code == 0 {
+		t.Error("an unknown container was found")
+	}
+	c.checkSessions(e, id)
+	eventually(t, func() error { return moved(before, e.scrape()) })
+
+	if err := c.server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	spans := traces.under("RunPodSandbox")
+	for _, name := range []string{"docker create container", "docker start container", "CNI ADD"} {
+		if spans[name] != 1 {
+			t.Errorf("%q is %d times in the trace of RunPodSandbox, want once: %v", name, spans[name], spans)
+		}
+	}
+	c.checkLog(p)
+	if err := c.server.Start(t.Context()); err != nil { // for the pod's removal
+		t.Fatal(err)
+	}
+}
+
+// moved says what did not go up by as much as it should between two scrapes.
+// Other tests use the engine at the same time, but no other server.
+func moved(before, after map[string]float64) error {
+	for series, want := range map[string]float64{
+		`criadapter_rpc_requests_total{code="OK",method="RunPodSandbox"}`:         1,
+		`criadapter_rpc_requests_total{code="OK",method="CreateContainer"}`:       1,
+		`criadapter_rpc_requests_total{code="NotFound",method="ContainerStatus"}`: 1,
+		`criadapter_rpc_duration_seconds{method="RunPodSandbox"}`:                 1,
+		`criadapter_engine_calls_total{call="create container",outcome="ok"}`:     2,
+		`criadapter_engine_call_duration_seconds{call="create container"}`:        2,
+		`criadapter_cni_operations_total{operation="ADD",outcome="ok"}`:           1,
+		`criadapter_image_pulls_total{outcome="ok"}`:                              1,
+		`criadapter_image_pull_duration_seconds`:                                  1,
+	} {
+		if got := after[series] - before[series]; got != want {
+			return fmt.Errorf("%s went up by %v, want %v", series, got, want)
+		}
+	}
+	for _, series := range []string{"criadapter_event_lag_seconds", "criadapter_log_lag_seconds", "criadapter_log_written_bytes_total"} {
+		if after[series] <= before[series] {
+			return fmt.Errorf("%s stays at %v", series, after[series])
+		}
+	}
+	for _, series := range []string{
+		`criadapter_mirror_fresh`, `criadapter_pods{state="ready"}`, `criadapter_containers{state="running"}`, `go_goroutines`, `process_open_fds`,
+	} {
+		if after[series] < 1 {
+			return fmt.Errorf("%s is %v", series, after[series])
+		}
+	}
+	return nil
+}
+
+// checkSessions looks at the number of sessions while one is open, and
+// afterwards.
+func (c *crictl) checkSessions(e *endpoint, id string) {
+	c.t.Helper()
+	const series = `criadapter_streaming_sessions{kind="exec"}`
+	open := func(want float64) func() error {
+		return func() error {
+			if got := e.scrape()[series]; got != want {
+				return fmt.Errorf("%v sessions are open, want %v", got, want)
+			}
+			return nil
+		}
+	}
+	session := exec.CommandContext(c.t.Context(), c.program, "--config", c.config, "exec", "-i", id, "cat")
+	input, err := session.StdinPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := session.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	eventually(c.t, open(1))
+	if err := input.Close(); err != nil {
+		c.t.Error(err)
+	}
+	if err := session.Wait(); err != nil {
+		c.t.Error(err)
+	}
+	eventually(c.t, open(0))
+}
+
+// checkLog reads the whole log as JSON and looks for the pod's lines.
+func (c *crictl) checkLog(p pod) {
+	c.t.Helper()
+	raw, err := os.ReadFile(c.server.LogPath)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for line := range strings.Lines(string(raw)) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			c.t.Errorf("%q is no JSON: %v", line, err)
+			continue
+		}
+		rpc, _ := fields["rpc"].(string)
+		switch rpc {
+		case "":
+		case "RunPodSandbox":
+			same(c.t, "pod of "+rpc, fields["pod"], any("e2e/"+p.name))
+		case "CreateContainer", "StartContainer":
+			same(c.t, "pod of "+rpc, fields["pod"], any("e2e/"+p.name))
+			same(c.t, "container of "+rpc, fields["container"], any("main"))
+		case "PullImage":
+		default:
+			c.t.Errorf("%s, which changes nothing, is in the log: %s", rpc, line)
+		}
+		seen[rpc]++
+	}
+	for _, rpc := range []string{"RunPodSandbox", "CreateContainer", "StartContainer"} {
+		if seen[rpc] != 1 {
+			c.t.Errorf("%s is %d times in the log, want once", rpc, seen[rpc])
+		}
+	}
+}
+
+// TestNotReadyWithoutAnEngine starts before the engine does.
+func TestNotReadyWithoutAnEngine(t *testing.T) {
+	e := newEndpoint(t)
+	missing := filepath.Join(filepath.Dir(e.socket), "docker.sock")
+	server := adapter.NewForTest(t, adapter.Options{Env: rigenv.Require(t), Flags: []string{e.flag(), "--metrics-profiling", "--docker-endpoint=unix://" + missing}})
+	if err := server.Launch(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error {
+		status, body, err := e.get("/readyz")
+		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, missing) {
+			return fmt.Errorf("/readyz: %d %q %w, want 503 that names the engine's socket", status, body, err)
+		}
+		return nil
+	})
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/metrics": http.StatusOK, "/debug/pprof/goroutine?debug=1": http.StatusOK} {
+		if status, _, err := e.get(path); status != want || err != nil {
+			t.Errorf("%s: %d %v, want %d", path, status, err, want)
+		}
+	}
+	same(t, "freshness", e.scrape()["criadapter_mirror_fresh"], 0.0)
+	if err := server.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
