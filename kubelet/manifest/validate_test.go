@@ -1,0 +1,119 @@
+package manifest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+)
+
+// full uses many of the fields that are honoured.
+const full = `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod, namespace: ns, labels: {app: x, empty: ""}, annotations: {example.org/note: anything at all}}
+spec:
+  restartPolicy: OnFailure
+  terminationGracePeriodSeconds: 0
+  hostname: host
+  dnsPolicy: None
+  dnsConfig: {nameservers: [192.0.2.1], options: [{name: ndots, value: "2"}]}
+  hostAliases: [{ip: 192.0.2.2, hostnames: [other]}]
+  securityContext: {fsGroup: 5, runAsUser: 4, supplementalGroups: [7], seccompProfile: {type: RuntimeDefault}, sysctls: [{name: net.core.somaxconn, value: "9"}]}
+  tolerations: [{operator: Exists}]
+  nodeSelector: {a: b}
+  volumes:
+  - {name: a, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+  - {name: b, hostPath: {path: /tmp, type: Directory}}
+  - {name: c, configMap: {name: m, items: [{key: k, path: p, mode: 256}]}}
+  - {name: d, secret: {secretName: s, optional: true}}
+  initContainers:
+  - {name: i, image: x, env: [{name: A, value: b}]}
+  - {name: s, image: x, restartPolicy: Always, startupProbe: {exec: {command: ["true"]}}}
+  containers:
+  - name: c
+    image: x
+    command: [a, b]
+    args: [c]
+    workingDir: /
+    tty: true
+    envFrom: [{configMapRef: {name: m}, prefix: P_}]
+    ports: [{name: web, containerPort: 80, hostPort: 8080, hostIP: 127.0.0.1}]
+    resources: {limits: {cpu: 1, memory: 1Gi}, requests: {cpu: 500m, memory: 1Gi}}
+    volumeMounts: [{name: a, mountPath: /a, subPath: x/y, readOnly: true}, {name: b, mountPath: /b, mountPropagation: HostToContainer}]
+    livenessProbe: {httpGet: {port: web, httpHeaders: [{name: H, value: v}]}, terminationGracePeriodSeconds: 3}
+    readinessProbe: {grpc: {port: 9, service: s}, successThreshold: 2}
+    lifecycle: {postStart: {exec: {command: [x]}}, preStop: {sleep: {seconds: 1}}}
+    securityContext: {privileged: false, capabilities: {add: [NET_ADMIN]}, readOnlyRootFilesystem: true}
+`
+
+func validated(t *testing.T, text string) error {
+	t.Helper()
+	pod := parsePod(t, text)
+	SetDefaults(pod)
+	return Validate(pod)
+}
+
+func TestValidateGood(t *testing.T) {
+	for name, text := range map[string]string{"minimal": minimal, "full": full} {
+		if err := validated(t, text); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestValidateBad changes the full pod in one place each.
+func TestValidateBad(t *testing.T) {
+	tests := []struct{ old, new, want string }{
+		{"name: pod,", "name: Pod_1,", "metadata.name"},
+		{"namespace: ns", "namespace: n.s", "metadata.namespace"},
+		{"{app: x", "{app: x y", "metadata.labels[app]"},
+		{"OnFailure", "Sometimes", "spec.restartPolicy"},
+		{"GracePeriodSeconds: 0", "GracePeriodSeconds: -1", "spec.terminationGracePeriodSeconds"},
+		{"nameservers: [192.0.2.1]", "nameservers: []", "spec.dnsConfig.nameservers"},
+		{"hostname: host", "hostname: a.b", "spec.hostname"},
+		{"hostname: host", "runtimeClassName: kata", "spec.runtimeClassName"},
+		{"hostname: host", "ephemeralContainers: [{name: e, image: x}]", "spec.ephemeralContainers"},
+		{"hostname: host", "hostUsers: false", "spec.hostUsers"},
+		{"hostname: host", "os: {name: windows}", "spec.os.name"},
+		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "nfs: {server: s, path: /}", "spec.volumes[0].nfs"},
+		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "persistentVolumeClaim: {claimName: c}", "spec.volumes[0].persistentVolumeClaim"},
+		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {medium: Fast}", "spec.volumes[0].emptyDir.medium"},
+		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {}, secret: {secretName: s}", "spec.volumes[0]"},
+		{"path: /tmp,", "path: /tmp/../etc,", "spec.volumes[1].hostPath.path"},
+		{"type: Directory", "type: Folder", "spec.volumes[1].hostPath.type"},
+		{"secretName: s,", "", "spec.volumes[3].secret.secretName"},
+		{"name: b, hostPath", "name: a, hostPath", "spec.volumes[1].name"},
+		{"- name: c\n    image: x", "- name: c", "spec.containers[0].image"},
+		{"- name: c\n", "- name: i\n", "spec.containers[0].name"},
+		{"containerPort: 80,", "containerPort: 70000,", "spec.containers[0].ports[0].containerPort"},
+		{"name: A, value: b", "name: A=, value: b", "spec.initContainers[0].env[0].name"},
+		{"name: A, value: b", "name: A, valueFrom: {}", "spec.initContainers[0].env[0].valueFrom"},
+		{"name: a, mountPath", "name: z, mountPath", "spec.containers[0].volumeMounts[0].name"},
+		{"mountPath: /b,", "mountPath: /a/,", "spec.containers[0].volumeMounts[1].mountPath"},
+		{"subPath: x/y", "subPath: ../y", "spec.containers[0].volumeMounts[0].subPath"},
+		{"requests: {cpu: 500m", "requests: {cpu: 2", "spec.containers[0].resources.requests[cpu]"},
+		{"limits: {cpu: 1,", "limits: {cpu: 1, nvidia.com/gpu: 1,", "spec.containers[0].resources.limits[nvidia.com/gpu]"},
+		{"httpGet: {port: web,", "httpGet: {port: nosuch,", "spec.containers[0].livenessProbe.httpGet.port"},
+		{"terminationGracePeriodSeconds: 3", "successThreshold: 2", "spec.containers[0].livenessProbe.successThreshold"},
+		{"grpc: {port: 9, service: s}", "grpc: {port: 9}, tcpSocket: {port: 9}", "spec.containers[0].readinessProbe"},
+		{"preStop: {sleep: {seconds: 1}}", "preStop: {tcpSocket: {port: 1}}", "spec.containers[0].lifecycle.preStop.tcpSocket"},
+		{"restartPolicy: Always,", "restartPolicy: Never,", "spec.initContainers[1].restartPolicy"},
+		{"{name: i, image: x,", "{name: i, image: x, livenessProbe: {exec: {command: [x]}},", "spec.initContainers[0].livenessProbe"},
+		{"privileged: false", "privileged: true, allowPrivilegeEscalation: false", "spec.containers[0].securityContext.allowPrivilegeEscalation"},
+		{"    tty: true", "    volumeDevices: [{name: a, devicePath: /dev/x}]", "spec.containers[0].volumeDevices"},
+		{"    tty: true", "    restartPolicy: Never", "spec.containers[0].restartPolicy"},
+	}
+	for _, test := range tests {
+		t.Run(test.want+" "+test.new, func(t *testing.T) {
+			text := strings.Replace(full, test.old, test.new, 1)
+			if text == full {
+				t.Fatalf("%q is not in the pod", test.old)
+			}
+			err := validated(t, text)
+			if err == nil || !strings.Contains(err.Error(), test.want+":") || !errdefs.IsInvalidArgument(err) {
+				t.Errorf("error %v, want an ErrInvalidArgument that names %s", err, test.want)
+			}
+		})
+	}
+}
