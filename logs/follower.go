@@ -99,7 +99,10 @@ func (f *follower) resume(at checkpoint.LogPosition) error {
 			if err := f.out.cutToLine(); err != nil {
 				return err
 			}
-			f.copy.written, _ = f.out.lastTime()
+			var open string
+			if f.copy.written, open = f.out.lastTime(); open != "" {
+				f.copy.written-- // the pieces of a line have one time: rather one twice than one lost
+			}
 		}
 		f.save() // what is in the CRI log was there before: not ours to cut
 		return nil
