@@ -1,0 +1,72 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestLinkedLogThroughKillsAndRotations has the engine's own file as the only log. criadapter may be dead for any time,
+// and the kubelet's rotation leaves a copy.
+func TestLinkedLogThroughKillsAndRotations(t *testing.T) {
+	const rounds, burst = 3, 1000
+	env := rigenv.Require(t)
+	newEngine(t, &env)
+	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--container-log-mode=symlink"}})
+	w := newWriter(t, env, server, fmt.Sprintf(
+		`for i in 0 1 2; do await $i; lines $((i * %d + 1)) $((i * %d + %d)); touch /control/done$i; done; await end`, burst, burst, burst))
+	for i := range rounds {
+		w.server.Kill()
+		w.signal(fmt.Sprint(i))
+		w.await(fmt.Sprintf("done%d", i))
+		w.restart()
+		eventually(t, func() error {
+			if n := len(jsonContents(t, w.logPath)); n != burst {
+				return fmt.Errorf("%d lines in the engine's file", n)
+			}
+			return nil
+		})
+		if !w.rotate(i) {
+			t.Errorf("rotation %d failed", i)
+		}
+	}
+	w.signal("end")
+	w.awaitExit()
+	if info, err := os.Lstat(w.logPath); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the log is a %v, %v", info.Mode(), err)
+	}
+	number := 0
+	for _, path := range rotatedLogs(t, w.logPath) {
+		for _, content := range jsonContents(t, path) {
+			if number++; lineNumber(t, content) != number {
+				t.Fatalf("line %d is %.40q", number, content)
+			}
+		}
+	}
+	if number != rounds*burst {
+		t.Errorf("%d lines, want %d", number, rounds*burst)
+	}
+}
+
+// jsonContents returns the contents of the lines of Docker's json-file.
+func jsonContents(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for line := range strings.Lines(string(text)) {
+		var record struct{ Log string }
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		all = append(all, strings.TrimSuffix(record.Log, "\n"))
+	}
+	return all
+}
