@@ -69,7 +69,7 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	}
 	config := explicitConfig(in.ImageID, labels)
 	host := explicitHost(in.Features, runtime)
-	host.LogConfig = containerLog(in.EngineLogOnly)
+	host.LogConfig = containerLog(in)
 	if err := process(in.Config, config); err != nil {
 		return docker.ContainerSpec{}, err
 	}

@@ -33,9 +33,9 @@ func sandboxLog() container.LogConfig {
 // named, because the engine fills in those of daemon.json that are missing.
 // Where the engine's file is the only log, the client rotates it, by default at
 // 10 MiB; the engine does so only when nobody else does.
-func containerLog(engineOnly bool) container.LogConfig {
+func containerLog(in ContainerInput) container.LogConfig {
 	driver, size := logDriverLocal, logMaxSize
-	if engineOnly {
+	if in.EngineLogOnly {
 		driver, size = logDriverJSON, logOnlyMaxSize
 	}
 	return container.LogConfig{Type: driver, Config: map[string]string{
