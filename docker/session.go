@@ -39,9 +39,10 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	}
 	observing, observed := c.observe(bounded, "connect")
 	s, err := c.connect(observing)
+	err = typed(ctx, o, err)
 	observed(err)
 	if err != nil {
-		return nil, typed(ctx, o, err)
+		return nil, err
 	}
 	c.current.Store(s)
 	logrus.WithFields(logrus.Fields{

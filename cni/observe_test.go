@@ -1,0 +1,47 @@
+package cni
+
+import (
+	"context"
+	"slices"
+	"testing"
+)
+
+type spanKey struct{}
+
+func TestOperationsAreObserved(t *testing.T) {
+	s := newSandbox(t)
+	s.plugin("fake")
+	s.plugin("ports")
+	s.configure("net.conflist", `{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"fake"},{"type":"ports"}]}`)
+	var over []string
+	s.options.Observe = func(ctx context.Context, operation string) (context.Context, func(error)) {
+		return context.WithValue(ctx, spanKey{}, operation), func(err error) {
+			if err != nil {
+				operation += " failed"
+			}
+			over = append(over, operation)
+		}
+	}
+	n := s.network()
+	ctx, pod := context.Background(), testPod("p1")
+	check := func(want ...string) {
+		t.Helper()
+		if !slices.Equal(over, want) {
+			t.Errorf("observed %q, want %q", over, want)
+		}
+		over = nil
+	}
+	must(t, n.Status(ctx))
+	must(t, n.Status(ctx))
+	check("STATUS") // the second answer is the first one's
+	_, err := n.Add(ctx, pod)
+	must(t, err)
+	must(t, n.Check(ctx, pod))
+	must(t, n.Del(ctx, pod, ""))
+	check("ADD", "CHECK", "DEL")
+	s.script("ports.ADD", "exit 1")
+	if _, err := n.Add(ctx, pod); err == nil {
+		t.Fatal("ADD works without a working plugin")
+	}
+	check("ADD failed") // its roll-back is a part of it
+}

@@ -1,0 +1,36 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+func TestPullsAreObserved(t *testing.T) {
+	engine := dockertest.New(dockertest.Options{Registry: []dockertest.Image{{Names: []string{"a"}}}})
+	defer engine.Close()
+	begun, over := 0, []error(nil)
+	s := newService(t, Options{Engine: engine, ObservePull: func(ctx context.Context) (context.Context, func(error)) {
+		begun++
+		return ctx, func(err error) { over = append(over, err) }
+	}})
+	if _, err := s.Pull(t.Context(), spec("a"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if begun != 1 || len(over) != 1 || over[0] != nil {
+		t.Errorf("%d begun, over: %v", begun, over)
+	}
+	broken := errors.New("broken")
+	engine.Inject("PullImage", dockertest.Fault{Err: broken})
+	if _, err := s.Pull(t.Context(), spec("a"), nil); !errors.Is(err, broken) {
+		t.Fatal(err)
+	}
+	if begun != 2 || len(over) != 2 || !errors.Is(over[1], broken) {
+		t.Errorf("%d begun, over: %v", begun, over)
+	}
+	if _, err := s.Pull(t.Context(), spec("not a reference"), nil); err == nil || begun != 2 {
+		t.Errorf("%v; what is refused unseen was observed", err)
+	}
+}

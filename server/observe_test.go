@@ -1,0 +1,65 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func TestRequestsAreObserved(t *testing.T) {
+	logged(t)
+	n := nodeWithPod()
+	var mu sync.Mutex
+	var over []string
+	n.opts.Observe = func(method string, code codes.Code, took time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		if took <= 0 || took > time.Minute {
+			t.Errorf("%s took %s", method, took)
+		}
+		over = append(over, method+" "+code.String())
+	}
+	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
+	_, _ = client.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
+	_, _ = client.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: "unknown"})
+	stream, err := client.StreamPodSandboxes(t.Context(), &runtimeapi.StreamPodSandboxesRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = stream.Recv()
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	n.rooms.before = func(context.Context) error { panic("in a room") }
+	_, _ = client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID})
+	mu.Lock()
+	defer mu.Unlock()
+	want := []string{"ListContainers OK", "ContainerStatus NotFound", "StreamPodSandboxes OK", "StopPodSandbox Internal"}
+	if !slices.Equal(over, want) {
+		t.Errorf("observed %q, want %q", over, want)
+	}
+}
+
+// TestPullsArePodsInTheLog names the pod that an image is pulled for.
+func TestPullsArePodsInTheLog(t *testing.T) {
+	n := newNode()
+	fields := n.describe(&runtimeapi.PullImageRequest{
+		Image:         &runtimeapi.ImageSpec{Image: "busybox"},
+		SandboxConfig: &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default"}},
+	})
+	if fields["pod"] != "default/web" || fields["image"] != "busybox" {
+		t.Errorf("the log says %v", fields)
+	}
+	if fields := n.describe(&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}}); fields["pod"] != nil {
+		t.Errorf("a pull for nobody has a pod: %v", fields)
+	}
+}
