@@ -1,0 +1,180 @@
+package config
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// pod makes a static pod of a manifest.
+func pod(uid, name, manifest string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default", Annotations: map[string]string{
+			model.AnnotationConfigSource: model.SourceFile, model.AnnotationManifest: manifest,
+		}},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "image"}}},
+	}
+}
+
+// drain tells what is in the stream now.
+func drain(m *Mux) string {
+	var words []string
+	for {
+		select {
+		case u := <-m.Updates():
+			for _, pod := range u.Pods {
+				words = append(words, fmt.Sprintf("%s:%s:%s", u.Source, u.Op, pod.UID))
+			}
+		default:
+			return strings.Join(words, " ")
+		}
+	}
+}
+
+func set(t *testing.T, m *Mux, source string, pods ...*v1.Pod) string {
+	t.Helper()
+	if err := m.Set(t.Context(), source, pods); err != nil {
+		t.Fatal(err)
+	}
+	return drain(m)
+}
+
+func edited(p *v1.Pod, edit func(*v1.Pod)) *v1.Pod {
+	p = p.DeepCopy()
+	edit(p)
+	return p
+}
+
+func TestMux(t *testing.T) {
+	m := NewMux(Options{Sources: []string{"a", "b"}})
+	one, two := pod("1", "one", "x"), pod("2", "two", "x")
+	image := edited(one, func(p *v1.Pod) { p.Spec.Containers[0].Image = "other" })
+	deleted := edited(image, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })
+	steps := []struct {
+		name, source string
+		pods         []*v1.Pod
+		want         string
+	}{
+		{"added", "a", []*v1.Pod{one, two}, "a:ADD:1 a:ADD:2"},
+		{"nothing new", "a", []*v1.Pod{two, one}, ""},
+		{"seen again", "a", []*v1.Pod{edited(one, func(p *v1.Pod) { p.Annotations[model.AnnotationConfigSeen] = "later" }), two}, ""},
+		{"another source", "b", []*v1.Pod{pod("3", "three", "")}, "b:ADD:3"},
+		{"changed", "a", []*v1.Pod{image, two}, "a:UPDATE:1"},
+		{"another status", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Status.Message = "x" }), two}, "a:RECONCILE:1"},
+		{"removed", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Status.Message = "x" })}, "a:REMOVE:2"},
+		{"deleted", "a", []*v1.Pod{deleted}, "a:DELETE:1"},
+		{"deleted still", "a", []*v1.Pod{deleted}, ""},
+		{"replaced under its name", "b", []*v1.Pod{pod("4", "three", "")}, "b:REMOVE:3 b:ADD:4"},
+		{"all gone", "a", nil, "a:REMOVE:1"},
+	}
+	for _, step := range steps {
+		if got := set(t, m, step.source, step.pods...); got != step.want {
+			t.Errorf("%s: %q, want %q", step.name, got, step.want)
+		}
+	}
+}
+
+func TestMuxReady(t *testing.T) {
+	m := NewMux(Options{Sources: []string{"a", "b"}})
+	set(t, m, "a")
+	if m.Ready() {
+		t.Error("ready before b has spoken")
+	}
+	set(t, m, "b")
+	if !m.Ready() {
+		t.Error("not ready")
+	}
+}
+
+// TestMuxNames gives a name to the place that had it first.
+func TestMuxNames(t *testing.T) {
+	var refused []string
+	m := NewMux(Options{Refused: func(r Refusal) { refused = append(refused, string(r.Pod.UID)) }})
+	steps := []struct {
+		name    string
+		source  string
+		pods    []*v1.Pod
+		want    string
+		refused []string
+	}{
+		{"first", "a", []*v1.Pod{pod("1", "twin", "m")}, "a:ADD:1", nil},
+		{"an earlier file with its name", "a", []*v1.Pod{pod("2", "twin", "b"), pod("1", "twin", "m")}, "", []string{"2"}},
+		{"another source with its name", "z", []*v1.Pod{pod("3", "twin", "u")}, "", []string{"3"}},
+		{"edited in its place", "a", []*v1.Pod{pod("2", "twin", "b"), pod("4", "twin", "m")}, "a:REMOVE:1 a:ADD:4", []string{"2"}},
+		{"let go of", "a", []*v1.Pod{pod("2", "twin", "b")}, "a:REMOVE:4 a:ADD:2", nil},
+		{"gone", "a", nil, "a:REMOVE:2", nil},
+		{"taken over by the other source", "z", []*v1.Pod{pod("3", "twin", "u")}, "z:ADD:3", nil},
+		{"twice in one file", "a", []*v1.Pod{pod("5", "x", "m"), pod("6", "x", "m")}, "a:ADD:5", []string{"6"}},
+		{"one UID for two", "a", []*v1.Pod{pod("5", "x", "m"), pod("5", "y", "m")}, "", []string{"5"}},
+	}
+	for _, step := range steps {
+		refused = nil
+		if got := set(t, m, step.source, step.pods...); got != step.want || !slices.Equal(refused, step.refused) {
+			t.Errorf("%s: %q refused %q, want %q refused %q", step.name, got, refused, step.want, step.refused)
+		}
+	}
+}
+
+func TestSetEndsWithContext(t *testing.T) {
+	m := NewMux(Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 { // more than the stream holds
+		err := m.Set(ctx, "a", []*v1.Pod{pod("1", "one", "")})
+		if errors.Is(err, context.Canceled) {
+			return
+		}
+		if err := m.Set(ctx, "a", nil); errors.Is(err, context.Canceled) {
+			return
+		}
+	}
+	t.Error("nobody reads, and Set does not say so")
+}
+
+func TestCheckpoint(t *testing.T) {
+	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "deep", "pods.json")}
+	m := NewMux(Options{Checkpoint: checkpoint, Sources: []string{model.SourceFile}})
+	if pods, err := m.Restore(t.Context()); err != nil || len(pods) != 0 {
+		t.Errorf("without a file: %v, %v", pods, err)
+	}
+	api := pod("9", "api", "")
+	delete(api.Annotations, model.AnnotationConfigSource)
+	set(t, m, model.SourceFile, pod("1", "one", "x"), pod("2", "two", "x"))
+	set(t, m, model.SourceAPI, api)
+
+	again := NewMux(Options{Checkpoint: checkpoint, Sources: []string{model.SourceFile}})
+	restored, err := again.Restore(t.Context())
+	if err != nil || len(restored) != 2 {
+		t.Fatalf("restored %v, %v", restored, err)
+	}
+	if got := drain(again); got != "file:ADD:1 file:ADD:2" {
+		t.Errorf("restored: %q", got)
+	}
+	if again.Ready() {
+		t.Error("ready, though no source has spoken")
+	}
+	if got := set(t, again, model.SourceFile, pod("2", "two", "x")); got != "file:REMOVE:1" {
+		t.Errorf("the source's own word: %q", got)
+	}
+	if err := os.WriteFile(checkpoint.Path, []byte("garbage"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewMux(Options{Checkpoint: checkpoint}).Restore(t.Context()); err == nil {
+		t.Error("garbage is restored")
+	}
+	if _, err := os.Stat(checkpoint.Path + ".corrupt"); err != nil {
+		t.Error(err)
+	}
+}
