@@ -1,0 +1,263 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+var (
+	now    = time.Unix(10_000, 0)
+	always = v1.ContainerRestartPolicyAlways
+)
+
+// podOf makes a pod from words: "init:a", "side:b", "app:c".
+func podOf(policy v1.RestartPolicy, words string) *v1.Pod {
+	pod := &v1.Pod{Spec: v1.PodSpec{RestartPolicy: policy}}
+	for _, word := range strings.Fields(words) {
+		kind, name, _ := strings.Cut(word, ":")
+		c := v1.Container{Name: name, Image: "image"}
+		switch kind {
+		case "init":
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		case "side":
+			c.RestartPolicy = &always
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		default:
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		}
+	}
+	return pod
+}
+
+// seenOf makes what the runtime shows from words, oldest first: "a=running", "a=exited:3", "a=created".
+func seenOf(words string) *model.PodStatus {
+	seen := &model.PodStatus{Sandboxes: []model.SandboxStatus{{ID: "s", Ready: true, IPs: []string{"10.0.0.1", "fd00::1"}, CreatedAt: now.Add(-time.Hour)}}}
+	attempts := map[string]uint32{}
+	for i, word := range strings.Fields(words) {
+		name, state, _ := strings.Cut(word, "=")
+		state, code, _ := strings.Cut(state, ":")
+		c := model.ContainerStatus{
+			ID: fmt.Sprintf("%s-%d", name, i), Name: name, Attempt: attempts[name], State: model.ContainerState(state),
+			StartedAt: now.Add(-time.Minute), Image: "image", ImageID: "id", ImageRef: "ref",
+		}
+		fmt.Sscan(code, &c.ExitCode)
+		if c.State == model.StateExited {
+			c.FinishedAt = now
+		}
+		attempts[name]++
+		seen.Containers = append([]model.ContainerStatus{c}, seen.Containers...)
+	}
+	return seen
+}
+
+// inputOf lets all running containers pass their probes.
+func inputOf(pod *v1.Pod, seen *model.PodStatus) Input {
+	in := Input{Pod: pod, Runtime: seen, RuntimeName: "docker", Ready: map[string]bool{}, Started: map[string]bool{}, HostIPs: []string{"192.0.2.1"}, Now: now}
+	for _, c := range seen.Containers {
+		if c.State == model.StateRunning {
+			in.Ready[c.ID], in.Started[c.ID] = true, true
+		}
+	}
+	return in
+}
+
+func TestPhaseAndReady(t *testing.T) {
+	const (
+		alwaysRestart = v1.RestartPolicyAlways
+		onFailure     = v1.RestartPolicyOnFailure
+		never         = v1.RestartPolicyNever
+	)
+	tests := []struct {
+		name   string
+		policy v1.RestartPolicy
+		pod    string
+		seen   string
+		ending bool
+		want   string // phase, then "ready" and "initialized" if so
+	}{
+		{"nothing yet", alwaysRestart, "app:a", "", false, "Pending initialized"},
+		{"created", alwaysRestart, "app:a", "a=created", false, "Pending initialized"},
+		{"runs", alwaysRestart, "app:a", "a=running", false, "Running ready initialized"},
+		{"one of two runs", alwaysRestart, "app:a app:b", "a=running", false, "Pending initialized"},
+		{"one of two ended", alwaysRestart, "app:a app:b", "a=running b=exited:1", false, "Running initialized"},
+		{"ended, always", alwaysRestart, "app:a", "a=exited:0", false, "Running initialized"},
+		{"between attempts", alwaysRestart, "app:a", "a=exited:1 a=created", false, "Running initialized"},
+		{"failed, on failure", onFailure, "app:a", "a=exited:1", false, "Running initialized"},
+		{"ended well, on failure", onFailure, "app:a", "a=exited:0", false, "Succeeded initialized"},
+		{"ended well, never", never, "app:a app:b", "a=exited:0 b=exited:0", false, "Succeeded initialized"},
+		{"one failed, never", never, "app:a app:b", "a=exited:0 b=exited:9", false, "Failed initialized"},
+		{"one still runs, never", never, "app:a app:b", "a=exited:9 b=running", false, "Running initialized"},
+		{"ended while ending", alwaysRestart, "app:a", "a=exited:0", true, "Succeeded initialized"},
+		{"killed while ending", alwaysRestart, "app:a", "a=exited:137", true, "Failed initialized"},
+		{"still ending", alwaysRestart, "app:a", "a=running", true, "Running ready initialized"},
+		{"never started, ending", alwaysRestart, "app:a", "", true, "Failed initialized"},
+
+		{"init runs", alwaysRestart, "init:i app:a", "i=running", false, "Pending"},
+		{"init over", alwaysRestart, "init:i app:a", "i=exited:0", false, "Pending initialized"},
+		{"init failed", alwaysRestart, "init:i app:a", "i=exited:1", false, "Pending"},
+		{"init failed for good", never, "init:i app:a", "i=exited:1", false, "Failed"},
+		{"init collected", alwaysRestart, "init:i app:a", "a=running", false, "Running ready initialized"},
+		{"sidecar up", alwaysRestart, "side:s app:a", "s=running a=running", false, "Running ready initialized"},
+		{"sidecar down", alwaysRestart, "side:s app:a", "s=exited:1 a=running", false, "Running initialized"},
+		{"sidecar outlives the apps", never, "side:s app:a", "s=running a=exited:0", false, "Running initialized"},
+		{"sidecar failed, apps well", never, "side:s app:a", "s=exited:137 a=exited:0", true, "Succeeded initialized"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			in := inputOf(podOf(test.policy, test.pod), seenOf(test.seen))
+			in.Ending = test.ending
+			status := Generate(in)
+			got := string(status.Phase)
+			if findCondition(status.Conditions, v1.PodReady).Status == v1.ConditionTrue {
+				got += " ready"
+			}
+			if findCondition(status.Conditions, v1.PodInitialized).Status == v1.ConditionTrue {
+				got += " initialized"
+			}
+			if got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestContainerStates(t *testing.T) {
+	in := inputOf(podOf(v1.RestartPolicyAlways, "app:a app:b app:c app:d"), seenOf("a=exited:3 a=running b=exited:7 d=created"))
+	in.Waiting = map[string]*model.ReasonError{
+		"b": {Reason: model.ReasonCrashLoopBackOff, Err: errors.New("back-off")},
+		"c": {Reason: model.ReasonErrImagePull, Err: errors.New("no such image")},
+		"d": {Reason: model.ReasonRunContainerError, Err: errors.New("no such file")},
+	}
+	status := Generate(in).ContainerStatuses
+	a, b, c, d := status[0], status[1], status[2], status[3]
+	if a.State.Running == nil || !a.Ready || !*a.Started || a.RestartCount != 1 || a.ContainerID != "docker://a-1" || a.ImageID != "ref" ||
+		a.LastTerminationState.Terminated == nil || a.LastTerminationState.Terminated.ExitCode != 3 {
+		t.Errorf("running: %+v", a)
+	}
+	if b.State.Waiting == nil || b.State.Waiting.Reason != model.ReasonCrashLoopBackOff || b.LastTerminationState.Terminated.ExitCode != 7 {
+		t.Errorf("in back-off: %+v", b)
+	}
+	if c.State.Waiting == nil || c.State.Waiting.Reason != model.ReasonErrImagePull || c.State.Waiting.Message != "no such image" {
+		t.Errorf("without an image: %+v", c)
+	}
+	if d.State.Waiting == nil || d.State.Waiting.Reason != model.ReasonRunContainerError {
+		t.Errorf("not started: %+v", d)
+	}
+	in.Ending = true
+	if b := Generate(in).ContainerStatuses[1]; b.State.Terminated == nil {
+		t.Errorf("in back-off while ending: %+v", b)
+	}
+}
+
+// TestRemainsAreKept keeps what is known of containers that the runtime has forgotten.
+func TestRemainsAreKept(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "init:i app:a")
+	before := inputOf(pod, seenOf("i=exited:0 a=running"))
+	first := Generate(before)
+	after := inputOf(pod, seenOf("a=running"))
+	after.Old = first
+	if i := Generate(after).InitContainerStatuses[0]; i.State.Terminated == nil || i.ContainerID != "docker://i-0" {
+		t.Errorf("collected init container: %+v", i)
+	}
+	lost := inputOf(pod, &model.PodStatus{})
+	lost.Old, lost.Ending = first, true
+	status := Generate(lost)
+	if a := status.ContainerStatuses[0]; a.State.Terminated == nil || a.State.Terminated.Reason != "ContainerStatusUnknown" {
+		t.Errorf("lost container: %+v", a)
+	}
+	if status.PodIP != "10.0.0.1" {
+		t.Errorf("address %q after the end", status.PodIP)
+	}
+}
+
+func TestAddressesAndTimes(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "app:a")
+	in := inputOf(pod, seenOf("a=running"))
+	status := Generate(in)
+	if status.PodIP != "10.0.0.1" || len(status.PodIPs) != 2 || status.HostIP != "192.0.2.1" || !status.StartTime.Time.Equal(now.Add(-time.Hour)) {
+		t.Errorf("status %+v", status)
+	}
+	in.Old, in.Now = status, now.Add(time.Minute)
+	if later := Generate(in); later.Conditions[0].LastTransitionTime != status.Conditions[0].LastTransitionTime {
+		t.Error("a condition that stays has another time")
+	}
+	in.Ready = nil
+	later := Generate(in)
+	if ready := findCondition(later.Conditions, v1.PodReady); !ready.LastTransitionTime.Time.Equal(in.Now) || ready.Reason != "ContainersNotReady" ||
+		!strings.Contains(ready.Message, "[a]") {
+		t.Errorf("unready: %+v", ready)
+	}
+	pod.Spec.HostNetwork = true
+	if status := Generate(inputOf(pod, seenOf("a=running"))); status.PodIP != "192.0.2.1" {
+		t.Errorf("in the host's network: %s", status.PodIP)
+	}
+}
+
+func TestTerminalPhaseStays(t *testing.T) {
+	in := inputOf(podOf(v1.RestartPolicyNever, "app:a"), seenOf("a=exited:0"))
+	in.Old.Phase = v1.PodFailed
+	if phase := Generate(in).Phase; phase != v1.PodFailed {
+		t.Errorf("phase %s", phase)
+	}
+	in.Old = v1.PodStatus{Reason: ReasonDeadlineExceeded}
+	in.Ending = true
+	if phase := Generate(in).Phase; phase != v1.PodFailed {
+		t.Errorf("after the deadline: %s", phase)
+	}
+}
+
+func TestReadinessGates(t *testing.T) {
+	pod := podOf(v1.RestartPolicyAlways, "app:a")
+	pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.org/gate"}}
+	in := inputOf(pod, seenOf("a=running"))
+	if ready := findCondition(Generate(in).Conditions, v1.PodReady); ready.Status != v1.ConditionFalse || ready.Reason != "ReadinessGatesNotReady" {
+		t.Errorf("gate closed: %+v", ready)
+	}
+	in.Old.Conditions = []v1.PodCondition{{Type: "example.org/gate", Status: v1.ConditionTrue}}
+	status := Generate(in)
+	if ready := findCondition(status.Conditions, v1.PodReady); ready.Status != v1.ConditionTrue {
+		t.Errorf("gate open: %+v", ready)
+	}
+	if findCondition(status.Conditions, "example.org/gate") == nil {
+		t.Error("somebody else's condition is lost")
+	}
+}
+
+func TestStore(t *testing.T) {
+	s := NewStore()
+	changed, stop := s.Watch()
+	defer stop()
+	told := func() bool {
+		select {
+		case <-changed:
+			return true
+		default:
+			return false
+		}
+	}
+	pod := podOf(v1.RestartPolicyAlways, "app:a")
+	pod.UID, pod.Name = "u", "pod"
+	pod.Status.Message = "from the source"
+	if s.Status(pod).Message != "from the source" {
+		t.Error("the source's status is not the first")
+	}
+	s.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
+	if !told() || s.Status(pod).Phase != v1.PodRunning || len(s.List()) != 1 {
+		t.Error("not set")
+	}
+	s.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
+	if told() {
+		t.Error("nothing changed, and it is told")
+	}
+	s.Forget("u")
+	if !told() || len(s.List()) != 0 {
+		t.Error("not forgotten")
+	}
+}
