@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -36,9 +37,14 @@ func (f *readFlags) ref(name string) client.Ref {
 }
 
 func getCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "get", Short: "Show pods", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		return fmt.Errorf("get: what? There are pods: kubelet-core get pods: %w", errdefs.ErrInvalidArgument)
-	}}
+	cmd := &cobra.Command{
+		Use: "get", Short: "Show pods",
+		// What is asked for is wrong, not how.
+		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
+		RunE: func(_ *cobra.Command, args []string) error {
+			return fmt.Errorf("get %s: there are only pods: kubelet-core get pods: %w", strings.Join(args, " "), errdefs.ErrInvalidArgument)
+		},
+	}
 	cmd.AddCommand(getPodsCommand())
 	return cmd
 }

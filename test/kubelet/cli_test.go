@@ -1,0 +1,336 @@
+package kubelet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// output collects what a running command writes.
+type output struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *output) Write(text []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(text)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}
+
+// has waits until the text was written.
+func (o *output) has(t *testing.T, want string) {
+	t.Helper()
+	eventually(t, "output", func() error {
+		if got := o.String(); !strings.Contains(got, want) {
+			return fmt.Errorf("no %q in\n%s", want, got)
+		}
+		return nil
+	})
+}
+
+// command is one of a person's commands, for this node.
+func (n *node) command(ctx context.Context, args ...string) *exec.Cmd {
+	at := len(args)
+	for i, arg := range args {
+		if arg == "--" {
+			at = i
+			break
+		}
+	}
+	args = append(append(append([]string(nil), args[:at]...), "--read-address", n.address), args[at:]...)
+	return exec.CommandContext(ctx, n.program, args...)
+}
+
+// person runs a command to its end.
+func (n *node) person(stdin string, args ...string) (stdout, stderr string, code int) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
+	defer cancel()
+	cmd := n.command(ctx, args...)
+	var out, errOut bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errOut
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		n.t.Fatal(err)
+	}
+	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
+}
+
+// begin starts a command that goes on, and ends it with the test.
+func (n *node) begin(args ...string) (*output, *exec.Cmd, <-chan error) {
+	n.t.Helper()
+	cmd, out := n.command(n.t.Context(), args...), &output{}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	return out, cmd, ended
+}
+
+const chatty = `
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME, labels: {app: chat}}
+spec:
+  terminationGracePeriodSeconds: 0
+  volumes: [{name: work, emptyDir: {}}]
+  initContainers: [{name: init, image: SHELL, command: [echo, "init was here"]}]
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "echo out; echo err >&2; printf unfinished; while [ ! -e /tmp/end ]; do sleep 0.1; done; echo bye; exit 3"]
+    env: [{name: WHO, value: world}]
+    volumeMounts: [{name: work, mountPath: /work}]
+    livenessProbe: {exec: {command: ["true"]}, periodSeconds: 30}
+  - {name: other, image: SHELL, command: [sh, -c, "echo other; sleep 1000"]}
+`
+
+// TestGetAndDescribe reads the tables of a person without a cluster.
+func TestGetAndDescribe(t *testing.T) {
+	n := newNode(t)
+	if _, stderr, code := n.person("", "get", "pods"); code != 0 || stderr != "No pods.\n" {
+		t.Errorf("without pods: %d, %s", code, stderr)
+	}
+	watch, cmd, ended := n.begin("get", "pods", "-w")
+	watch.has(t, "NAMESPACE")
+	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
+	pod := n.ready("web")
+	watch.has(t, "2/2     Running")
+	stdout, stderr, code := n.person("", "get", "pods")
+	fields := strings.Fields(stdout)
+	if code != 0 || len(fields) != 14 || strings.Join(fields[7:12], " ") != "default "+pod.Name+" 2/2 Running 0" || fields[13] != pod.Status.PodIP {
+		t.Errorf("%d\n%s%s", code, stdout, stderr)
+	}
+	if stdout, _, _ := n.person("", "get", "pods", "web", "-o", "yaml"); !strings.Contains(stdout, "kind: PodList") || !strings.Contains(stdout, "podIP: "+pod.Status.PodIP) {
+		t.Errorf("yaml:\n%s", stdout)
+	}
+	stdout, stderr, code = n.person("", "describe", "pod", "web")
+	if code != 0 {
+		t.Errorf("describe: %d, %s", code, stderr)
+	}
+	for _, want := range []string{
+		"Name:               " + pod.Name, "Manifest:           " + n.manifests + "/web.yaml", "app=chat", "QoS Class:          BestEffort", "WHO=world", "/work from work",
+		"Reason:       Completed", "State:          Running", "Liveness:       exec [true]", "Normal", "Started", "Container started",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("no %q in\n%s", want, stdout)
+		}
+	}
+	n.remove("web.yaml")
+	n.gone("web")
+	watch.has(t, "Gone")
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the watch ended with %v", err)
+	}
+}
+
+// TestClearErrors asks for what there is not.
+func TestClearErrors(t *testing.T) {
+	n := newNode(t)
+	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
+	n.ready("web")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"get", "pods", "none"}, "there are: default/web-" + n.name},
+		{[]string{"describe", "none"}, `pod "none"`},
+		{[]string{"logs", "web", "-c", "none"}, `no container "none"; it has: init (init), main, other`},
+		{[]string{"logs", "web", "-p", "-c", "main"}, "was not restarted"},
+		{[]string{"exec", "web", "-c", "init", "--", "true"}, "does not run (Completed)"},
+		{[]string{"exec", "web"}, "a command are required"},
+		{[]string{"get", "pods", "-n", "none", "web"}, "in namespace none"},
+		{[]string{"get", "pods", "-o", "gold"}, `"gold" is neither`},
+		{[]string{"get", "cake"}, "cake"},
+	} {
+		_, stderr, code := n.person("", c.args...)
+		if code == 0 || !strings.Contains(stderr, c.want) || strings.Contains(stderr, "rpc error") || strings.Count(stderr, "\n") > 2 {
+			t.Errorf("%v: exit code %d, %q; want a short message with %q", c.args, code, stderr, c.want)
+		}
+	}
+	n.stop()
+	if _, stderr, code := n.person("", "get", "pods"); code != 1 || !strings.Contains(stderr, "no kubelet core answers at "+n.address) {
+		t.Errorf("without a kubelet: %d, %s", code, stderr)
+	}
+}
+
+// TestLogs reads logs: of one container, to its end and on, of the one before a restart.
+func TestLogs(t *testing.T) {
+	n := newNode(t)
+	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
+	n.ready("web")
+	eventually(t, "both streams", func() error {
+		stdout, stderr, code := n.person("", "logs", "web")
+		if code != 0 || stdout != "out\n" || !strings.HasSuffix(stderr, "err\n") || !strings.Contains(stderr, "Logs of container main; there are: init (init), main, other") {
+			return fmt.Errorf("%d: %q and %q", code, stdout, stderr)
+		}
+		return nil
+	})
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"web", "-c", "init"}, "init was here\n"}, {[]string{"web", "other"}, "other\n"}, {[]string{"web", "-c", "other", "--tail", "0"}, ""},
+		{[]string{"web", "-c", "other", "--since", "1h"}, "other\n"},
+	} {
+		if stdout, stderr, code := n.person("", append([]string{"logs"}, c.args...)...); code != 0 || stdout != c.want {
+			t.Errorf("%v: %d, %q, %s; want %q", c.args, code, stdout, stderr, c.want)
+		}
+	}
+	stdout, _, _ := n.person("", "logs", "web", "other", "--timestamps")
+	stamp, text, _ := strings.Cut(stdout, " ")
+	if at, err := time.Parse(time.RFC3339Nano, stamp); err != nil || time.Since(at) > time.Hour || text != "other\n" {
+		t.Errorf("with the time: %q, %v", stdout, err)
+	}
+	follower, _, ended := n.begin("logs", "web", "-f", "-c", "main")
+	follower.has(t, "out\n")
+	if _, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "touch", "/tmp/end"); code != 0 {
+		t.Fatal(stderr)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("following ended with %v", err)
+	}
+	if got := follower.String(); !strings.HasSuffix(got, "unfinishedbye\n") {
+		t.Errorf("the end of the log was not followed: %q", got)
+	}
+	n.restarted("web", "main", 1)
+	if stdout, stderr, code := n.person("", "logs", "web", "-c", "main", "-p"); code != 0 || !strings.Contains(stdout, "bye\n") {
+		t.Errorf("the previous log: %d, %q, %s", code, stdout, stderr)
+	}
+}
+
+// TestExec runs commands: exit codes, both outputs, input, a terminal.
+func TestExec(t *testing.T) {
+	n := newNode(t)
+	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
+	n.ready("web")
+	stdout, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "sh", "-c", "echo $WHO; echo oops >&2; exit 42")
+	if stdout != "world\n" || stderr != "oops\n" || code != 42 {
+		t.Errorf("%q, %q, %d", stdout, stderr, code)
+	}
+	if stdout, stderr, code := n.person("a\nb\n", "exec", "-i", "web", "-c", "main", "--", "wc", "-l"); strings.TrimSpace(stdout) != "2" || code != 0 {
+		t.Errorf("%q, %q, %d", stdout, stderr, code)
+	}
+	if stdout, stderr, code := n.person("", "exec", "web", "-c", "main", "--", "/none"); code == 0 || !strings.Contains(stdout+stderr, "/none") {
+		t.Errorf("a command that does not exist: %q, %q, %d", stdout, stderr, code)
+	}
+	large := strings.Repeat("0123456789abcdef", 64<<10)
+	if stdout, stderr, code := n.person(large, "exec", "-i", "web", "-c", "main", "--", "cat"); stdout != large || code != 0 {
+		t.Errorf("%d bytes of %d came back, %q, %d", len(stdout), len(large), stderr, code)
+	}
+}
+
+// TestExecTerminal has a session as a person would.
+func TestExecTerminal(t *testing.T) {
+	n := newNode(t)
+	n.write("web.yaml", strings.ReplaceAll(chatty, "NAME", "web"))
+	n.ready("web")
+	keyboard, screen := openTerminal(t)
+	setSize(t, keyboard, 33, 111)
+	cmd := n.command(t.Context(), "exec", "-it", "web", "-c", "main", "--", "sh")
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	seen := &output{}
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		buffer := make([]byte, 4096)
+		for {
+			count, err := keyboard.Read(buffer)
+			if _, _ = seen.Write(buffer[:count]); err != nil {
+				return
+			}
+		}
+	}()
+	typed := func(text string) {
+		t.Helper()
+		if _, err := keyboard.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	typed("echo it is $((6*7)); stty size\n")
+	seen.has(t, "it is 42")
+	seen.has(t, "33 111")
+	setSize(t, keyboard, 44, 122)
+	eventually(t, "the new size", func() error {
+		typed("stty size\n")
+		time.Sleep(200 * time.Millisecond)
+		if !strings.Contains(seen.String(), "44 122") {
+			return errors.New(seen.String())
+		}
+		return nil
+	})
+	typed("sleep 1000\n")
+	time.Sleep(300 * time.Millisecond)
+	typed("\x03exit 5\n") // the interrupt goes to the container's terminal, not to us
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		if cmd.ProcessState.ExitCode() != 5 {
+			t.Errorf("the session ended with %v, want exit code 5\n%s", err, seen)
+		}
+	case <-time.After(patience):
+		_ = cmd.Process.Kill() // the test has failed
+		t.Errorf("the session does not end:\n%s", seen)
+	}
+	screen.Close()
+	keyboard.Close()
+	<-reading
+}
+
+// openTerminal makes a pair: what is written to the keyboard is typed, and what is read from it stands on the screen.
+func openTerminal(t *testing.T) (keyboard, screen *os.File) {
+	t.Helper()
+	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Skipf("no terminals here: %v", err)
+	}
+	t.Cleanup(func() { keyboard.Close() })
+	number, err := unix.IoctlGetInt(int(keyboard.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetPointerInt(int(keyboard.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	screen, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { screen.Close() })
+	return keyboard, screen
+}
+
+func setSize(t *testing.T, terminal *os.File, rows, columns uint16) {
+	t.Helper()
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}); err != nil {
+		t.Fatal(err)
+	}
+}

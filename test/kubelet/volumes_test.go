@@ -1,0 +1,233 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// TestConfigMapUpdate edits a config map while a container has it mounted: the container sees the new content, all of it
+// at once, and is not restarted.
+func TestConfigMapUpdate(t *testing.T) {
+	n := newNode(t)
+	const settings = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {color: COLOR, shade: COLOR}
+`
+	n.write("settings.yaml", strings.ReplaceAll(settings, "COLOR", "red"))
+	n.write("reader.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: reader}
+spec:
+  terminationGracePeriodSeconds: 0
+  volumes: [{name: settings, configMap: {name: settings}}]
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "while :; do cd /settings/..data && echo $(cat color shade); sleep 0.1; done"]
+    volumeMounts: [{name: settings, mountPath: /settings}]
+`)
+	pod := n.ready("reader")
+	n.logHas(pod, "main", 0, "redred")
+	n.write("settings.yaml", strings.ReplaceAll(settings, "COLOR", "blue"))
+	n.logHas(pod, "main", 0, "blueblue")
+	for line := range strings.Lines(n.log(pod, "main", 0)) {
+		if line = strings.TrimSpace(line); line != "redred" && line != "blueblue" {
+			t.Errorf("the container saw %q", line)
+		}
+	}
+	if got := status(n.ready("reader"), "main"); got.RestartCount != 0 {
+		t.Errorf("the container was restarted %d times", got.RestartCount)
+	}
+}
+
+// TestVolumeKinds mounts one volume of each kind, with modes and owners, and takes all of it away with the pod.
+func TestVolumeKinds(t *testing.T) {
+	n := newNode(t)
+	if err := os.MkdirAll(filepath.Join(n.scratch(), "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	n.write("pod.yaml", `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {color: red, size: xl}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: key}
+stringData: {token: t0p}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: pod, labels: {app: volumes}}
+spec:
+  terminationGracePeriodSeconds: 0
+  securityContext: {runAsUser: 1000, runAsGroup: 1000, fsGroup: 4242}
+  volumes:
+  - {name: disk, emptyDir: {}}
+  - {name: memory, emptyDir: {medium: Memory, sizeLimit: 1Mi}}
+  - {name: host, hostPath: {path: SCRATCH, type: Directory}}
+  - {name: conf, configMap: {name: settings, items: [{key: color, path: deep/color, mode: 0444}]}}
+  - {name: key, secret: {secretName: key, defaultMode: 0400}}
+  - name: all
+    projected:
+      sources:
+      - {configMap: {name: settings}}
+      - {downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}}
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c]
+    args:
+    - |
+      echo shared > /disk/file && stat -c 'disk %g %a' /disk && cat /work/file
+      dd if=/dev/zero of=/memory/big bs=1M count=2 2>/dev/null || echo memory is limited
+      cat /conf/deep/color; echo
+      stat -L -c 'key %g %a' /key/token; cat /key/token; echo; touch /key/new 2>/dev/null || echo key is read-only
+      cat /all/size; echo; cat /all/labels; echo
+      cat /color; echo
+      ls -d /host/sub /part && grep ' /key ' /proc/mounts | cut -d' ' -f1
+      touch /ro/x 2>/dev/null || echo ro is read-only
+      echo the end; sleep 1000
+    env: [{name: PART, value: sub}]
+    volumeMounts:
+    - {name: disk, mountPath: /disk}
+    - {name: disk, mountPath: /work}
+    - {name: disk, mountPath: /ro, readOnly: true}
+    - {name: memory, mountPath: /memory}
+    - {name: host, mountPath: /host}
+    - {name: host, mountPath: /part, subPathExpr: $(PART)}
+    - {name: conf, mountPath: /conf}
+    - {name: conf, mountPath: /color, subPath: deep/color}
+    - {name: key, mountPath: /key}
+    - {name: all, mountPath: /all}
+`)
+	pod := n.ready("pod")
+	n.logHas(pod, "main", 0, "the end")
+	const want = `disk 4242 2777
+shared
+memory is limited
+red
+key 4242 440
+t0p
+key is read-only
+xl
+app="volumes"
+red
+/host/sub
+/part
+tmpfs
+ro is read-only
+the end
+`
+	if got := n.log(pod, "main", 0); got != want {
+		t.Errorf("the container saw\n%s\nwant\n%s", got, want)
+	}
+	folder := model.PodDirectory(n.root, pod.UID)
+	if mounts := mountsBelow(t, folder); len(mounts) < 4 {
+		t.Errorf("mounts of the pod on the host: %v; want those of three volumes in memory and two subPaths at least", mounts)
+	}
+	n.remove("pod.yaml")
+	n.gone("pod")
+	eventually(t, "the pod's folder is gone", func() error {
+		if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("it is still there: %v", err)
+		}
+		return nil
+	})
+	if mounts := mountsBelow(t, folder); len(mounts) > 0 {
+		t.Errorf("still mounted: %v", mounts)
+	}
+	if _, err := os.Stat(filepath.Join(n.scratch(), "sub")); err != nil {
+		t.Errorf("the host's own folder: %v", err)
+	}
+}
+
+func mountsBelow(t *testing.T, folder string) []string {
+	t.Helper()
+	table, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for line := range strings.Lines(string(table)) {
+		if point := strings.Fields(line)[1]; strings.HasPrefix(point, folder+"/") {
+			found = append(found, point)
+		}
+	}
+	return found
+}
+
+// TestMissingConfigMap lets a pod wait for what it mounts and for what its environment needs, and says what for.
+func TestMissingConfigMap(t *testing.T) {
+	n := newNode(t)
+	n.write("mounts.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: mounts}
+spec:
+  terminationGracePeriodSeconds: 0
+  volumes: [{name: late, configMap: {name: late}}, {name: never, secret: {secretName: never, optional: true}}]
+  containers:
+  - {name: main, image: SHELL, command: [sleep, "1000"], volumeMounts: [{name: late, mountPath: /late}]}
+`)
+	n.write("environment.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: environment}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {name: main, image: SHELL, command: [sh, -c, "echo got $LATE; sleep 1000"], env: [{name: LATE, valueFrom: {configMapKeyRef: {name: late, key: text}}}]}
+`)
+	if event := n.event("mounts", "FailedMount"); !strings.Contains(event.Message, `volume "late"`) || !strings.Contains(event.Message, "default/late") {
+		t.Errorf("the event says %q", event.Message)
+	}
+	n.until("environment", func(pod *v1.Pod) error {
+		waiting := status(pod, "main").State.Waiting
+		if waiting == nil || waiting.Reason != model.ReasonCreateConfigError || !strings.Contains(waiting.Message, "default/late") {
+			return fmt.Errorf("it does not wait for the config map: %s", states(pod))
+		}
+		return nil
+	})
+	n.write("late.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: late}\ndata: {text: word}\n")
+	n.ready("mounts")
+	n.logHas(n.ready("environment"), "main", 0, "got word")
+}
+
+// TestHostPathType refuses a path of another type, and makes those that are to be made.
+func TestHostPathType(t *testing.T) {
+	n := newNode(t)
+	n.write("socket.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: socket}
+spec:
+  volumes: [{name: v, hostPath: {path: SCRATCH, type: Socket}}]
+  containers: [{name: main, image: SHELL, command: [sleep, "1000"], volumeMounts: [{name: v, mountPath: /v}]}]
+`)
+	n.write("made.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: made}
+spec:
+  terminationGracePeriodSeconds: 0
+  volumes: [{name: dir, hostPath: {path: SCRATCH/new/dir, type: DirectoryOrCreate}}, {name: file, hostPath: {path: SCRATCH/new/file, type: FileOrCreate}}]
+  containers: [{name: main, image: SHELL, command: [sh, -c, "ls -d /dir /file; sleep 1000"], volumeMounts: [{name: dir, mountPath: /dir}, {name: file, mountPath: /file}]}]
+`)
+	if event := n.event("socket", "FailedMount"); !strings.Contains(event.Message, "is not a Socket") {
+		t.Errorf("the event says %q", event.Message)
+	}
+	n.logHas(n.ready("made"), "main", 0, "/dir\n/file\n")
+}
