@@ -19,6 +19,8 @@ import (
 const (
 	// headerTimeout is how long a client may take to send its request.
 	headerTimeout = 5 * time.Second
+	// idleTimeout closes connections that nobody scrapes through any more.
+	idleTimeout = 2 * time.Minute
 	// scrapeTimeout and maxScrapes bound what scrapes cost.
 	scrapeTimeout = 10 * time.Second
 	maxScrapes    = 4
@@ -65,6 +67,7 @@ func NewServer(opts ServerOptions) *Server {
 		http: &http.Server{
 			Handler:           mux,
 			ReadHeaderTimeout: headerTimeout,
+			IdleTimeout:       idleTimeout,
 			ErrorLog:          log.New(errorLog{}, "", 0),
 		},
 	}
