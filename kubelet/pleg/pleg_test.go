@@ -1,0 +1,295 @@
+package pleg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/types"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	apitest "k8s.io/cri-api/pkg/apis/testing"
+
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+func TestCompare(t *testing.T) {
+	const (
+		run     = runtimeapi.ContainerState_CONTAINER_RUNNING
+		exit    = runtimeapi.ContainerState_CONTAINER_EXITED
+		created = runtimeapi.ContainerState_CONTAINER_CREATED
+		unknown = runtimeapi.ContainerState_CONTAINER_UNKNOWN
+	)
+	with := func(state runtimeapi.ContainerState) *cri.Pod {
+		return &cri.Pod{Containers: map[string]runtimeapi.ContainerState{"c": state}}
+	}
+	sandbox := func(state runtimeapi.PodSandboxState) *cri.Pod {
+		return &cri.Pod{Sandboxes: map[string]runtimeapi.PodSandboxState{"s": state}}
+	}
+	tests := []struct {
+		name          string
+		before, after *cri.Pod
+		want          []Kind
+	}{
+		{"nothing", nil, nil, nil},
+		{"the same", with(run), with(run), nil},
+		{"made", nil, with(created), []Kind{Changed}},
+		{"started", with(created), with(run), []Kind{Started}},
+		{"made and started", nil, with(run), []Kind{Started}},
+		{"died", with(run), with(exit), []Kind{Died}},
+		{"came and died", nil, with(exit), []Kind{Died}},
+		{"removed after it died", with(exit), nil, []Kind{Removed}},
+		{"died and removed", with(run), nil, []Kind{Died, Removed}},
+		{"unknown", with(run), with(unknown), []Kind{Changed}},
+		{"sandbox started", nil, sandbox(runtimeapi.PodSandboxState_SANDBOX_READY), []Kind{Started}},
+		{"sandbox died", sandbox(runtimeapi.PodSandboxState_SANDBOX_READY), sandbox(runtimeapi.PodSandboxState_SANDBOX_NOTREADY), []Kind{Died}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			var kinds []Kind
+			for _, event := range compare("u", test.before, test.after) {
+				kinds = append(kinds, event.Kind)
+			}
+			if !slices.Equal(kinds, test.want) {
+				t.Errorf("got %v, want %v", kinds, test.want)
+			}
+		})
+	}
+}
+
+// runtime is a fake runtime with an event stream.
+type runtime struct {
+	*apitest.FakeRuntimeService
+	stream func(ctx context.Context, events chan *runtimeapi.ContainerEventResponse) error
+}
+
+func (r *runtime) GetContainerEvents(ctx context.Context, events chan *runtimeapi.ContainerEventResponse,
+	_ func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
+	return r.stream(ctx, events)
+}
+
+var _ internalapi.RuntimeService = (*runtime)(nil)
+
+func unimplemented(context.Context, chan *runtimeapi.ContainerEventResponse) error {
+	return status.Error(codes.Unimplemented, "no events here")
+}
+
+// pod puts a sandbox and a container into the runtime.
+func (r *runtime) pod(t *testing.T, uid, owner string) (container string) {
+	t.Helper()
+	labels := map[string]string{model.LabelPodUID: uid, model.LabelPodName: uid, model.LabelPodNamespace: "default", model.LabelOwner: owner}
+	sandbox, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: uid, Namespace: "default", Uid: uid}, Labels: labels,
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	container, err = r.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "c"}, Image: &runtimeapi.ImageSpec{Image: "i"}, Labels: labels,
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.StartContainer(t.Context(), container); err != nil {
+		t.Fatal(err)
+	}
+	return container
+}
+
+// inBubble runs a generator in fake time.
+func inBubble(t *testing.T, r *runtime, test func(g *Generator)) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := cri.New(r, nil, "us")
+		g := New(Options{Runtime: conn, Cache: NewCache(conn)})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { g.Run(ctx) })
+		test(g)
+		cancel()
+		running.Wait()
+	})
+}
+
+// told is what has been told until now.
+func told(g *Generator) string {
+	synctest.Wait()
+	var words []string
+	for {
+		select {
+		case e := <-g.Events():
+			words = append(words, fmt.Sprintf("%s:%s", e.UID, strings.TrimPrefix(string(e.Kind), "Container")))
+			continue
+		default:
+		}
+		slices.Sort(words)
+		return strings.Join(words, " ")
+	}
+}
+
+func TestRelist(t *testing.T) {
+	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
+	container := r.pod(t, "a", "us")
+	r.pod(t, "theirs", "them")
+	inBubble(t, r, func(g *Generator) {
+		if g.Pods() != nil || g.Err() == nil {
+			t.Error("something is known before the first list")
+		}
+		if got := told(g); got != "a:Started a:Started" {
+			t.Errorf("first list: %q", got)
+		}
+		if g.Err() != nil || g.Streaming() || len(g.Pods()) != 1 {
+			t.Errorf("error %v, streaming %v, pods %v", g.Err(), g.Streaming(), g.Pods())
+		}
+		time.Sleep(time.Second)
+		if got := told(g); got != "" {
+			t.Errorf("nothing happened: %q", got)
+		}
+		if err := r.StopContainer(t.Context(), container, 0); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		if got := told(g); got != "a:Died" {
+			t.Errorf("stopped: %q", got)
+		}
+		if c := g.opts.Cache.Peek("a").Container("c"); c.State != model.StateExited {
+			t.Errorf("the cache says %s", c.State)
+		}
+	})
+}
+
+// TestRuntimeAway lists again when the runtime is back, and says in the meantime that nothing is known.
+func TestRuntimeAway(t *testing.T) {
+	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
+	r.pod(t, "a", "us")
+	inBubble(t, r, func(g *Generator) {
+		told(g)
+		for range 200 {
+			r.InjectError("ListPodSandbox", errors.New("away"))
+		}
+		time.Sleep(190 * time.Second)
+		if got := told(g); got != "" || g.Err() == nil {
+			t.Errorf("away: %q, %v", got, g.Err())
+		}
+		time.Sleep(20 * time.Second)
+		if got := told(g); got != "" || g.Err() != nil {
+			t.Errorf("back: %q, %v", got, g.Err())
+		}
+	})
+}
+
+// TestStatusIsRetried tells of a pod again whose status could not be had.
+func TestStatusIsRetried(t *testing.T) {
+	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
+	inBubble(t, r, func(g *Generator) {
+		told(g)
+		r.pod(t, "a", "us")
+		r.InjectError("ContainerStatus", errors.New("no luck"))
+		time.Sleep(time.Second)
+		if got := told(g); got != "a:Started a:Started" {
+			t.Errorf("%q", got)
+		}
+		if g.opts.Cache.Peek("a") != nil {
+			t.Error("a status is cached that could not be had")
+		}
+		time.Sleep(time.Second)
+		if got := told(g); got != "a:Changed" || g.opts.Cache.Peek("a") == nil {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestEvented looks at once at pods that the runtime tells of, lists rarely, and falls back when the stream ends.
+func TestEvented(t *testing.T) {
+	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService()}
+	synctest.Test(t, func(t *testing.T) {
+		events, broken := make(chan string), make(chan struct{})
+		r.stream = func(ctx context.Context, out chan *runtimeapi.ContainerEventResponse) error {
+			for {
+				select {
+				case uid := <-events:
+					out <- &runtimeapi.ContainerEventResponse{PodSandboxStatus: &runtimeapi.PodSandboxStatus{
+						Metadata: &runtimeapi.PodSandboxMetadata{Uid: uid}, Labels: map[string]string{model.LabelOwner: "us"},
+					}}
+				case <-broken:
+					return status.Error(codes.Unavailable, "gone")
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			}
+		}
+		conn := cri.New(r, nil, "us")
+		g := New(Options{Runtime: conn, Cache: NewCache(conn)})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go g.Run(ctx)
+		told(g)
+		container := r.pod(t, "a", "us")
+		events <- "a"
+		if got := told(g); got != "a:Started a:Started" || !g.Streaming() {
+			t.Errorf("%q, streaming %v", got, g.Streaming())
+		}
+		lists := len(r.GetCalls())
+		time.Sleep(4 * time.Minute)
+		if extra := len(r.GetCalls()) - lists; extra > 10 {
+			t.Errorf("%d calls while events are streamed", extra)
+		}
+		if err := r.StopContainer(t.Context(), container, 0); err != nil {
+			t.Error(err)
+		}
+		events <- "a"
+		if got := told(g); got != "a:Died" {
+			t.Errorf("%q", got)
+		}
+		events <- "nobody" // is not there, and must not stay in the cache
+		if got := told(g); got != "" || g.opts.Cache.Peek("nobody") != nil {
+			t.Errorf("%q", got)
+		}
+		if err := r.StartContainer(t.Context(), container); err != nil {
+			t.Error(err)
+		}
+		broken <- struct{}{}
+		if got := told(g); got != "a:Started" || g.Streaming() {
+			t.Errorf("after the stream's end: %q, streaming %v", got, g.Streaming())
+		}
+		if err := r.StopContainer(t.Context(), container, 0); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(1100 * time.Millisecond)
+		if got := told(g); got != "a:Died" {
+			t.Errorf("listed: %q", got)
+		}
+	})
+}
+
+// TestCacheKeepsTheLaterAnswer drops an answer to an earlier question that comes later.
+func TestCacheKeepsTheLaterAnswer(t *testing.T) {
+	late := &model.PodStatus{UID: "a", ObservedAt: time.Unix(2, 0)}
+	early := &model.PodStatus{UID: "a", ObservedAt: time.Unix(1, 0)}
+	answers := []*model.PodStatus{late, early}
+	c := NewCache(sourceFunc(func() *model.PodStatus {
+		next := answers[0]
+		answers = answers[1:]
+		return next
+	}))
+	for range 2 {
+		if got, err := c.Refresh(t.Context(), "a"); err != nil || got != late {
+			t.Errorf("%v, %v", got, err)
+		}
+	}
+	if got, err := c.Get(t.Context(), "a", time.Unix(1, 0)); err != nil || got != late {
+		t.Errorf("known well enough: %v, %v", got, err)
+	}
+}
+
+type sourceFunc func() *model.PodStatus
+
+func (f sourceFunc) PodStatus(context.Context, types.UID) (*model.PodStatus, error) { return f(), nil }
