@@ -38,7 +38,7 @@ type ExecOptions struct {
 	Command []string
 	// TTY gives the command a terminal; then there is no Stderr.
 	TTY bool
-	// Stdin is nil for none.
+	// Stdin is nil for none. Stdout and Stderr are written to at the same time.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	// Sizes are those of the user's terminal, one after the other; nil without a terminal.
@@ -179,10 +179,8 @@ func openStreams(conn httpstream.Connection, opts ExecOptions) (map[string]https
 			return nil, err
 		}
 		if name != "stdin" && name != "resize" {
-			// Nothing is sent on it.
-			if err := stream.Close(); err != nil {
-				return nil, err
-			}
+			// Nothing is sent on it. A short command may have ended by now, with its streams; that is no error.
+			_ = stream.Close()
 		}
 		streams[name] = stream
 	}
