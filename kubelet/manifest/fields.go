@@ -32,6 +32,7 @@ spec.activeDeadlineSeconds
 spec.hostname
 spec.subdomain
 spec.setHostnameAsFQDN
+spec.hostnameOverride
 spec.hostAliases.**
 spec.dnsPolicy
 spec.dnsConfig.**
@@ -121,7 +122,18 @@ lifecycle.postStart.sleep.**
 lifecycle.preStop.exec.**
 lifecycle.preStop.httpGet.**
 lifecycle.preStop.sleep.**
-securityContext.**
+lifecycle.stopSignal
+securityContext.allowPrivilegeEscalation
+securityContext.appArmorProfile.**
+securityContext.capabilities.**
+securityContext.privileged
+securityContext.procMount
+securityContext.readOnlyRootFilesystem
+securityContext.runAsGroup
+securityContext.runAsNonRoot
+securityContext.runAsUser
+securityContext.seLinuxOptions.**
+securityContext.seccompProfile.**
 `
 
 // honouredFields is honoured as a set, with CONTAINER written out.
