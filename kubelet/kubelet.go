@@ -82,7 +82,7 @@ func New(ctx context.Context, opts Options) (*Kubelet, error) {
 	k.volumes = volume.New(volume.Options{RootDir: opts.RootDir, Objects: k.objects, Node: k.host.Capacity()})
 	k.pleg = pleg.New(pleg.Options{Runtime: runtime, Cache: k.cache, Relist: opts.Relist, NoEvents: opts.NoEvents})
 	k.actor = container.NewActor(container.Options{
-		Runtime: runtime, Specs: k.generator(), Events: k.events, Backoff: opts.CrashBackoff,
+		Runtime: runtime, Specs: k.generator(ctx), Events: k.events, Backoff: opts.CrashBackoff,
 		Images: images.New(images.Options{Service: runtime.Images, Backoff: opts.PullBackoff, Parallel: opts.ParallelPulls}),
 	})
 	if err := k.listen(); err != nil {
@@ -91,12 +91,13 @@ func New(ctx context.Context, opts Options) (*Kubelet, error) {
 	return k, nil
 }
 
-func (k *Kubelet) generator() *podspec.Generator {
+func (k *Kubelet) generator(ctx context.Context) *podspec.Generator {
 	return podspec.New(podspec.Options{
 		NodeName: k.opts.NodeName, NodeIPs: k.opts.NodeIPs, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
 		Owner: k.opts.Owner, Volumes: k.volumes, Objects: k.objects,
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
-		Cgroups: k.cgroups, Host: k.host,
+		Cgroups: k.cgroups, Host: k.host, RecursiveReadOnly: recursiveReadOnly(ctx, k.runtime),
+		SeccompDefault: k.opts.SeccompDefault, AllowedUnsafeSysctls: k.opts.AllowedUnsafeSysctls,
 		Warn: func(pod *v1.Pod, reason, message string) {
 			k.events.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})
 		},

@@ -42,6 +42,9 @@ type Options struct {
 	ClusterDNS    []string
 	ClusterDomain string
 	ResolvConf    string
+	// SeccompDefault and AllowedUnsafeSysctls are as in podspec.Options.
+	SeccompDefault       bool
+	AllowedUnsafeSysctls []string
 
 	// CrashBackoff is the pause before containers that ended start again, PullBackoff the one after failed pulls.
 	CrashBackoff, PullBackoff backoff.Options

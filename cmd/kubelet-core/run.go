@@ -41,6 +41,8 @@ func runCommand() *cobra.Command {
 	flags.StringSliceVar(&opts.ClusterDNS, "cluster-dns", nil, "name `servers` for pods with dnsPolicy ClusterFirst")
 	flags.StringVar(&opts.ClusterDomain, "cluster-domain", "", "the cluster's `domain`, for their search list")
 	flags.StringVar(&opts.ResolvConf, "resolv-conf", "", "the `file` behind dnsPolicy Default (default /etc/resolv.conf)")
+	flags.BoolVar(&opts.SeccompDefault, "seccomp-default", false, "give containers that name no seccomp profile the runtime's")
+	flags.StringSliceVar(&opts.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil, "`names` that pods may set, or their beginnings with * at the end")
 	flags.DurationVar(&opts.CrashBackoff.First, "crash-backoff", 0, "the pause before the second restart of a container; it doubles (default 10s)")
 	flags.DurationVar(&opts.CrashBackoff.Max, "crash-backoff-max", 0, "the longest such pause (default 5m)")
 	flags.DurationVar(&opts.PullBackoff.First, "pull-backoff", 0, "the pause after a failed pull; it doubles (default 10s)")

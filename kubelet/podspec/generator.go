@@ -39,6 +39,8 @@ type Options struct {
 	SeccompDefault bool
 	// AllowedUnsafeSysctls are names, or beginnings of names that end in *, which pods may set beyond the safe ones.
 	AllowedUnsafeSysctls []string
+	// RecursiveReadOnly says that the runtime can make mounts read-only with all that is mounted below them.
+	RecursiveReadOnly bool
 	// Warn is told what was left out of a pod and does not keep it from running. Nil means the log.
 	Warn func(pod *v1.Pod, reason, message string)
 }

@@ -71,7 +71,7 @@ func (g *Generator) volumeMount(in ContainerInput, index int, env *environment) 
 		ContainerPath: target, HostPath: path, Readonly: wanted.ReadOnly || found.ReadOnly,
 		SelinuxRelabel: found.Managed && selinuxEnabled(), Propagation: propagation, MountOptions: wanted.BindMountOptions,
 	}
-	mount.RecursiveReadOnly, err = recursiveReadOnly(wanted)
+	mount.RecursiveReadOnly, err = g.recursiveReadOnly(wanted)
 	return mount, err
 }
 
@@ -110,16 +110,20 @@ func propagation(mode *v1.MountPropagationMode) (runtimeapi.MountPropagation, er
 	}
 }
 
-// recursiveReadOnly says whether mounts below the volume become read-only, too. IfPossible is as Disabled: whether it is
-// possible depends on the runtime, which refuses what it cannot do.
-func recursiveReadOnly(mount *v1.VolumeMount) (bool, error) {
+// recursiveReadOnly says whether mounts below the volume become read-only, too.
+func (g *Generator) recursiveReadOnly(mount *v1.VolumeMount) (bool, error) {
 	if mount.RecursiveReadOnly == nil {
 		return false, nil
 	}
 	switch *mount.RecursiveReadOnly {
-	case v1.RecursiveReadOnlyDisabled, v1.RecursiveReadOnlyIfPossible:
+	case v1.RecursiveReadOnlyDisabled:
 		return false, nil
+	case v1.RecursiveReadOnlyIfPossible:
+		return g.opts.RecursiveReadOnly, nil
 	case v1.RecursiveReadOnlyEnabled:
+		if !g.opts.RecursiveReadOnly {
+			return false, fmt.Errorf("recursiveReadOnly: the container runtime cannot do it; IfPossible does without: %w", errdefs.ErrNotImplemented)
+		}
 		return true, nil
 	default:
 		return false, fmt.Errorf("recursiveReadOnly: %q is no mode: %w", *mount.RecursiveReadOnly, errdefs.ErrInvalidArgument)

@@ -14,7 +14,7 @@ func TestVolumeMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("binding subPaths needs root")
 	}
-	g := testGenerator(t, nil)
+	g := testGenerator(t, func(o *Options) { o.RecursiveReadOnly = true })
 	folder := t.TempDir()
 	if err := os.WriteFile(folder+"/web.conf", []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
@@ -78,6 +78,24 @@ func TestBadMounts(t *testing.T) {
 		undo()
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "volumeMounts[0]") {
 			t.Errorf("got %v, want an error about volumeMounts[0] with %q", err, want)
+		}
+	}
+}
+
+func TestRecursiveReadOnly(t *testing.T) {
+	for _, c := range []struct {
+		mode    v1.RecursiveReadOnlyMode
+		runtime bool
+		want    bool
+		ok      bool
+	}{
+		{v1.RecursiveReadOnlyDisabled, true, false, true},
+		{v1.RecursiveReadOnlyIfPossible, true, true, true}, {v1.RecursiveReadOnlyIfPossible, false, false, true},
+		{v1.RecursiveReadOnlyEnabled, true, true, true}, {v1.RecursiveReadOnlyEnabled, false, false, false},
+	} {
+		g := testGenerator(t, func(o *Options) { o.RecursiveReadOnly = c.runtime })
+		if got, err := g.recursiveReadOnly(&v1.VolumeMount{RecursiveReadOnly: &c.mode}); got != c.want || (err == nil) != c.ok {
+			t.Errorf("%s, runtime can %t: %t, %v", c.mode, c.runtime, got, err)
 		}
 	}
 }
