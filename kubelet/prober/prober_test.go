@@ -1,0 +1,329 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	cri "k8s.io/cri-client/pkg"
+	utilexec "k8s.io/utils/exec"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// execs answers commands by their first word.
+type execs struct {
+	mu      sync.Mutex
+	answers map[string]error
+	calls   map[string]int
+}
+
+func (e *execs) ExecSync(_ context.Context, _ string, cmd []string, _ time.Duration) (stdout, stderr []byte, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls[cmd[0]]++
+	return []byte("out "), []byte("err"), e.answers[cmd[0]]
+}
+
+// count is how often a command has been run, when nothing is under way.
+func (e *execs) count(cmd string) int {
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.calls[cmd]
+}
+
+func (e *execs) set(cmd string, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.answers[cmd] = err
+}
+
+var errFailed = utilexec.CodeExitError{Code: 1, Err: errors.New("exit 1")}
+
+func execProbe(cmd string, edit func(*v1.Probe)) *v1.Probe {
+	p := &v1.Probe{TimeoutSeconds: 1, PeriodSeconds: 10, SuccessThreshold: 1, FailureThreshold: 3}
+	p.Exec = &v1.ExecAction{Command: []string{cmd}}
+	if edit != nil {
+		edit(p)
+	}
+	return p
+}
+
+// inBubble runs a manager in fake time on one pod with one running container.
+func inBubble(t *testing.T, c v1.Container, test func(m *Manager, e *execs, results func() string, update func(id string, ending bool))) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := &execs{answers: map[string]error{}, calls: map[string]int{}}
+		m := New(ctx, Options{Exec: e, Unhealthy: func(*v1.Pod, string, Type, string) {}, HostIP: "127.0.0.1"})
+		c.Name = "c"
+		pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{c}}}
+		pod.UID = "u"
+		var seen *model.PodStatus
+		update := func(id string, ending bool) {
+			seen = &model.PodStatus{Containers: []model.ContainerStatus{{ID: id, Name: "c", State: model.StateRunning, StartedAt: time.Now()}}}
+			m.Update(pod, seen, ending)
+		}
+		go func() {
+			for {
+				select {
+				case <-m.Changed():
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		test(m, e, func() string {
+			synctest.Wait()
+			r := m.Results(pod, seen)
+			id := seen.Containers[0].ID
+			return fmt.Sprintf("ready=%v started=%v failed=%v", r.Ready[id], r.Started[id], r.LivenessFailed[id])
+		}, update)
+		cancel()
+		m.Wait()
+	})
+}
+
+func want(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %s, want %s", what, got, want)
+	}
+}
+
+func TestWithoutProbes(t *testing.T) {
+	inBubble(t, v1.Container{}, func(_ *Manager, _ *execs, results func() string, update func(string, bool)) {
+		update("1", false)
+		want(t, "running", results(), "ready=true started=true failed=false")
+	})
+}
+
+func TestReadinessThresholds(t *testing.T) {
+	c := v1.Container{ReadinessProbe: execProbe("ready", func(p *v1.Probe) {
+		p.InitialDelaySeconds, p.SuccessThreshold, p.FailureThreshold = 5, 2, 2
+	})}
+	inBubble(t, c, func(_ *Manager, e *execs, results func() string, update func(string, bool)) {
+		update("1", false)
+		time.Sleep(4 * time.Second)
+		want(t, "in the delay", results(), "ready=false started=true failed=false")
+		if e.count("ready") != 0 {
+			t.Error("probed in the delay")
+		}
+		time.Sleep(2 * time.Second)
+		want(t, "one success", results(), "ready=false started=true failed=false")
+		time.Sleep(10 * time.Second)
+		want(t, "two successes", results(), "ready=true started=true failed=false")
+		e.set("ready", errFailed)
+		time.Sleep(10 * time.Second)
+		want(t, "one failure", results(), "ready=true started=true failed=false")
+		e.set("ready", nil)
+		time.Sleep(10 * time.Second)
+		e.set("ready", errFailed)
+		time.Sleep(10 * time.Second)
+		want(t, "failures that are not in a row", results(), "ready=true started=true failed=false")
+		time.Sleep(10 * time.Second)
+		want(t, "two failures", results(), "ready=false started=true failed=false")
+		update("2", false)
+		want(t, "another container", results(), "ready=false started=true failed=false")
+	})
+}
+
+func TestLivenessFailsOnce(t *testing.T) {
+	c := v1.Container{LivenessProbe: execProbe("live", nil)}
+	inBubble(t, c, func(_ *Manager, e *execs, results func() string, update func(string, bool)) {
+		update("1", false)
+		time.Sleep(time.Minute)
+		want(t, "alive", results(), "ready=true started=true failed=false")
+		e.set("live", errFailed)
+		time.Sleep(30 * time.Second)
+		want(t, "dead", results(), "ready=true started=true failed=true")
+		calls := e.count("live")
+		time.Sleep(time.Minute)
+		if e.count("live") != calls {
+			t.Error("a container that failed for good is probed on")
+		}
+		update("2", false)
+		want(t, "started again", results(), "ready=true started=true failed=false")
+	})
+}
+
+// TestProbeThatCannotBeMade counts neither way: the runtime being away kills nothing.
+func TestProbeThatCannotBeMade(t *testing.T) {
+	c := v1.Container{LivenessProbe: execProbe("live", nil), ReadinessProbe: execProbe("ready", nil)}
+	inBubble(t, c, func(_ *Manager, e *execs, results func() string, update func(string, bool)) {
+		update("1", false)
+		time.Sleep(time.Second)
+		for _, cmd := range []string{"live", "ready"} {
+			e.set(cmd, errors.New("connection refused"))
+		}
+		time.Sleep(10 * time.Minute)
+		want(t, "away", results(), "ready=true started=true failed=false")
+		e.set("live", fmt.Errorf("%w: x", cri.ErrCommandTimedOut))
+		time.Sleep(time.Minute)
+		want(t, "too slow", results(), "ready=true started=true failed=true")
+	})
+}
+
+func TestStartupHoldsTheOthers(t *testing.T) {
+	c := v1.Container{StartupProbe: execProbe("start", nil), LivenessProbe: execProbe("live", nil), ReadinessProbe: execProbe("ready", nil)}
+	inBubble(t, c, func(_ *Manager, e *execs, results func() string, update func(string, bool)) {
+		e.set("start", errFailed)
+		update("1", false)
+		time.Sleep(15 * time.Second)
+		want(t, "starting", results(), "ready=false started=false failed=false")
+		if e.count("live")+e.count("ready") != 0 {
+			t.Error("the others do not wait")
+		}
+		e.set("start", nil)
+		time.Sleep(10 * time.Second)
+		want(t, "started", results(), "ready=true started=true failed=false")
+		calls := e.count("start")
+		time.Sleep(time.Minute)
+		if e.count("start") != calls {
+			t.Error("the startup probe goes on")
+		}
+		e.set("start", errFailed)
+		update("2", false)
+		time.Sleep(30 * time.Second)
+		want(t, "never started", results(), "ready=false started=false failed=true")
+	})
+}
+
+func TestEndingPodIsProbedForReadinessOnly(t *testing.T) {
+	c := v1.Container{LivenessProbe: execProbe("live", nil), ReadinessProbe: execProbe("ready", nil)}
+	inBubble(t, c, func(m *Manager, e *execs, _ func() string, update func(string, bool)) {
+		update("1", false)
+		time.Sleep(time.Minute)
+		update("1", true)
+		live, ready := e.count("live"), e.count("ready")
+		time.Sleep(time.Minute)
+		if e.count("live") != live || e.count("ready") == ready {
+			t.Errorf("liveness probed %d times, readiness %d times", e.count("live")-live, e.count("ready")-ready)
+		}
+		m.Forget("u")
+		ready = e.count("ready")
+		time.Sleep(time.Minute)
+		if e.count("ready") != ready {
+			t.Error("a forgotten pod is probed")
+		}
+	})
+}
+
+// targetOf is a container at an address of this machine.
+func targetOf(t *testing.T, address string, probe v1.ProbeHandler) target {
+	t.Helper()
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return target{
+		container: &v1.Container{Ports: []v1.ContainerPort{{Name: "web", ContainerPort: int32(number)}}},
+		probe:     &v1.Probe{ProbeHandler: probe, TimeoutSeconds: 1}, ip: host,
+	}
+}
+
+func TestHTTP(t *testing.T) {
+	handler := http.NewServeMux()
+	handler.HandleFunc("/ok", func(http.ResponseWriter, *http.Request) {})
+	handler.HandleFunc("/bad", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no luck", http.StatusTeapot) })
+	handler.HandleFunc("/here", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/bad", http.StatusFound) })
+	handler.HandleFunc("/away", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://example.invalid/", http.StatusFound)
+	})
+	handler.HandleFunc("/slow", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	handler.HandleFunc("/headers", func(w http.ResponseWriter, r *http.Request) {
+		if r.Host != "example.org" || r.Header.Get("X") != "y" || !strings.HasPrefix(r.UserAgent(), "kube-probe/") || r.URL.RawQuery != "a=b" {
+			http.Error(w, fmt.Sprint(r.Host, r.Header, r.URL), http.StatusBadRequest)
+		}
+	})
+	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
+	defer plain.Close()
+	defer secure.Close()
+	m := &Manager{}
+	tests := []struct {
+		server *httptest.Server
+		path   string
+		scheme v1.URIScheme
+		want   string // part of why it failed
+	}{
+		{plain, "/ok", v1.URISchemeHTTP, ""},
+		{plain, "ok", v1.URISchemeHTTP, ""},
+		{secure, "/ok", v1.URISchemeHTTPS, ""},
+		{plain, "/bad", v1.URISchemeHTTP, "418: no luck"},
+		{plain, "/here", v1.URISchemeHTTP, "418"},
+		{plain, "/away", v1.URISchemeHTTP, ""},
+		{plain, "/slow", v1.URISchemeHTTP, "exceeded"},
+		{plain, "/headers?a=b", v1.URISchemeHTTP, ""},
+		{plain, "/ok", v1.URISchemeHTTPS, "HTTP response to HTTPS client"},
+	}
+	for _, test := range tests {
+		target := targetOf(t, test.server.Listener.Addr().String(), v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{
+			Path: test.path, Port: intstr.FromString("web"), Scheme: test.scheme,
+			HTTPHeaders: []v1.HTTPHeader{{Name: "host", Value: "example.org"}, {Name: "X", Value: "y"}},
+		}})
+		why, err := m.probe(t.Context(), target)
+		if err != nil || (test.want == "") != (why == "") || !strings.Contains(why, test.want) {
+			t.Errorf("%s: %q, %v, want %q", test.path, why, err, test.want)
+		}
+	}
+}
+
+func TestTCP(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := targetOf(t, listener.Addr().String(), v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("web")}})
+	m := &Manager{}
+	if why, err := m.probe(t.Context(), target); why != "" || err != nil {
+		t.Errorf("open: %q, %v", why, err)
+	}
+	listener.Close()
+	if why, err := m.probe(t.Context(), target); !strings.Contains(why, "refused") || err != nil {
+		t.Errorf("closed: %q, %v", why, err)
+	}
+	target.probe.TCPSocket.Port = intstr.FromString("nosuch")
+	if _, err := m.probe(t.Context(), target); err == nil {
+		t.Error("a port without a number is probed")
+	}
+}
+
+func TestGRPC(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, state := grpc.NewServer(), health.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, state)
+	state.SetServingStatus("down", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	go func() { _ = server.Serve(listener) }() // ends with Stop
+	defer server.Stop()
+	m := &Manager{}
+	for service, want := range map[string]string{"": "", "down": "NOT_SERVING", "nosuch": "unknown service"} {
+		target := targetOf(t, listener.Addr().String(), v1.ProbeHandler{})
+		target.probe.GRPC = &v1.GRPCAction{Port: target.container.Ports[0].ContainerPort, Service: &service}
+		why, err := m.probe(t.Context(), target)
+		if err != nil || (want == "") != (why == "") || !strings.Contains(why, want) {
+			t.Errorf("service %q: %q, %v, want %q", service, why, err, want)
+		}
+	}
+}
