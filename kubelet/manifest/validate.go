@@ -148,6 +148,9 @@ func validateSource(volume *v1.Volume, at *field.Path) field.ErrorList {
 	}
 	if source := volume.EmptyDir; source != nil {
 		errs = append(errs, oneOf(at.Child("emptyDir", "medium"), source.Medium, v1.StorageMediumDefault, v1.StorageMediumMemory)...)
+		if source.SizeLimit != nil && source.Medium != v1.StorageMediumMemory {
+			errs = append(errs, field.Forbidden(at.Child("emptyDir", "sizeLimit"), "only a limit in memory can be kept: nothing is evicted here"))
+		}
 	}
 	return errs
 }

@@ -79,6 +79,7 @@ func TestValidateBad(t *testing.T) {
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "nfs: {server: s, path: /}", "spec.volumes[0].nfs"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "persistentVolumeClaim: {claimName: c}", "spec.volumes[0].persistentVolumeClaim"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {medium: Fast}", "spec.volumes[0].emptyDir.medium"},
+		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {sizeLimit: 1Mi}", "spec.volumes[0].emptyDir.sizeLimit"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {}, secret: {secretName: s}", "spec.volumes[0]"},
 		{"path: /tmp,", "path: /tmp/../etc,", "spec.volumes[1].hostPath.path"},
 		{"type: Directory", "type: Folder", "spec.volumes[1].hostPath.type"},

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -59,7 +62,7 @@ func startKubelet(ctx context.Context, n *node) (_ *kubeletCore, err error) {
 	}
 	k.Kubelet, err = kubelet.New(ctx, kubelet.Options{
 		RuntimeEndpoint: "unix://" + n.socket(), NodeName: nodeName, Manifests: k.manifests,
-		RootDir: filepath.Join(n.dir, "kubelet"), PodLogsDir: k.logs, ReadAddress: "127.0.0.1:0",
+		RootDir: filepath.Join(n.dir, "kubelet"), PodLogsDir: k.logs, ReadAddress: "127.0.0.1:0", CgroupRoot: nodeName,
 		// The engine's images are not ours to remove.
 		GC: kubelet.GCOptions{Containers: time.Second, HighPercent: 100},
 	})
@@ -137,10 +140,11 @@ func unready(pods []*v1.Pod) error {
 }
 
 // stop takes the manifest away, waits until nothing is left of its pods, and ends the kubelet core.
-func (k *kubeletCore) stop(ctx context.Context) error {
+func (k *kubeletCore) stop(ctx context.Context) (err error) {
 	defer func() {
 		k.cancel()
 		<-k.ended
+		err = errors.Join(err, removeCgroups())
 	}()
 	pods := k.Pods()
 	if err := os.Remove(filepath.Join(k.manifests, "pod.yaml")); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -163,4 +167,35 @@ func (k *kubeletCore) stop(ctx context.Context) error {
 		step("Pod %s/%s is removed", pod.Namespace, pod.Name)
 	}
 	return k.runtime.Close(ctx)
+}
+
+// removeCgroups removes the empty cgroups that the kubelet core keeps for the pods to come, on both versions of cgroups.
+// Where systemd makes them, they are its own to remove.
+func removeCgroups() error {
+	var folders []string
+	for _, pattern := range []string{"/sys/fs/cgroup/" + nodeName, "/sys/fs/cgroup/*/" + nodeName} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return err
+		}
+		for _, top := range found {
+			err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+				if err == nil && entry.IsDir() {
+					folders = append(folders, path)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	slices.Reverse(folders) // a cgroup goes when those in it are gone
+	var errs []error
+	for _, folder := range folders {
+		if err := syscall.Rmdir(folder); err != nil {
+			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", folder, err))
+		}
+	}
+	return errors.Join(errs...)
 }
