@@ -41,8 +41,8 @@ func (g *Generator) security(in ContainerInput) (*runtimeapi.LinuxContainerSecur
 		Seccomp:                  seccomp,
 		Apparmor:                 apparmor,
 	}
-	// Runtimes from before the field apparmor read the old one.
-	security.ApparmorProfile = oldAppArmor(apparmor) //nolint:staticcheck // written for old runtimes, as the kubelet does
+	//lint:ignore SA1019 runtimes from before the field apparmor read this one
+	security.ApparmorProfile = oldAppArmor(apparmor)
 	return security, nil
 }
 

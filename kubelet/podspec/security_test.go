@@ -99,7 +99,9 @@ func TestAppArmor(t *testing.T) {
 				pod.Annotations = map[string]string{v1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix + "main": c.annotation}
 				pod.Spec.Containers[0].SecurityContext = &v1.SecurityContext{AppArmorProfile: c.profile}
 			})
-			if old := got.GetApparmorProfile(); old != c.want || oldAppArmor(got.GetApparmor()) != c.want { //nolint:staticcheck // see security.go
+			//lint:ignore SA1019 runtimes from before the field apparmor read this one
+			old := got.GetApparmorProfile()
+			if old != c.want || oldAppArmor(got.GetApparmor()) != c.want {
 				t.Errorf("got %q and %v, want %q", old, got.GetApparmor(), c.want)
 			}
 		})
