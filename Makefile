@@ -49,9 +49,11 @@ critest: ## Run the whole critest suite against criadapter
 	@build/bin/critest
 
 .PHONY: bench
-bench: ## Measure criadapter beside its peers, and its pure parts by themselves; QUICK=1 for three minutes
+bench: ## Measure criadapter beside its peers, pods through the kubelet core, and pure parts; QUICK=1 for four minutes
 	@go build -o build/bin/bench ./test/bench
 	@build/bin/bench $(if $(QUICK),-quick)
+	@go build -o build/bin/rig ./test/rig
+	@build/bin/rig test -bench . -benchtime $(if $(QUICK),2x,5x) ./test/kubelet
 	go test -run '^$$' -bench '$(BENCH)' -benchtime $(if $(QUICK),20ms,$(BENCHTIME)) $(PUREPARTS)
 
 .PHONY: fuzz

@@ -34,7 +34,7 @@ const shell = "test/busybox:latest"
 
 // node is a criadapter and a kubelet-core that watches a folder.
 type node struct {
-	t      *testing.T
+	t      testing.TB
 	env    rigenv.Env
 	server *adapter.Server
 	// name is the node's name and the mark of its pods; manifests the folder; logs the root of container logs; root the
@@ -79,7 +79,7 @@ func TestMain(m *testing.M) {
 }
 
 // newNode starts a node with short periods. Flags are added to the kubelet's.
-func newNode(t *testing.T, flags ...string) *node {
+func newNode(t testing.TB, flags ...string) *node {
 	t.Helper()
 	n := prepareNode(t, flags...)
 	n.start()
@@ -87,10 +87,12 @@ func newNode(t *testing.T, flags ...string) *node {
 }
 
 // prepareNode is newNode without starting the kubelet.
-func prepareNode(t *testing.T, flags ...string) *node {
+func prepareNode(t testing.TB, flags ...string) *node {
 	t.Helper()
 	env := rigenv.Require(t)
-	t.Parallel()
+	if test, ok := t.(*testing.T); ok {
+		test.Parallel()
+	}
 	program, err := build()
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +100,7 @@ func prepareNode(t *testing.T, flags ...string) *node {
 	server := adapter.ForTest(t, adapter.Options{Env: env})
 	n := &node{
 		t: t, env: env, server: server, program: program, flags: flags,
-		name:      strings.ToLower(strings.TrimPrefix(strings.ReplaceAll(t.Name(), "/", "-"), "Test")),
+		name:      strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(strings.ReplaceAll(t.Name(), "/", "-"), "Test"), "Benchmark")),
 		manifests: filepath.Join(server.Dir, "manifests"), logs: filepath.Join(server.Dir, "logs"), root: filepath.Join(server.Dir, "kubelet"),
 		output: filepath.Join(server.Dir, "kubelet.log"),
 	}
@@ -487,7 +489,7 @@ func (n *node) docker(args ...string) string {
 }
 
 // eventually repeats check until it returns nil.
-func eventually(t *testing.T, what string, check func() error) {
+func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)
 	for {
@@ -503,7 +505,7 @@ func eventually(t *testing.T, what string, check func() error) {
 }
 
 // stays checks for a while that nothing changes.
-func stays(t *testing.T, what string, during time.Duration, check func() error) {
+func stays(t testing.TB, what string, during time.Duration, check func() error) {
 	t.Helper()
 	for deadline := time.Now().Add(during); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if err := check(); err != nil {

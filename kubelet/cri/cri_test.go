@@ -1,0 +1,125 @@
+package cri
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	apitest "k8s.io/cri-api/pkg/apis/testing"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+func TestTerminationMessage(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	log := write("log", "2026-01-01T00:00:00Z stdout F one\nhalf a line\n2026-01-01T00:00:00Z stderr F two words\n")
+	status := func(code int32, policy, message string) *runtimeapi.ContainerStatus {
+		return &runtimeapi.ContainerStatus{
+			State: runtimeapi.ContainerState_CONTAINER_EXITED, ExitCode: code, LogPath: log, Message: "the runtime's",
+			Annotations: map[string]string{model.AnnotationTerminationMessagePath: "/dev/log", model.AnnotationTerminationMessagePolicy: policy},
+			Mounts:      []*runtimeapi.Mount{{ContainerPath: "/other", HostPath: log}, {ContainerPath: "/dev/log", HostPath: message}},
+		}
+	}
+	left, empty, long := write("left", "it left this"), write("empty", ""), write("long", strings.Repeat("x", maxMessage)+"end")
+	for _, test := range []struct {
+		name   string
+		status *runtimeapi.ContainerStatus
+		want   string
+	}{
+		{"left", status(1, "File", left), "it left this"},
+		{"nothing left", status(1, "File", empty), "the runtime's"},
+		{"from the log", status(1, "FallbackToLogsOnError", empty), "one\ntwo words\n"},
+		{"ended well", status(0, "FallbackToLogsOnError", empty), "the runtime's"},
+		{"left and a log", status(1, "FallbackToLogsOnError", left), "it left this"},
+		{"a folder", status(1, "File", dir), "the runtime's"},
+		{"no file", status(1, "File", filepath.Join(dir, "none")), "the runtime's"},
+	} {
+		if got := containerStatus("s", test.status).Message; got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+	if got := containerStatus("s", status(1, "File", long)).Message; len(got) != maxMessage || !strings.HasSuffix(got, "end") {
+		t.Errorf("a long one has %d bytes", len(got))
+	}
+}
+
+func FuzzLogText(f *testing.F) {
+	f.Add("2026-01-01T00:00:00Z stdout F one\n2026-01-01T00:00:00Z stderr P two")
+	f.Add("\n\n   \n")
+	f.Fuzz(func(t *testing.T, raw string) {
+		if got := logText(raw); len(got) > maxLogBytes || len(got) > len(raw) {
+			t.Errorf("%d bytes of %d", len(got), len(raw))
+		}
+	})
+}
+
+// vanishing loses a container between the list and the question.
+type vanishing struct {
+	*apitest.FakeRuntimeService
+}
+
+func (v vanishing) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	if strings.Contains(id, "vanished") {
+		return nil, status.Error(codes.NotFound, "gone")
+	}
+	return v.FakeRuntimeService.ContainerStatus(ctx, id, verbose)
+}
+
+func TestPodStatus(t *testing.T) {
+	fake := vanishing{apitest.NewFakeRuntimeService()}
+	r := New(fake, nil, "us")
+	add := func(uid, owner string, attempt uint32, containers ...string) {
+		t.Helper()
+		labels := map[string]string{model.LabelOwner: owner, model.LabelPodUID: uid, model.LabelPodName: "pod", model.LabelPodNamespace: "ns"}
+		sandbox, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+			Metadata: &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "ns", Uid: uid, Attempt: attempt}, Labels: labels,
+		}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range containers {
+			time.Sleep(time.Millisecond) // the order is by time
+			if _, err := r.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
+				Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt}, Image: &runtimeapi.ImageSpec{Image: "i", UserSpecifiedImage: "name"}, Labels: labels,
+			}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	add("a", "us", 0, "one", "vanished")
+	time.Sleep(time.Millisecond)
+	add("a", "us", 1, "one")
+	add("b", "us", 0)
+	add("c", "them", 0, "theirs")
+
+	pods, err := r.Pods(t.Context())
+	if err != nil || len(pods) != 2 || len(pods["a"].Containers) != 3 || !pods["b"].Running() {
+		t.Errorf("%v, %v", pods, err)
+	}
+	seen, err := r.PodStatus(t.Context(), "a")
+	if err != nil || len(seen.Sandboxes) != 2 || seen.Sandboxes[0].Attempt != 1 || len(seen.Containers) != 2 ||
+		seen.Containers[0].Attempt != 1 || seen.Containers[0].Image != "name" || seen.Name != "pod" || len(seen.IPs()) == 0 {
+		t.Errorf("%+v, %v", seen, err)
+	}
+	if none, err := r.PodStatus(t.Context(), "c"); err != nil || len(none.Sandboxes)+len(none.Containers) != 0 {
+		t.Errorf("somebody else's: %+v, %v", none, err)
+	}
+	fake.InjectError("ListContainers", status.Error(codes.Unavailable, "away"))
+	if _, err := r.PodStatus(t.Context(), "a"); status.Code(err) != codes.Unavailable {
+		t.Errorf("error %v", err)
+	}
+}

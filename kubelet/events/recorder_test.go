@@ -1,0 +1,38 @@
+package events
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+func TestRecorder(t *testing.T) {
+	r := New("node")
+	pod := &v1.Pod{Spec: v1.PodSpec{InitContainers: []v1.Container{{Name: "i"}}, Containers: []v1.Container{{Name: "c"}}}}
+	pod.Name, pod.Namespace, pod.UID = "pod", "ns", "u"
+	r.Record(Event{Pod: pod, Container: "c", Reason: "Started", Message: "m"})
+	r.Record(Event{Pod: pod, Container: "i", Warning: true, Reason: "Failed", Message: "m"})
+	r.Record(Event{Warning: true, Reason: "InvalidManifest", Message: "m"})
+	r.Record(Event{Pod: pod, Container: "c", Reason: "Started", Message: "m"})
+	list := r.List()
+	if len(list) != 3 {
+		t.Fatalf("%d events", len(list))
+	}
+	failed, node, started := list[0], list[1], list[2]
+	if started.Count != 2 || started.Type != v1.EventTypeNormal || started.InvolvedObject.FieldPath != "spec.containers{c}" || started.InvolvedObject.UID != "u" {
+		t.Errorf("repeated: %+v", started)
+	}
+	if failed.Type != v1.EventTypeWarning || failed.InvolvedObject.FieldPath != "spec.initContainers{i}" {
+		t.Errorf("of an init container: %+v", failed)
+	}
+	if node.InvolvedObject.Kind != "Node" || node.InvolvedObject.Name != "node" {
+		t.Errorf("of the node: %+v", node)
+	}
+	for i := range keep + 10 {
+		r.Record(Event{Pod: pod, Reason: "Many", Message: fmt.Sprint(i)})
+	}
+	if list := r.List(); len(list) != keep || list[keep-1].Message != fmt.Sprint(keep+9) {
+		t.Errorf("%d events are kept", len(list))
+	}
+}
