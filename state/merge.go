@@ -45,6 +45,9 @@ func mergeContainer(old, seen *Container) *Container {
 	merged := *seen
 	merged.Meta = old.Meta
 	merged.Status.Resources = old.Status.Resources
+	if old.Status.OOMReported && sameRun(old.Status, seen.Status) {
+		merged.Status = withOOM(merged.Status)
+	}
 	exited := !old.Status.Running && !old.Status.FinishedAt.IsZero()
 	if exited && seen.Status.Running && old.Status.StartedAt.Equal(seen.Status.StartedAt) {
 		merged.Status = old.Status
@@ -54,4 +57,23 @@ func mergeContainer(old, seen *Container) *Container {
 		merged.Status = old.Status
 	}
 	return &merged
+}
+
+// sameRun reports whether two looks at a container are at one run of it.
+func sameRun(old, seen ContainerStatus) bool {
+	return old.StartedAt.IsZero() || old.StartedAt.Equal(seen.StartedAt)
+}
+
+// killedExitCode is the exit code of a process that SIGKILL has ended.
+const killedExitCode = 128 + 9
+
+// withOOM takes the engine's report of an out-of-memory kill into a status. The
+// kill may have hit another process than the container's own, which then goes
+// on or ends in its own way.
+func withOOM(s ContainerStatus) ContainerStatus {
+	s.OOMReported = true
+	if !s.Running && s.ExitCode == killedExitCode {
+		s.OOMKilled = true
+	}
+	return s
 }

@@ -94,6 +94,8 @@ func (m *Mirror) handle(event docker.Event) {
 	case event.Kind == docker.ImageChanged, m.foreign(event), m.deferred(event):
 	case event.Kind == docker.ContainerRemoved:
 		m.vanished(event.ID)
+	case event.Kind == docker.ContainerOOM:
+		m.UpdateContainer(event.ID, func(s *ContainerStatus) { *s = withOOM(*s) })
 	default:
 		m.refreshes.mark(event.ID)
 	}

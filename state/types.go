@@ -118,6 +118,10 @@ type ContainerStatus struct {
 	ExitCode  int
 	OOMKilled bool
 	Error     string
+	// OOMReported says that the engine reported an out-of-memory kill in the
+	// present or last run. Docker 20.10 can report it after the exit, and then
+	// its OOMKilled stays false.
+	OOMReported bool
 	// Resources are the limits now in force.
 	Resources *runtimeapi.ContainerResources
 	// Identity is who the first process of a running container began as, nil

@@ -1,0 +1,47 @@
+package state
+
+import (
+	"testing"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// Docker 20.10 may report an out-of-memory kill before or after the exit that
+// it was the cause of, and in the latter case inspect never tells.
+func TestOutOfMemoryKillIsKnownFromItsEvent(t *testing.T) {
+	oom := func(n *node, id string) { n.mirror.handle(docker.Event{Kind: docker.ContainerOOM, ID: id}) }
+	exit := func(code int) func(*node, string) {
+		return func(n *node, id string) { n.must(n.engine.Exit(id, code)); settle() }
+	}
+	again := func(n *node, id string) { n.start(id); settle() }
+	for name, test := range map[string]struct {
+		steps []func(*node, string)
+		want  bool
+	}{
+		"before the exit":                     {[]func(*node, string){oom, exit(137)}, true},
+		"after the exit":                      {[]func(*node, string){exit(137), oom}, true},
+		"of another process":                  {[]func(*node, string){oom, exit(0)}, false},
+		"in an earlier run":                   {[]func(*node, string){oom, exit(137), again, exit(137)}, false},
+		"not at all, killed by somebody":      {[]func(*node, string){exit(137)}, false},
+		"of a container that ended by itself": {[]func(*node, string){exit(1), oom}, false},
+		"before the exit, seen twice since":   {[]func(*node, string){oom, oom, exit(137)}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, dockertest.Options{}, func(n *node) {
+				n.follow()
+				_, id := n.startContainer("app")
+				settle()
+				for _, step := range test.steps {
+					step(n, id)
+				}
+				if _, err := n.mirror.RefreshContainer(n.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+				if got := n.container(id).Status.OOMKilled; got != test.want {
+					t.Errorf("OOMKilled is %t, want %t", got, test.want)
+				}
+			})
+		})
+	}
+}
