@@ -17,7 +17,9 @@
 //     taken after the call returned.
 //   - What the engine says is merged per entry: an answer that was asked for
 //     before the entry's last write is thrown away, so old news never
-//     overwrites newer. A removed id never comes back.
+//     overwrites newer. A removed id never comes back. An event is inspected a
+//     few milliseconds later, unless somebody has inspected meanwhile: whoever
+//     changes something looks at it at once.
 //   - A container never goes from exited back to running under one start time.
 //   - The engine's list is used only to learn which containers exist; what
 //     they do is always taken from an inspect, because after a die event the

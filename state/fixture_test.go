@@ -257,6 +257,12 @@ const (
 	exited      = runtimeapi.ContainerState_CONTAINER_EXITED
 )
 
+// caughtUp returns when the mirror has looked at all that it was told of.
+func caughtUp() {
+	time.Sleep(eventPause)
+	synctest.Wait()
+}
+
 // settle lets a moment pass in which nothing is left to do: longer than the
 // pauses between tries, shorter than the time between two relists.
 func settle() {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -207,7 +206,7 @@ func TestRemovedIDsAreForgotten(t *testing.T) {
 		n.sync()
 		for range 100 {
 			podID, id := n.startContainer("app")
-			synctest.Wait()
+			caughtUp()
 			n.must(n.engine.RemoveContainer(n.Context(), id))
 			n.mirror.RemoveContainer(id)
 			n.must(n.engine.RemoveContainer(n.Context(), podID))
@@ -216,14 +215,14 @@ func TestRemovedIDsAreForgotten(t *testing.T) {
 			n.mirror.UpdatePod("never seen", func(*PodStatus) {})
 			n.mirror.UpdateContainer("never seen", func(*ContainerStatus) {})
 		}
-		synctest.Wait()
+		caughtUp()
 		n.must(n.mirror.relist(n.Context(), n.mirror.agrees))
 		m := n.mirror
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for name, size := range map[string]int{
 			"pods": len(m.pods), "containers": len(m.containers), "written": len(m.written),
-			"removed": len(m.removed), "asked": len(m.asked), "reserved": len(m.reserved), "pending": len(m.refreshes.pending),
+			"removed": len(m.removed), "asked": len(m.asked), "looks": len(m.looks), "reserved": len(m.reserved), "pending": len(m.refreshes.pending),
 		} {
 			if size != 0 {
 				n.Errorf("%d entries are left in %s", size, name)
@@ -239,17 +238,17 @@ func TestExitedNeverRunsAgainUnderOneStart(t *testing.T) {
 		before, err := n.engine.InspectContainer(n.Context(), id)
 		n.must(err)
 		n.must(n.engine.Exit(id, 0))
-		synctest.Wait()
+		caughtUp()
 		n.wantContainer(id, exited)
 		// An engine that answers with what was.
-		if merged, err := n.mirror.merge(n.Context(), before, n.mirror.seq); !merged || err != nil {
+		if merged, err := n.mirror.merge(n.Context(), before, n.mirror.ask()); !merged || err != nil {
 			n.Fatalf("merge: %v, %v", merged, err)
 		}
 		n.wantContainer(id, exited)
 		// A second start is another matter.
 		time.Sleep(time.Millisecond)
 		n.start(id)
-		synctest.Wait()
+		caughtUp()
 		n.wantContainer(id, running)
 	})
 }
@@ -267,7 +266,7 @@ func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
 		if list[0].State != container.StateRunning || list[1].State != container.StateRunning {
 			n.Fatal("the engine's list does not lag")
 		}
-		synctest.Wait()
+		caughtUp()
 		n.wantContainer(id, exited)
 		n.wantPod(podID, podNotReady)
 		n.must(n.mirror.relist(n.Context(), n.mirror.agrees))
@@ -286,7 +285,7 @@ func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
 	for name, exit := range map[string]func(*node, string){
 		"seen running": func(n *node, id string) {
 			n.start(id)
-			synctest.Wait()
+			caughtUp()
 			n.wantContainer(id, running)
 			n.must(n.engine.Exit(id, 7))
 		},
@@ -303,7 +302,7 @@ func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
 		},
 		"found by the relist": func(n *node, id string) {
 			n.start(id)
-			synctest.Wait()
+			caughtUp()
 			n.engine.loseEvents(allEvents)
 			n.must(n.engine.Exit(id, 7))
 			time.Sleep(6 * time.Minute)
@@ -371,7 +370,7 @@ func TestExitIsPublishedLaterWhenItsHookWasCutShort(t *testing.T) {
 		})
 		n.sync()
 		n.must(n.engine.Exit(id, 7))
-		synctest.Wait()
+		caughtUp()
 		n.engine.Away() // ends the hook
 		settle()
 		n.wantContainer(id, running)
@@ -395,7 +394,7 @@ func TestSlowExitHookDelaysOnlyItsContainer(t *testing.T) {
 		n.sync()
 		n.must(n.engine.Exit(slow, 0))
 		n.must(n.engine.Exit(quick, 0))
-		synctest.Wait()
+		caughtUp()
 		n.wantContainer(quick, exited)
 		n.wantContainer(slow, running)
 	})

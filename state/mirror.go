@@ -55,6 +55,8 @@ type Mirror struct {
 	containers map[string]*Container
 	written    map[string]uint64 // sequence number of an id's last write, kept for removed ids too
 	removed    map[string]uint64 // tombstones: the sequence number before the removal
+	asks       uint64            // how many questions the engine was asked
+	looks      map[string]look   // at the ids that are known
 	asked      map[uint64]int    // how many answers are under way that were asked for at a sequence number
 	reserved   map[string]*reservation
 }
@@ -75,6 +77,7 @@ func New(opts Options) *Mirror {
 		containers: map[string]*Container{},
 		written:    map[string]uint64{},
 		removed:    map[string]uint64{},
+		looks:      map[string]look{},
 		asked:      map[uint64]int{},
 		reserved:   map[string]*reservation{},
 	}
@@ -163,6 +166,7 @@ func (m *Mirror) forget(id string) {
 	m.write(id, func() bool {
 		delete(m.pods, id)
 		delete(m.containers, id)
+		delete(m.looks, id)
 		m.removed[id] = m.seq
 		return true
 	})
@@ -191,21 +195,27 @@ func (m *Mirror) publish(id string) {
 	m.tell(id, before, after)
 }
 
-// ask is called before the engine is asked and returns the sequence number of
-// that moment, so that the answer can be compared with the writes made
-// meanwhile. answered ends it.
-func (m *Mirror) ask() (seq uint64) {
+// question is a moment at which the engine was asked: what was written or asked
+// later than that, the answer may not know.
+type question struct {
+	seq    uint64 // of the last write by then
+	number uint64 // of the question among all
+}
+
+// ask is called before the engine is asked; answered ends the question.
+func (m *Mirror) ask() question {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked[m.seq]++
-	return m.seq
+	m.asks++
+	return question{seq: m.seq, number: m.asks}
 }
 
-func (m *Mirror) answered(seq uint64) {
+func (m *Mirror) answered(q question) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.asked[seq]--; m.asked[seq] == 0 {
-		delete(m.asked, seq)
+	if m.asked[q.seq]--; m.asked[q.seq] == 0 {
+		delete(m.asked, q.seq)
 	}
 }
 

@@ -27,27 +27,33 @@ const (
 // being written all the time.
 const maxOvertakenPause = 100 * time.Millisecond
 
+// eventPause is the time between a mark and its inspect. Mostly whoever has
+// caused an event inspects the container right after it, and one event does not
+// come alone.
+const eventPause = 5 * time.Millisecond
+
 // refreshes runs the inspects that nobody waits for: each id by one goroutine
 // at a time, and once more when it was marked meanwhile. All of them end with
 // the context of run.
 type refreshes struct {
-	mu      sync.Mutex
-	ctx     context.Context // nil while nobody runs them
-	refresh func(context.Context, string) error
+	mu  sync.Mutex
+	ctx context.Context // nil while nobody runs them
+	// refresh looks at an id, unless that was done since a question.
+	refresh func(ctx context.Context, id string, since uint64) error
 	slots   chan struct{}
 	group   sync.WaitGroup
-	pending map[string]bool // value: marked again while under way
+	pending map[string]uint64 // by id, the last question before its last mark
 }
 
 // start lets marks have their effect until the returned stop, which waits for
 // what is under way.
-func (r *refreshes) start(ctx context.Context, refresh func(context.Context, string) error) (stop func()) {
+func (r *refreshes) start(ctx context.Context, refresh func(context.Context, string, uint64) error) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ctx, r.refresh = ctx, refresh
 	r.slots = make(chan struct{}, maxRefreshes)
-	r.pending = map[string]bool{}
+	r.pending = map[string]uint64{}
 	return func() {
 		r.mu.Lock()
 		r.ctx = nil
@@ -57,28 +63,31 @@ func (r *refreshes) start(ctx context.Context, refresh func(context.Context, str
 	}
 }
 
-// mark asks for a refresh of one id and never blocks. Without a connection it
-// does nothing: the next one begins with a relist.
-func (r *refreshes) mark(id string) {
+// mark asks for a refresh of one id and never blocks. It does nothing without a
+// connection: the next one begins with a relist.
+func (r *refreshes) mark(id string, since uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ctx == nil {
 		return
 	}
-	if _, busy := r.pending[id]; busy {
-		r.pending[id] = true
-		return
+	_, busy := r.pending[id]
+	r.pending[id] = since
+	if !busy {
+		ctx := r.ctx
+		r.group.Go(func() { r.work(ctx, id) })
 	}
-	r.pending[id] = false
-	ctx := r.ctx
-	r.group.Go(func() { r.work(ctx, id) })
 }
 
 // work refreshes one id until nobody has marked it since.
 func (r *refreshes) work(ctx context.Context, id string) {
 	retry := minRetry
 	for try := 1; ; try++ {
-		err := r.inSlot(ctx, id)
+		if try == 1 {
+			_ = sleep(ctx, eventPause) // inSlot looks at ctx
+		}
+		since := r.lastMark(id)
+		err := r.inSlot(ctx, id, since)
 		if err != nil && try == 1 && ctx.Err() == nil {
 			logrus.WithError(err).WithField("id", id).Warn("cannot inspect a container, trying again; remove it if docker inspect fails, too")
 		}
@@ -86,7 +95,7 @@ func (r *refreshes) work(ctx context.Context, id string) {
 			retry = min(2*retry, maxRetry)
 			continue
 		}
-		if r.finished(ctx, id) {
+		if r.finished(ctx, id, since) {
 			return
 		}
 		retry, try = minRetry, 0
@@ -94,22 +103,28 @@ func (r *refreshes) work(ctx context.Context, id string) {
 }
 
 // inSlot refreshes one id when there is a slot for it.
-func (r *refreshes) inSlot(ctx context.Context, id string) error {
+func (r *refreshes) inSlot(ctx context.Context, id string, since uint64) error {
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
-		return r.refresh(ctx, id)
+		return r.refresh(ctx, id, since)
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// finished forgets the id, unless it was marked again.
-func (r *refreshes) finished(ctx context.Context, id string) bool {
+func (r *refreshes) lastMark(id string) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.pending[id] && ctx.Err() == nil {
-		r.pending[id] = false
+	return r.pending[id]
+}
+
+// finished forgets the id, unless it was marked after a question of which
+// nothing was known.
+func (r *refreshes) finished(ctx context.Context, id string, since uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pending[id] != since && ctx.Err() == nil {
 		return false
 	}
 	delete(r.pending, id)
@@ -138,7 +153,7 @@ func (m *Mirror) RefreshPod(ctx context.Context, id string) (*Pod, error) {
 // that was overtaken by a write says nothing about what the caller did.
 func (m *Mirror) refresh(ctx context.Context, id string) error {
 	for pause := time.Millisecond; ; pause = min(2*pause, maxOvertakenPause) {
-		merged, err := m.look(ctx, id)
+		merged, err := m.inspect(ctx, id)
 		if merged || err != nil {
 			return err
 		}
@@ -148,12 +163,12 @@ func (m *Mirror) refresh(ctx context.Context, id string) error {
 	}
 }
 
-// look inspects an engine container once. It reports false when the answer was
+// inspect asks for an engine container once. It reports false when the answer was
 // overtaken by a write.
-func (m *Mirror) look(ctx context.Context, id string) (merged bool, err error) {
-	seq := m.ask()
-	defer m.answered(seq)
-	inspect, err := m.opts.Engine.InspectContainer(ctx, id)
+func (m *Mirror) inspect(ctx context.Context, id string) (merged bool, err error) {
+	asked := m.askAbout(id)
+	defer m.answeredAbout(id, asked)
+	seen, err := m.opts.Engine.InspectContainer(ctx, id)
 	switch {
 	case errdefs.IsNotFound(err):
 		m.vanished(id)
@@ -161,26 +176,26 @@ func (m *Mirror) look(ctx context.Context, id string) (merged bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	return m.merge(ctx, inspect, seq)
+	return m.merge(ctx, seen, asked)
 }
 
-// merge takes an inspect that was asked for when the mirror was at seq. It
+// merge takes an inspect that was asked for at a moment. It
 // reports false when the entry has been written since, and fails when ctx ended
 // before the exit hook was done.
-func (m *Mirror) merge(ctx context.Context, inspect *container.InspectResponse, seq uint64) (merged bool, err error) {
+func (m *Mirror) merge(ctx context.Context, inspect *container.InspectResponse, asked question) (merged bool, err error) {
 	switch entry := m.fromInspect(inspect).(type) {
 	case *Pod:
-		return m.mergeEntry(entry.ID, entry.Meta.Name, seq, func() {
+		return m.mergeEntry(entry.ID, entry.Meta.Name, asked, func() {
 			m.pods[entry.ID] = mergePod(m.pods[entry.ID], entry)
 		}), nil
 	case *Container:
-		return m.mergeContainer(ctx, entry, seq)
+		return m.mergeContainer(ctx, entry, asked)
 	default:
 		return true, nil // not ours
 	}
 }
 
-func (m *Mirror) mergeContainer(ctx context.Context, entry *Container, seq uint64) (merged bool, err error) {
+func (m *Mirror) mergeContainer(ctx context.Context, entry *Container, asked question) (merged bool, err error) {
 	if old := m.Snapshot().container(entry.ID); m.exitHook != nil && newExit(old, entry) {
 		m.exitHook(ctx, entry)
 		if err := ctx.Err(); err != nil {
@@ -189,15 +204,15 @@ func (m *Mirror) mergeContainer(ctx context.Context, entry *Container, seq uint6
 			return false, fmt.Errorf("publishing the exit of container %q: %w", entry.ID, err)
 		}
 	}
-	return m.mergeEntry(entry.ID, entry.Meta.Name, seq, func() {
+	return m.mergeEntry(entry.ID, entry.Meta.Name, asked, func() {
 		m.containers[entry.ID] = mergeContainer(m.containers[entry.ID], entry)
 	}), nil
 }
 
 // mergeEntry publishes a change that the engine reported, unless the entry is
 // gone or still being made. It reports false, and changes nothing, when the
-// entry was written after the engine was asked.
-func (m *Mirror) mergeEntry(id, name string, seq uint64, change func()) bool {
+// entry was written after the engine was asked, unless that was a newer answer.
+func (m *Mirror) mergeEntry(id, name string, asked question, change func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, gone := m.removed[id]; gone {
@@ -206,9 +221,15 @@ func (m *Mirror) mergeEntry(id, name string, seq uint64, change func()) bool {
 	if !m.knows(id) && m.hidden(name, id, sighting{}) {
 		return true
 	}
-	if m.written[id] > seq {
+	look := m.looks[id]
+	if look.answered > asked.number {
+		return true // a newer answer has told all that this one could
+	}
+	if m.written[id] > asked.seq {
 		return false
 	}
+	look.answered = asked.number
+	m.looks[id] = look
 	change()
 	m.publish(id)
 	return true

@@ -14,8 +14,8 @@ import (
 // inspect of each that is not trusted to be known already.
 func (m *Mirror) relist(ctx context.Context, trusted func(container.Summary) bool) error {
 	m.dropTombstones()
-	seq := m.ask()
-	defer m.answered(seq)
+	asked := m.ask()
+	defer m.answered(asked)
 	list, err := m.listOurs(ctx)
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (m *Mirror) relist(ctx context.Context, trusted func(container.Summary) boo
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	m.vanishUnlisted(listed, seq)
+	m.vanishUnlisted(listed, asked.seq)
 	m.showOrphans(listed)
 	return nil
 }
@@ -50,7 +50,7 @@ func (m *Mirror) relistOne(ctx context.Context, id string) error {
 	if pingErr := m.opts.Engine.Ping(ctx); pingErr != nil {
 		return pingErr
 	}
-	m.refreshes.mark(id)
+	m.lookLater(id)
 	return nil
 }
 

@@ -43,7 +43,7 @@ func (m *Mirror) release(name string) {
 	}
 	m.mu.Unlock()
 	for _, id := range look {
-		m.refreshes.mark(id)
+		m.lookLater(id)
 	}
 }
 

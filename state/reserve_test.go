@@ -2,7 +2,6 @@ package state
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -16,7 +15,7 @@ import (
 func (n *node) make(name string) (id string, publish func()) {
 	n.Helper()
 	id = n.startPod(name)
-	synctest.Wait()
+	caughtUp()
 	inspect, err := n.engine.Engine.InspectContainer(n.Context(), id)
 	n.must(err)
 	return id, func() { n.mirror.PutPod(NewPod(inspect, readyRecord(id, name))) }
@@ -58,7 +57,7 @@ func TestReleaseShowsWhatItsMakerGaveUp(t *testing.T) {
 		release := reserved(n, "web")
 		id, _ := n.make("web")
 		release()
-		synctest.Wait()
+		caughtUp()
 		n.pod(id)
 	})
 }
@@ -77,7 +76,7 @@ func TestDeathDuringTheMakingIsSeenAtTheRelease(t *testing.T) {
 				release := reserved(n, "web")
 				id, publish := n.make("web")
 				die(n, id)
-				synctest.Wait()
+				caughtUp()
 				publish()
 				release()
 				settle()
@@ -126,7 +125,7 @@ func TestReservationDoesNotHideAKnownContainer(t *testing.T) {
 		release, err := n.mirror.Reserve(n.container(id).Meta.Name)
 		n.must(err)
 		n.start(id)
-		synctest.Wait()
+		caughtUp()
 		n.wantContainer(id, running)
 		release()
 		settle()
@@ -142,10 +141,10 @@ func TestPodOfAFailedRollBackIsShownFromItsCheckpoint(t *testing.T) {
 		release := reserved(n, "web")
 		id, _ := n.make("web")
 		n.must(n.engine.RemoveContainer(n.Context(), id))
-		synctest.Wait()
+		caughtUp()
 		n.wantUnknown(id)
 		release()
-		synctest.Wait()
+		caughtUp()
 		n.wantPod(id, podNotReady)
 	})
 }

@@ -60,7 +60,10 @@ func (m *Mirror) follow(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := m.refreshes.start(ctx, func(ctx context.Context, id string) error {
+	stop := m.refreshes.start(ctx, func(ctx context.Context, id string, since uint64) error {
+		if m.answeredSince(id, since) {
+			return nil
+		}
 		return ignoreNotFound(m.refresh(ctx, id))
 	})
 	defer stop()
@@ -97,7 +100,7 @@ func (m *Mirror) handle(event docker.Event) {
 	case event.Kind == docker.ContainerOOM:
 		m.UpdateContainer(event.ID, func(s *ContainerStatus) { *s = withOOM(*s) })
 	default:
-		m.refreshes.mark(event.ID)
+		m.lookAfter(event)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -167,7 +166,7 @@ func TestRelistRepairsWhatEventsDidNotTell(t *testing.T) {
 		second := n.startPod("second")
 		n.must(n.engine.Exit(podID, 0))
 		time.Sleep(6 * time.Minute)
-		synctest.Wait()
+		caughtUp()
 
 		n.wantContainer(ended, exited)
 		n.wantContainer(both, exited)
@@ -222,10 +221,10 @@ func TestInspectThatFailsAfterAnEventIsTriedAgain(t *testing.T) {
 		n.sync()
 		n.engine.Inject("InspectContainer", dockertest.Fault{Object: id, Times: 5, Err: errdefs.ErrInternal})
 		n.must(n.engine.Exit(id, 0))
-		synctest.Wait()
+		caughtUp()
 		n.wantContainer(id, running)
 		time.Sleep(4 * time.Second) // 0.1 + 0.2 + 0.4 + 0.8 + 1.6
-		synctest.Wait()
+		caughtUp()
 		n.wantContainer(id, exited)
 	})
 }
@@ -303,7 +302,7 @@ func TestEventsOfOtherContainersCostNothing(t *testing.T) {
 			n.must(err)
 			stream, err := n.engine.AttachExec(n.Context(), execID, docker.ExecOptions{})
 			n.must(err)
-			synctest.Wait()
+			caughtUp()
 			n.must(stream.Close())
 		}
 		n.must(n.engine.Exit(id, 0))
@@ -345,9 +344,9 @@ func TestEventDuringAnInspectIsFollowedByAnother(t *testing.T) {
 		n.must(n.engine.UpdateContainer(n.Context(), id, container.Resources{CPUShares: 5}))
 		n.must(n.engine.UpdateContainer(n.Context(), id, container.Resources{CPUShares: 6}))
 		n.must(n.engine.Exit(id, 0))
-		synctest.Wait()
+		caughtUp()
 		release()
-		synctest.Wait()
+		caughtUp()
 		n.wantContainer(id, exited)
 		if more := n.engine.Calls("InspectContainer") - calls; more != 1 {
 			n.Errorf("%d more inspects, want 1", more)
@@ -367,7 +366,7 @@ func TestRunEndsWithAllThatItStarted(t *testing.T) {
 		},
 		"a lost connection": func(n *node, id string) {
 			n.must(n.engine.Exit(id, 0))
-			synctest.Wait()
+			caughtUp()
 			n.engine.Away()
 		},
 	} {
@@ -387,7 +386,7 @@ func TestRunEndsWithAllThatItStarted(t *testing.T) {
 				n.must(n.engine.Exit(hanging, 0))
 				exit(n, id)
 				time.Sleep(150 * time.Millisecond)
-				synctest.Wait()
+				caughtUp()
 				if under.Load() == 0 {
 					n.Fatal("no exit hook is under way")
 				}
@@ -398,4 +397,68 @@ func TestRunEndsWithAllThatItStarted(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEventsOfOwnDoingCostNoInspects: who starts a container looks at it right
+// away, and nobody has to look again for the event, whether it comes before the
+// question or after it.
+func TestEventsOfOwnDoingCostNoInspects(t *testing.T) {
+	for _, lag := range []time.Duration{0, time.Millisecond} {
+		t.Run(lag.String(), func(t *testing.T) { eventsOfOwnDoing(t, lag) })
+	}
+}
+
+func eventsOfOwnDoing(t *testing.T, lag time.Duration) {
+	onNode(t, dockertest.Options{EventLag: lag}, func(n *node) {
+		pod := n.startPod("web")
+		n.sync()
+		before := n.engine.Calls("InspectContainer")
+		id := n.createContainer(pod, "web", "app")
+		time.Sleep(time.Microsecond) // an answer takes its time
+		_, err := n.mirror.RefreshContainer(n.Context(), id)
+		n.must(err)
+		time.Sleep(lag)
+		caughtUp()
+		n.start(id)
+		time.Sleep(time.Microsecond)
+		_, err = n.mirror.RefreshContainer(n.Context(), id)
+		n.must(err)
+		time.Sleep(lag)
+		caughtUp()
+		if got := n.engine.Calls("InspectContainer") - before; got != 2 {
+			n.Errorf("%d inspects, want 2", got)
+		}
+		n.must(n.engine.Exit(id, 1)) // nobody's doing
+		time.Sleep(lag)
+		caughtUp()
+		n.wantContainer(id, exited)
+		if got := n.engine.Calls("InspectContainer") - before; got != 3 {
+			n.Errorf("%d inspects after the exit, want 3", got)
+		}
+	})
+}
+
+// TestConcurrentRefreshesDoNotOvertakeEachOther: whoever asked first takes the
+// newer answer of another for its own.
+func TestConcurrentRefreshesDoNotOvertakeEachOther(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, id := n.startContainer("app")
+		n.sync()
+		before := n.engine.Calls("InspectContainer")
+		arrived, release := n.engine.holdInspect(id)
+		first := make(chan error, 1)
+		go func() {
+			_, err := n.mirror.RefreshContainer(n.Context(), id)
+			first <- err
+		}()
+		<-arrived
+		n.engine.onInspect(nil)
+		_, err := n.mirror.RefreshContainer(n.Context(), id)
+		n.must(err)
+		release()
+		n.must(<-first)
+		if got := n.engine.Calls("InspectContainer") - before; got != 2 {
+			n.Errorf("%d inspects, want 2", got)
+		}
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -29,7 +28,7 @@ func TestPodWithACheckpointStaysNotReadyWhenItsContainerIsRemoved(t *testing.T) 
 				n.must(n.engine.RemoveContainer(n.Context(), podID))
 				n.must(n.engine.RemoveContainer(n.Context(), id))
 				time.Sleep(20 * time.Minute) // several relists
-				synctest.Wait()
+				caughtUp()
 				pod := n.pod(podID)
 				if pod.Status.State() != podNotReady || pod.Status.PID != 0 || pod.Status.FinishedAt.Before(pod.Status.StartedAt) {
 					n.Errorf("the pod is %+v", pod.Status)
@@ -67,7 +66,7 @@ func TestPodWithoutACheckpointIsForgottenWhenItsContainerIsRemoved(t *testing.T)
 		n.sync()
 		n.pod(podID)
 		n.must(n.engine.RemoveContainer(n.Context(), podID))
-		synctest.Wait()
+		caughtUp()
 		n.wantUnknown(podID)
 	})
 }
@@ -125,10 +124,10 @@ func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
 		n.sync()
 		n.wantPod(podID, podReady)
 		n.must(n.engine.Exit(podID, 0))
-		synctest.Wait()
+		caughtUp()
 		time.Sleep(time.Second)
 		n.start(podID)
-		synctest.Wait()
+		caughtUp()
 		if pod := n.pod(podID); !pod.Status.Running || pod.Status.State() != podNotReady {
 			n.Errorf("the pod is %+v", pod.Status)
 		}
