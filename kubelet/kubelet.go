@@ -176,7 +176,10 @@ func (k *Kubelet) nameHeld(fullName string, uid types.UID) bool {
 		return true
 	}
 	for _, pod := range pods {
-		if pod.UID != uid && pod.Name+"_"+pod.Namespace == fullName && pod.Running() {
+		if pod.UID == uid || pod.Name+"_"+pod.Namespace != fullName || !pod.Running() {
+			continue
+		}
+		if seen := k.cache.Peek(pod.UID); seen == nil || seen.Alive() { // the list may be older
 			return true
 		}
 	}

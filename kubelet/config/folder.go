@@ -22,6 +22,9 @@ import (
 // maxManifest bounds a manifest's size in bytes; larger ones are refused.
 const maxManifest = 10 << 20
 
+// patience is for how many times FolderOptions.Settle a scan is put off by changes.
+const patience = 20
+
 // FolderOptions configure a Folder. Dir is required.
 type FolderOptions struct {
 	// Dir holds the manifests: its regular files named *.yaml, *.yml and *.json that do not begin with a dot. It may
@@ -100,6 +103,7 @@ func (f *Folder) Run(ctx context.Context) error {
 	defer watcher.Close()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var first time.Time // of the notices since the last scan
 	for {
 		select {
 		case <-ctx.Done():
@@ -108,7 +112,12 @@ func (f *Folder) Run(ctx context.Context) error {
 			if !ok {
 				return errors.New("watch manifests: the watcher ended")
 			}
-			timer.Reset(f.opts.Settle)
+			if first.IsZero() {
+				first = time.Now()
+			}
+			if time.Since(first) < patience*f.opts.Settle { // a folder that never settles is read all the same
+				timer.Reset(f.opts.Settle)
+			}
 		case err := <-watcher.Errors:
 			logrus.WithError(err).Warn("Watching the manifests failed; the next scan finds what was missed")
 		case <-timer.C:
@@ -118,6 +127,7 @@ func (f *Folder) Run(ctx context.Context) error {
 			if err := f.scan(ctx); err != nil && ctx.Err() == nil {
 				logrus.WithError(err).Error("Reading the manifests failed")
 			}
+			first = time.Time{}
 			timer.Reset(f.opts.Rescan)
 		}
 	}

@@ -36,7 +36,10 @@ type Mux struct {
 
 	mu   sync.Mutex
 	pods map[string]map[types.UID]*v1.Pod // by source
-	seen map[string]bool                  // sources that have spoken
+
+	// seenMu is a lock of its own: mu is held while the reader of Updates is behind, and the reader asks Ready.
+	seenMu sync.Mutex
+	seen   map[string]bool // sources that have spoken
 }
 
 // NewMux makes a mux without pods.
@@ -81,8 +84,8 @@ func (m *Mux) Restore(ctx context.Context) ([]*v1.Pod, error) {
 // Ready says whether every source has told its pods once: before that, a running pod that no source named may only be
 // late, and must not be killed.
 func (m *Mux) Ready() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	m.seenMu.Lock()
+	defer m.seenMu.Unlock()
 	for _, source := range m.opts.Sources {
 		if !m.seen[source] {
 			return false
@@ -96,9 +99,11 @@ func (m *Mux) Set(ctx context.Context, source string, pods []*v1.Pod) error {
 	if err := m.set(ctx, source, pods); err != nil {
 		return err
 	}
+	m.seenMu.Lock()
+	m.seen[source] = true
+	m.seenMu.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen[source] = true
 	return m.save()
 }
 

@@ -178,3 +178,29 @@ func TestCheckpoint(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadyWhileTheReaderIsBehind answers Ready while Set waits: the reader asks it between two reads.
+func TestReadyWhileTheReaderIsBehind(t *testing.T) {
+	m := NewMux(Options{Sources: []string{"a"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ctx.Err() == nil; i++ {
+			_ = m.Set(ctx, "a", []*v1.Pod{pod(fmt.Sprint(i), "one", "")}) // it ends with ctx
+		}
+	}()
+	for len(m.Updates()) < cap(m.Updates()) {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(10 * time.Millisecond) // now Set waits
+	answered := make(chan bool)
+	go func() { answered <- m.Ready() }()
+	select {
+	case <-answered:
+	case <-time.After(10 * time.Second):
+		t.Error("Ready waits for the reader, who waits for it")
+	}
+	cancel()
+	<-done
+}

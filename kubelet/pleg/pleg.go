@@ -71,7 +71,7 @@ func New(opts Options) *Generator {
 	}
 }
 
-// Events is the stream of changes. It has one reader, who may be slow: then Run waits.
+// Events is the stream of changes. It has one reader. While that one is far behind, changes are told at a later list.
 func (g *Generator) Events() <-chan Event { return g.events }
 
 // Run lists and listens until ctx ends.
@@ -84,6 +84,7 @@ func (g *Generator) Run(ctx context.Context) {
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	soon := true // the timer is set for the next second at the latest
 	for {
 		select {
 		case <-ctx.Done():
@@ -91,13 +92,20 @@ func (g *Generator) Run(ctx context.Context) {
 		case on := <-streaming:
 			g.setStreaming(on)
 			timer.Reset(0) // what happened while there was no stream
+			soon = true
 		case uid := <-g.hints:
 			g.look(ctx, uid)
+			if len(g.retry) > 0 && !soon {
+				timer.Reset(g.opts.Relist)
+				soon = true
+			}
 		case <-timer.C:
 			if err := g.relist(ctx); err != nil && ctx.Err() == nil {
 				logrus.WithError(err).Warn("Listing pods failed")
 			}
-			timer.Reset(g.pause())
+			pause := g.pause()
+			timer.Reset(pause)
+			soon = pause == g.opts.Relist
 		}
 	}
 }
@@ -201,7 +209,7 @@ func (g *Generator) look(ctx context.Context, uid types.UID) {
 		g.opts.Cache.Forget(uid)
 	}
 	for _, event := range compare(uid, old, pod) {
-		g.send(ctx, event)
+		g.send(event)
 	}
 }
 
@@ -215,19 +223,22 @@ func (g *Generator) tell(ctx context.Context, uid types.UID, events []Event) {
 		g.retry[uid] = true
 		logrus.WithError(err).WithField("uid", uid).Warn("The status of a pod cannot be had")
 	} else if g.retry[uid] {
-		delete(g.retry, uid)
+		delete(g.retry, uid) // set again if it cannot be told
 		if len(events) == 0 {
 			events = []Event{{UID: uid, Kind: Changed}}
 		}
 	}
 	for _, event := range events {
-		g.send(ctx, event)
+		g.send(event)
 	}
 }
 
-func (g *Generator) send(ctx context.Context, event Event) {
+// send tells a change, or has it told at the next list when the reader is too far behind: were it waited for, nobody would
+// look at the runtime meanwhile.
+func (g *Generator) send(event Event) {
 	select {
 	case g.events <- event:
-	case <-ctx.Done():
+	default:
+		g.retry[event.UID] = true
 	}
 }

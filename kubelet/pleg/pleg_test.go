@@ -107,9 +107,16 @@ func (r *runtime) pod(t *testing.T, uid, owner string) (container string) {
 
 // inBubble runs a generator in fake time.
 func inBubble(t *testing.T, r *runtime, test func(g *Generator)) {
+	t.Helper()
+	inBubbleWith(t, r, Options{}, test)
+}
+
+func inBubbleWith(t *testing.T, r *runtime, opts Options, test func(g *Generator)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		conn := cri.New(r, nil, "us")
-		g := New(Options{Runtime: conn, Cache: NewCache(conn)})
+		opts.Runtime, opts.Cache = conn, NewCache(conn)
+		g := New(opts)
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { g.Run(ctx) })
@@ -293,3 +300,30 @@ func TestCacheKeepsTheLaterAnswer(t *testing.T) {
 type sourceFunc func() *model.PodStatus
 
 func (f sourceFunc) PodStatus(context.Context, types.UID) (*model.PodStatus, error) { return f(), nil }
+
+// TestSlowReader keeps looking at the runtime while nobody reads, and tells of every pod in the end.
+func TestSlowReader(t *testing.T) {
+	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
+	const pods = 700 // two events each, more than the stream holds
+	for i := range pods {
+		r.pod(t, fmt.Sprint(i), "us")
+	}
+	inBubbleWith(t, r, Options{Relist: time.Minute}, func(g *Generator) {
+		time.Sleep(4 * time.Minute)
+		synctest.Wait()
+		if err := g.Err(); err != nil {
+			t.Error(err)
+		}
+		seen := map[types.UID]bool{}
+		for range 3 {
+			synctest.Wait()
+			for len(g.Events()) > 0 {
+				seen[(<-g.Events()).UID] = true
+			}
+			time.Sleep(time.Minute)
+		}
+		if len(seen) != pods {
+			t.Errorf("told of %d pods of %d", len(seen), pods)
+		}
+	})
+}
