@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -9,25 +10,32 @@ import (
 // filled is a mirror with that many containers, two in each pod.
 func filled(containers int) (m *Mirror, podID, id string) {
 	m = New(Options{})
+	all := &Snapshot{}
 	for i := range containers / 2 {
 		podID = fmt.Sprintf("%064x", 1<<32+i)
-		pod := Pod{ID: podID, Meta: PodMeta{Name: podID, Config: podConfig("web"), CreatedAt: time.Unix(int64(i), 0)}}
+		pod := &Pod{ID: podID, Meta: PodMeta{Name: podID, Config: podConfig("web"), CreatedAt: time.Unix(int64(i), 0)}}
 		pod.Status = PodStatus{Running: true, NetworkReady: true, IPs: []string{"10.0.0.1"}}
-		m.PutPod(pod)
+		m.pods[podID] = pod
+		all.podsByID = append(all.podsByID, pod)
 		for j := range 2 {
 			id = fmt.Sprintf("%064x", 2*i+j)
-			m.PutContainer(Container{ID: id, SandboxID: podID, Meta: ContainerMeta{CreatedAt: time.Unix(int64(2*i+j), 0)}})
+			m.containers[id] = &Container{ID: id, SandboxID: podID, Meta: ContainerMeta{CreatedAt: time.Unix(int64(2*i+j), 0)}}
+			all.containersByID = append(all.containersByID, m.containers[id])
 		}
 	}
+	// One write after the other would take seconds.
+	all.podsByAge = slices.SortedFunc(slices.Values(all.podsByID), newestPodFirst)
+	all.containersByAge = slices.SortedFunc(slices.Values(all.containersByID), newestContainerFirst)
+	all.containersBySandbox = slices.SortedFunc(slices.Values(all.containersByID), sandboxThenNewest)
+	m.snapshot.Store(all)
 	return m, podID, id
 }
 
 func benchmarkSizes(b *testing.B, run func(b *testing.B, m *Mirror, podID, id string)) {
 	for _, size := range []int{100, 1000, 10000} {
+		m, podID, id := filled(size)
 		b.Run(fmt.Sprintf("containers=%d", size), func(b *testing.B) {
-			m, podID, id := filled(size)
 			b.ReportAllocs()
-			b.ResetTimer()
 			run(b, m, podID, id)
 		})
 	}
