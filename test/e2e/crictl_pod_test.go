@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -21,15 +22,18 @@ func TestCrictlVersionAndInfo(t *testing.T) {
 		}
 	}
 
-	var info nodeInfo
-	c.read(&info, "info")
-	ready := make(map[string]bool)
-	for _, condition := range info.Status.Conditions {
-		ready[condition.Type] = condition.Status
-	}
-	if !ready["RuntimeReady"] || !ready["NetworkReady"] {
-		t.Errorf("conditions: %+v", info.Status.Conditions)
-	}
+	eventually(t, func() error { // the server answers before it has seen the engine
+		var info nodeInfo
+		c.read(&info, "info")
+		ready := make(map[string]bool)
+		for _, condition := range info.Status.Conditions {
+			ready[condition.Type] = condition.Status
+		}
+		if !ready["RuntimeReady"] || !ready["NetworkReady"] {
+			return fmt.Errorf("conditions: %+v", info.Status.Conditions)
+		}
+		return nil
+	})
 }
 
 // A pod from runp to rmp.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,12 +32,13 @@ func TestCrictlStats(t *testing.T) {
 
 	var metrics podMetrics
 	c.read(&metrics, "metricsp", "-o", "json")
-	if len(metrics.PodMetrics) != 1 || len(metrics.PodMetrics[0].ContainerMetrics) != 1 {
-		t.Fatalf("metrics: %+v", metrics)
+	// The engine may hold pods of tests that run beside this one.
+	i := slices.IndexFunc(metrics.PodMetrics, func(pod podMetric) bool { return pod.PodSandboxID == p.id })
+	if i < 0 || len(metrics.PodMetrics[i].ContainerMetrics) != 1 {
+		t.Fatalf("pod %s has not one container in the metrics: %+v", p.id, metrics)
 	}
-	same(t, "pod of the metrics", metrics.PodMetrics[0].PodSandboxID, p.id)
-	same(t, "container of the metrics", metrics.PodMetrics[0].ContainerMetrics[0].ContainerID, id)
-	for _, metric := range metrics.PodMetrics[0].ContainerMetrics[0].Metrics {
+	same(t, "container of the metrics", metrics.PodMetrics[i].ContainerMetrics[0].ContainerID, id)
+	for _, metric := range metrics.PodMetrics[i].ContainerMetrics[0].Metrics {
 		if metric.Name == "" || metric.MetricType == "" || len(metric.LabelValues) < 6 || metric.Value.Value == "" {
 			t.Errorf("metric %+v", metric)
 		}
@@ -45,13 +47,15 @@ func TestCrictlStats(t *testing.T) {
 
 // podMetrics is `crictl metricsp`.
 type podMetrics struct {
-	PodMetrics []struct {
-		PodSandboxID     string
-		Metrics          []metricEntry
-		ContainerMetrics []struct {
-			ContainerID string
-			Metrics     []metricEntry
-		}
+	PodMetrics []podMetric
+}
+
+type podMetric struct {
+	PodSandboxID     string
+	Metrics          []metricEntry
+	ContainerMetrics []struct {
+		ContainerID string
+		Metrics     []metricEntry
 	}
 }
 
