@@ -119,7 +119,7 @@ func parseTestFlags(args []string) (testOptions, error) {
 	flags.StringVar(&o.bench, "bench", "", "run benchmarks that match this `pattern`, and no tests; implies -v, -norace and -p 1")
 	flags.StringVar(&o.benchTime, "benchtime", "20x", "how long or how often a benchmark runs, as go test -benchtime")
 	flags.IntVar(&o.count, "count", 1, "run every test that many times")
-	flags.IntVar(&o.parallel, "p", 2, "run that many packages at once")
+	flags.IntVar(&o.parallel, "p", 1, "run that many packages at once; several criadapters on one engine see each other's pods")
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "time limit of one package")
 	flags.BoolVar(&o.noRace, "norace", false, "compile without the race detector")
 	flags.BoolVar(&o.verbose, "v", false, "show the output of every test")
