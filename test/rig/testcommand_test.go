@@ -17,7 +17,7 @@ import (
 func TestParseTestFlags(t *testing.T) {
 	t.Setenv("ENGINE", "")
 	o, err := parseTestFlags(nil)
-	if err != nil || !o.everything() || o.noRace || o.parallel != 2 {
+	if err != nil || !o.everything() || o.noRace || o.parallel != 1 {
 		t.Errorf("no flags: %+v, %v", o, err)
 	}
 	o, err = parseTestFlags([]string{"-run", "TestA", "-v", "./docker", "./cni"})
