@@ -274,18 +274,23 @@ func TestExecTerminal(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	typed("echo it is $((6*7)); stty size\n")
+	// The size travels beside the input, so it may come after the first command.
+	sized := func(size string) {
+		t.Helper()
+		eventually(t, "the size "+size, func() error {
+			typed("stty size\n")
+			time.Sleep(200 * time.Millisecond)
+			if !strings.Contains(seen.String(), size) {
+				return errors.New(seen.String())
+			}
+			return nil
+		})
+	}
+	typed("echo it is $((6*7))\n")
 	seen.has(t, "it is 42")
-	seen.has(t, "33 111")
+	sized("33 111")
 	setSize(t, keyboard, 44, 122)
-	eventually(t, "the new size", func() error {
-		typed("stty size\n")
-		time.Sleep(200 * time.Millisecond)
-		if !strings.Contains(seen.String(), "44 122") {
-			return errors.New(seen.String())
-		}
-		return nil
-	})
+	sized("44 122")
 	typed("sleep 1000\n")
 	time.Sleep(300 * time.Millisecond)
 	typed("\x03exit 5\n") // the interrupt goes to the container's terminal, not to us
