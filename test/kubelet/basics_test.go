@@ -159,10 +159,10 @@ spec:
   terminationGracePeriodSeconds: 1
   volumes: [{name: work, emptyDir: {}}]
   initContainers:
-  - {name: one, image: SHELL, command: [sh, -c, "sleep 1; echo one >> /work/order"], volumeMounts: [{name: work, mountPath: /work}]}
-  - {name: two, image: SHELL, command: [sh, -c, "echo two >> /work/order"], volumeMounts: [{name: work, mountPath: /work}]}
+  - {name: one, image: SHELL, command: [sh, -c, "sleep 1; echo one >> /scratch/order"], volumeMounts: [{name: work, mountPath: /scratch}]}
+  - {name: two, image: SHELL, command: [sh, -c, "echo two >> /scratch/order"], volumeMounts: [{name: work, mountPath: /scratch}]}
   containers:
-  - {name: main, image: SHELL, command: [sh, -c, "cat /work/order; sleep 1000"], volumeMounts: [{name: work, mountPath: /work}]}
+  - {name: main, image: SHELL, command: [sh, -c, "cat /scratch/order; sleep 1000"], volumeMounts: [{name: work, mountPath: /scratch}]}
 `)
 	n.until("chain", func(pod *v1.Pod) error {
 		if waiting := status(pod, "main").State.Waiting; waiting == nil || waiting.Reason != model.ReasonPodInitializing {

@@ -100,7 +100,7 @@ spec:
     image: SHELL
     command: [sh, -c, "echo out; echo err >&2; printf unfinished; while [ ! -e /tmp/end ]; do sleep 0.1; done; echo bye; exit 3"]
     env: [{name: WHO, value: world}]
-    volumeMounts: [{name: work, mountPath: /work}]
+    volumeMounts: [{name: work, mountPath: /scratch}]
     livenessProbe: {exec: {command: ["true"]}, periodSeconds: 30}
   - {name: other, image: SHELL, command: [sh, -c, "echo other; sleep 1000"]}
 `
@@ -129,7 +129,7 @@ func TestGetAndDescribe(t *testing.T) {
 		t.Errorf("describe: %d, %s", code, stderr)
 	}
 	for _, want := range []string{
-		"Name:               " + pod.Name, "Manifest:           " + n.manifests + "/web.yaml", "app=chat", "QoS Class:          BestEffort", "WHO=world", "/work from work",
+		"Name:               " + pod.Name, "Manifest:           " + n.manifests + "/web.yaml", "app=chat", "QoS Class:          BestEffort", "WHO=world", "/scratch from work",
 		"Reason:       Completed", "State:          Running", "Liveness:       exec [true]", "Normal", "Started", "Container started",
 	} {
 		if !strings.Contains(stdout, want) {

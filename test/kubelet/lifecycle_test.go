@@ -28,14 +28,14 @@ spec:
   - name: side
     image: SHELL
     restartPolicy: Always
-    command: [sh, -c, "trap 'echo side ends >> /work/order; exit 0' TERM; sleep 1; echo side is up >> /work/order; touch /tmp/up; while :; do sleep 0.1; done"]
+    command: [sh, -c, "trap 'echo side ends >> /scratch/order; exit 0' TERM; sleep 1; echo side is up >> /scratch/order; touch /tmp/up; while :; do sleep 0.1; done"]
     startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1}
-    volumeMounts: [{name: work, mountPath: /work}]
+    volumeMounts: [{name: work, mountPath: /scratch}]
   containers:
   - name: main
     image: SHELL
-    command: [sh, -c, "trap 'sleep 1; echo main ends >> /work/order; exit 0' TERM; echo main starts >> /work/order; while :; do sleep 0.1; done"]
-    volumeMounts: [{name: work, mountPath: /work}]
+    command: [sh, -c, "trap 'sleep 1; echo main ends >> /scratch/order; exit 0' TERM; echo main starts >> /scratch/order; while :; do sleep 0.1; done"]
+    volumeMounts: [{name: work, mountPath: /scratch}]
 `)
 	pod := n.ready("pod")
 	n.scratchHas("order", "side is up\nmain starts\n")
@@ -82,11 +82,11 @@ spec:
   containers:
   - name: main
     image: SHELL
-    command: [sh, -c, "trap 'echo TERM >> /work/order; sleep 1; echo end >> /work/order; exit 0' TERM; echo start >> /work/order; while :; do sleep 0.1; done"]
+    command: [sh, -c, "trap 'echo TERM >> /scratch/order; sleep 1; echo end >> /scratch/order; exit 0' TERM; echo start >> /scratch/order; while :; do sleep 0.1; done"]
     lifecycle:
-      postStart: {exec: {command: [sh, -c, "echo postStart >> /work/started"]}}
-      preStop: {exec: {command: [sh, -c, "sleep 1; echo preStop >> /work/order"]}}
-    volumeMounts: [{name: work, mountPath: /work}]
+      postStart: {exec: {command: [sh, -c, "echo postStart >> /scratch/started"]}}
+      preStop: {exec: {command: [sh, -c, "sleep 1; echo preStop >> /scratch/order"]}}
+    volumeMounts: [{name: work, mountPath: /scratch}]
 `)
 	n.ready("pod")
 	n.scratchHas("order", "start\n")
@@ -151,11 +151,11 @@ spec:
 // TestRollingEdit edits a manifest: the old pod ends before the new one starts.
 func TestRollingEdit(t *testing.T) {
 	n := newNode(t)
-	command := "trap 'sleep 1; echo %[1]s ends >> /work/order; exit 0' TERM; echo %[1]s starts >> /work/order; while :; do sleep 0.1; done"
+	command := "trap 'sleep 1; echo %[1]s ends >> /scratch/order; exit 0' TERM; echo %[1]s starts >> /scratch/order; while :; do sleep 0.1; done"
 	manifest := func(version string) string {
 		text := strings.Replace(simple("pod", fmt.Sprintf(command, version)), "PeriodSeconds: 1", "PeriodSeconds: 10", 1)
 		text = strings.Replace(text, "sh, -c", "sh, -c", 1)
-		return strings.Replace(text, "containers:\n  - {", "volumes: [{name: work, hostPath: {path: SCRATCH}}]\n  containers:\n  - {volumeMounts: [{name: work, mountPath: /work}], ", 1)
+		return strings.Replace(text, "containers:\n  - {", "volumes: [{name: work, hostPath: {path: SCRATCH}}]\n  containers:\n  - {volumeMounts: [{name: work, mountPath: /scratch}], ", 1)
 	}
 	n.write("pod.yaml", manifest("v1"))
 	first := n.ready("pod")

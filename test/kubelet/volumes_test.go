@@ -91,7 +91,7 @@ spec:
     command: [sh, -c]
     args:
     - |
-      echo shared > /disk/file && stat -c 'disk %g %a' /disk && cat /work/file
+      echo shared > /disk/file && stat -c 'disk %g %a' /disk && cat /scratch/file
       dd if=/dev/zero of=/memory/big bs=1M count=2 2>/dev/null || echo memory is limited
       cat /conf/deep/color; echo
       stat -L -c 'key %g %a' /key/token; cat /key/token; echo; touch /key/new 2>/dev/null || echo key is read-only
@@ -103,7 +103,7 @@ spec:
     env: [{name: PART, value: sub}]
     volumeMounts:
     - {name: disk, mountPath: /disk}
-    - {name: disk, mountPath: /work}
+    - {name: disk, mountPath: /scratch}
     - {name: disk, mountPath: /ro, readOnly: true}
     - {name: memory, mountPath: /memory}
     - {name: host, mountPath: /host}
