@@ -15,12 +15,18 @@ import (
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 func podText(name, image string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image)
+}
+
+// in is a pod of a namespace, to ask for its objects.
+func in(namespace string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
 }
 
 // folder is a Folder in a temporary one, scanned by hand.
@@ -135,16 +141,16 @@ func TestFolderObjects(t *testing.T) {
 	default:
 		t.Error("no change is told")
 	}
-	if m, err := f.objects.ConfigMap("default", "m"); err != nil || m.Data["a"] != "b" {
+	if m, err := f.objects.ConfigMap(in("default"), "m"); err != nil || m.Data["a"] != "b" {
 		t.Errorf("%v, %v", m, err)
 	}
-	if s, err := f.objects.Secret("other", "s"); err != nil || string(s.Data["a"]) != "b" || string(s.Data["c"]) != "d" {
+	if s, err := f.objects.Secret(in("other"), "s"); err != nil || string(s.Data["a"]) != "b" || string(s.Data["c"]) != "d" {
 		t.Errorf("%v, %v", s, err)
 	}
-	if _, err := f.objects.Secret("default", "s"); !errdefs.IsNotFound(err) {
+	if _, err := f.objects.Secret(in("default"), "s"); !errdefs.IsNotFound(err) {
 		t.Errorf("error %v", err)
 	}
-	if _, err := f.objects.ConfigMap("other", "m"); !errdefs.IsNotFound(err) {
+	if _, err := f.objects.ConfigMap(in("other"), "m"); !errdefs.IsNotFound(err) {
 		t.Errorf("error %v", err)
 	}
 	f.images()

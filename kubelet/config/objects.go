@@ -70,22 +70,22 @@ func namespace(name string) string {
 	return name
 }
 
-// ConfigMap returns a config map, which must not be changed; errdefs.ErrNotFound if there is none.
-func (o *Objects) ConfigMap(namespace, name string) (*v1.ConfigMap, error) {
+// ConfigMap returns a config map of the pod's namespace, which must not be changed; errdefs.ErrNotFound if there is none.
+func (o *Objects) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	if object := o.configMaps[types.NamespacedName{Namespace: namespace, Name: name}]; object != nil {
+	if object := o.configMaps[types.NamespacedName{Namespace: pod.Namespace, Name: name}]; object != nil {
 		return object, nil
 	}
-	return nil, fmt.Errorf("configmap %q: %w", namespace+"/"+name, errdefs.ErrNotFound)
+	return nil, fmt.Errorf("configmap %q: %w", pod.Namespace+"/"+name, errdefs.ErrNotFound)
 }
 
-// Secret returns a secret, which must not be changed; errdefs.ErrNotFound if there is none.
-func (o *Objects) Secret(namespace, name string) (*v1.Secret, error) {
+// Secret returns a secret of the pod's namespace, which must not be changed; errdefs.ErrNotFound if there is none.
+func (o *Objects) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	if object := o.secrets[types.NamespacedName{Namespace: namespace, Name: name}]; object != nil {
+	if object := o.secrets[types.NamespacedName{Namespace: pod.Namespace, Name: name}]; object != nil {
 		return object, nil
 	}
-	return nil, fmt.Errorf("secret %q: %w", namespace+"/"+name, errdefs.ErrNotFound)
+	return nil, fmt.Errorf("secret %q: %w", pod.Namespace+"/"+name, errdefs.ErrNotFound)
 }

@@ -93,14 +93,14 @@ func (g *Generator) allKeys(pod *v1.Pod, from *v1.EnvFromSource) (data map[strin
 	switch {
 	case from.ConfigMapRef != nil:
 		what = fmt.Sprintf("configmap %q", pod.Namespace+"/"+from.ConfigMapRef.Name)
-		object, err := g.opts.Objects.ConfigMap(pod.Namespace, from.ConfigMapRef.Name)
+		object, err := g.opts.Objects.ConfigMap(pod, from.ConfigMapRef.Name)
 		if err != nil {
 			return nil, what, unlessOptional(err, from.ConfigMapRef.Optional)
 		}
 		return object.Data, what, nil
 	case from.SecretRef != nil:
 		what = fmt.Sprintf("secret %q", pod.Namespace+"/"+from.SecretRef.Name)
-		object, err := g.opts.Objects.Secret(pod.Namespace, from.SecretRef.Name)
+		object, err := g.opts.Objects.Secret(pod, from.SecretRef.Name)
 		if err != nil {
 			return nil, what, unlessOptional(err, from.SecretRef.Optional)
 		}

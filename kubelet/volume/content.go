@@ -76,7 +76,7 @@ func itemMode(own *int32, otherwise fs.FileMode) fs.FileMode {
 }
 
 func (m *Manager) configMap(pod *v1.Pod, name string, k keys) (content, error) {
-	object, err := m.opts.Objects.ConfigMap(pod.Namespace, name)
+	object, err := m.opts.Objects.ConfigMap(pod, name)
 	if err != nil {
 		return k.missing(err)
 	}
@@ -89,7 +89,7 @@ func (m *Manager) configMap(pod *v1.Pod, name string, k keys) (content, error) {
 }
 
 func (m *Manager) secret(pod *v1.Pod, name string, k keys) (content, error) {
-	object, err := m.opts.Objects.Secret(pod.Namespace, name)
+	object, err := m.opts.Objects.Secret(pod, name)
 	if err != nil {
 		return k.missing(err)
 	}

@@ -15,11 +15,12 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Objects is where config maps and secrets come from. A missing one is an errdefs.ErrNotFound. The answers are shared:
-// they must not be changed.
+// Objects is where the config maps and secrets of a pod's namespace come from. Which ones a pod may see depends on where
+// the pod itself comes from, so the pod is asked for, and not its namespace. A missing one is an errdefs.ErrNotFound. The
+// answers are shared: they must not be changed.
 type Objects interface {
-	ConfigMap(namespace, name string) (*v1.ConfigMap, error)
-	Secret(namespace, name string) (*v1.Secret, error)
+	ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error)
+	Secret(pod *v1.Pod, name string) (*v1.Secret, error)
 }
 
 // Options configure a Manager.

@@ -23,15 +23,15 @@ type objects struct {
 	secrets    map[string]*v1.Secret
 }
 
-func (o objects) ConfigMap(namespace, name string) (*v1.ConfigMap, error) {
-	if object := o.configMaps[namespace+"/"+name]; object != nil {
+func (o objects) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
+	if object := o.configMaps[pod.Namespace+"/"+name]; object != nil {
 		return object, nil
 	}
 	return nil, errdefs.ErrNotFound
 }
 
-func (o objects) Secret(namespace, name string) (*v1.Secret, error) {
-	if object := o.secrets[namespace+"/"+name]; object != nil {
+func (o objects) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
+	if object := o.secrets[pod.Namespace+"/"+name]; object != nil {
 		return object, nil
 	}
 	return nil, errdefs.ErrNotFound

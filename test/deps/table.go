@@ -61,7 +61,7 @@ func Rooms() []Room {
 			"metrics and traces reach the rooms as functions that each declares, so that none depends on who counts"},
 		{"kubelet", []string{"kubelet/config", "kubelet/container", "kubelet/cri", "kubelet/events", "kubelet/images", "kubelet/model",
 			"kubelet/backoff", "kubelet/pleg", "kubelet/podspec", "kubelet/podworkers", "kubelet/prober", "kubelet/server", "kubelet/status",
-			"kubelet/volume", "kubelet/cgroup", "kubelet/cluster", "kubelet/token"},
+			"kubelet/volume", "kubelet/cgroup", "kubelet/cluster", "kubelet/token", "kubelet/objects"},
 			"the kubelet core wires its own parts and speaks CRI only, or it would not show what a real kubelet sees"},
 		{"kubelet/model", nil,
 			"the words that all parts share depend on none of them"},
