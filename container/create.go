@@ -114,6 +114,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 		Files:         s.opts.Files(pod.ID),
 		EngineLogOnly: s.opts.LinkLogs,
 		ReadProfile:   os.ReadFile,
+		RootDirectory: s.opts.RootDirectory,
 	})
 	if err != nil {
 		return nil, err

@@ -61,6 +61,10 @@ func (s *Service) removeLeftover(ctx context.Context, name string) error {
 	if inspect.Config == nil || translate.Identify(name, inspect.Config.Labels) != translate.KindContainer {
 		return fmt.Errorf("the container name %s is taken by a container that is not one of a pod, rename or remove it: %w", name, errdefs.ErrAlreadyExists)
 	}
+	if owner := translate.OtherRootDirectory(name, inspect.Config.Labels, s.opts.RootDirectory); owner != "" {
+		return fmt.Errorf("container %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it there or count the attempt up: %w",
+			name, inspect.ID, owner, errdefs.ErrAlreadyExists)
+	}
 	if inspect.State != nil && inspect.State.Running {
 		return fmt.Errorf("container %s runs already with id %s: %w", name, inspect.ID, errdefs.ErrAlreadyExists)
 	}

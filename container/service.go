@@ -23,8 +23,8 @@ type Images interface {
 	Resolve(ctx context.Context, ref string) (id string, err error)
 }
 
-// Options are what a Service needs. All fields but LinkLogs are
-// required.
+// Options are what a Service needs. All fields but RootDirectory and
+// LinkLogs are required.
 type Options struct {
 	Engine docker.Engine
 	Mirror *state.Mirror
@@ -34,6 +34,9 @@ type Options struct {
 	// Files returns the pod's own resolv.conf, hosts and hostname, which are
 	// mounted into each of its containers.
 	Files func(sandboxID string) translate.HostFiles
+	// RootDirectory, when not empty, marks the containers as those of the
+	// criadapter with this root directory; it is that of state.Options.
+	RootDirectory string
 	// LinkLogs makes the CRI log of each new container a link to the engine's
 	// own file, instead of a log of its own in the CRI format.
 	LinkLogs bool

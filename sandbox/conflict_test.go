@@ -1,6 +1,8 @@
 package sandbox
 
 import (
+	"maps"
+	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
@@ -119,6 +121,31 @@ func TestSandboxWithACheckpointIsNoLeftover(t *testing.T) {
 		settle()
 		n.wantState(*other, notReady)
 		n.must(n.Remove(n.Context(), *other))
+		n.wantNothing()
+	})
+}
+
+// A pod of the criadapter with another root directory is neither taken over nor
+// replaced, and the error says whose it is.
+func TestPodOfAnotherRootDirectoryIsLeftAlone(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.opts.RootDirectory = "/ours"
+		theirs := n.before(func(spec docker.ContainerSpec) docker.ContainerSpec {
+			config := *spec.Config
+			config.Labels = maps.Clone(config.Labels)
+			config.Labels[translate.LabelRootDirectory] = "/theirs"
+			spec.Config = &config
+			return spec
+		})
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		if !errdefs.IsAlreadyExists(err) || !strings.Contains(err.Error(), "--root-directory=/theirs") {
+			n.Errorf("Run returned %v, want AlreadyExists that names the owner", err)
+		}
+		if _, err := n.engine.InspectContainer(n.Context(), *theirs); err != nil {
+			n.Errorf("their sandbox: %v", err)
+		}
+		n.must(n.engine.RemoveContainer(n.Context(), *theirs))
+		settle()
 		n.wantNothing()
 	})
 }

@@ -152,6 +152,7 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 		Features:       features,
 		PublishPorts:   s.opts.Network == nil,
 		ReadProfile:    os.ReadFile,
+		RootDirectory:  s.opts.RootDirectory,
 	})
 	if err != nil {
 		return nil, err
@@ -223,6 +224,10 @@ func (s *Service) clearName(ctx context.Context, name string) error {
 	}
 	if _, err := s.opts.Store.Load(inspect.ID); !errdefs.IsNotFound(err) {
 		return errors.Join(exists(name, inspect.ID), err)
+	}
+	if owner := translate.OtherRootDirectory(name, inspect.Config.Labels, s.opts.RootDirectory); owner != "" {
+		return fmt.Errorf("pod sandbox %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it there or count the attempt up: %w",
+			name, inspect.ID, owner, errdefs.ErrAlreadyExists)
 	}
 	return ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
 }

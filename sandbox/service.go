@@ -47,6 +47,9 @@ type Options struct {
 	Images     Images
 	Containers Containers
 	Files      *Files
+	// RootDirectory, when not empty, marks the pods as those of the criadapter
+	// with this root directory; it is that of state.Options.
+	RootDirectory string
 	// NetnsFolder is where network namespaces are pinned, /run/netns when
 	// empty.
 	NetnsFolder string

@@ -17,12 +17,16 @@ import (
 )
 
 // fromInspect turns the engine's view of one container, and what the
-// checkpoint holds of it, into a *Pod or a *Container; nil when it is neither.
+// checkpoint holds of it, into a *Pod or a *Container; nil when it is neither, or
+// another criadapter's.
 func (m *Mirror) fromInspect(inspect *container.InspectResponse) any {
 	if inspect.Config == nil || inspect.State == nil {
 		return nil
 	}
 	name := strings.TrimPrefix(inspect.Name, "/")
+	if m.owner(inspect.ID, name, inspect.Config.Labels) != "" {
+		return nil
+	}
 	switch translate.Identify(name, inspect.Config.Labels) {
 	case translate.KindSandbox:
 		return podFromInspect(inspect, name, m.record(inspect.ID))

@@ -25,6 +25,10 @@ type Records interface {
 type Options struct {
 	Engine  docker.Engine
 	Records Records
+	// RootDirectory, when not empty, is the root directory of this criadapter:
+	// what carries the mark of another one is left out, unless Records holds
+	// its pod, as after the folder was moved.
+	RootDirectory string
 	// RelistPeriod is the time between two full relists on a healthy
 	// connection, 5 minutes when zero.
 	RelistPeriod time.Duration
@@ -42,6 +46,7 @@ type Mirror struct {
 
 	synced     chan struct{} // closed after the first complete relist
 	syncedOnce sync.Once
+	othersTold sync.Once // how many pods of others there are
 
 	refreshes   refreshes
 	execs       execWatchers

@@ -55,9 +55,13 @@ func (m *Mirror) relistOne(ctx context.Context, id string) error {
 }
 
 // listOurs lists what carries the label that dockershim and its heirs put on
-// sandboxes and containers.
+// sandboxes and containers, without what belongs to another criadapter.
 func (m *Mirror) listOurs(ctx context.Context) ([]container.Summary, error) {
-	return m.opts.Engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
+	list, err := m.opts.Engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
+	if err != nil {
+		return nil, err
+	}
+	return m.leaveOthers(list), nil
 }
 
 // nothing trusts no entry of a list.

@@ -104,10 +104,12 @@ func (m *Mirror) handle(event docker.Event) {
 	}
 }
 
-// foreign reports whether an event is about a container that is no pod's, so
-// that what else runs on the node costs no inspects.
+// foreign reports whether an event is about a container that is no pod's, or
+// that of another criadapter, so that what else runs on the node costs no
+// inspects.
 func (m *Mirror) foreign(event docker.Event) bool {
-	if _, labelled := event.Labels[translate.LabelKind]; labelled {
+	_, labelled := event.Labels[translate.LabelKind]
+	if labelled && m.owner(event.ID, event.Labels["name"], event.Labels) == "" {
 		return false
 	}
 	m.mu.Lock()

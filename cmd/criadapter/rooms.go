@@ -79,7 +79,12 @@ func build(cfg config.Config, metrics *telemetry.Metrics) (_ *rooms, err error) 
 	if r.stats, err = stats.New(stats.Options{MetricGroups: cfg.MetricGroups()}); err != nil {
 		return nil, fmt.Errorf("--cri-metrics: %w", err)
 	}
-	r.mirror = state.New(state.Options{Engine: r.engine, Records: r.store, ObserveEvent: metrics.Event})
+	r.mirror = state.New(state.Options{
+		Engine:        r.engine,
+		Records:       r.store,
+		RootDirectory: filepath.Clean(cfg.RootDirectory),
+		ObserveEvent:  metrics.Event,
+	})
 	r.wire(cfg, sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
 	r.streams, err = streaming.Listen(streaming.Options{
 		Runtime:        streamRuntime{containers: r.containers, mirror: r.mirror},
@@ -95,13 +100,15 @@ func build(cfg config.Config, metrics *telemetry.Metrics) (_ *rooms, err error) 
 // wire makes the two rooms that need most of the others.
 func (r *rooms) wire(cfg config.Config, files *sandbox.Files) {
 	r.containers = container.New(container.Options{
-		Engine:   r.engine,
-		Mirror:   r.mirror,
-		Store:    r.store,
-		Images:   r.images,
-		Logs:     r.logs,
-		Files:    files.Of,
-		LinkLogs: cfg.ContainerLogMode == config.LogModeSymlink,
+		Engine: r.engine,
+		Mirror: r.mirror,
+		Store:  r.store,
+		Images: r.images,
+		Logs:   r.logs,
+		Files:  files.Of,
+
+		RootDirectory: filepath.Clean(cfg.RootDirectory),
+		LinkLogs:      cfg.ContainerLogMode == config.LogModeSymlink,
 	})
 	r.mirror.OnExit(r.containers.DrainExited)
 	opts := sandbox.Options{
@@ -111,6 +118,8 @@ func (r *rooms) wire(cfg config.Config, files *sandbox.Files) {
 		Images:     r.images,
 		Containers: r.containers,
 		Files:      files,
+
+		RootDirectory: filepath.Clean(cfg.RootDirectory),
 	}
 	if r.network != nil { // a nil *cni.Network would not be a nil interface
 		opts.Network = r.network

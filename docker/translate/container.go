@@ -40,6 +40,9 @@ type ContainerInput struct {
 	// ReadProfile reads seccomp profiles on the node. Without it they are
 	// refused.
 	ReadProfile ReadProfile
+	// RootDirectory marks the container as that of the criadapter with this
+	// root directory, empty for no mark.
+	RootDirectory string
 }
 
 // Container returns a pod's container. See HostSources for what the caller must
@@ -59,6 +62,8 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 		name:      ContainerName(in.Sandbox.Config.GetMetadata(), in.Config.GetMetadata()),
 		kind:      LabelKindContainer,
 		sandboxID: in.Sandbox.ID,
+
+		rootDirectory: in.RootDirectory,
 	}
 	if id.logPath, err = logPath("config.log_path", in.Sandbox.Config, in.Config.GetLogPath()); err != nil {
 		return docker.ContainerSpec{}, err

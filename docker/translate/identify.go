@@ -61,6 +61,22 @@ func MadeByUs(labels map[string]string) bool {
 	return ok
 }
 
+// OtherRootDirectory returns the root directory of the criadapter that a
+// container belongs to, when that is another one than own. It is empty for a
+// container without such a mark, which is everybody's: of another shim, or of a
+// criadapter that made none. With an empty own nobody is another.
+func OtherRootDirectory(name string, labels map[string]string, own string) string {
+	owner := labels[LabelRootDirectory]
+	if own == "" || owner == "" || owner == own {
+		return ""
+	}
+	// A label alone may be its image's.
+	if r, ok := readRecord(labels); !ok || r.Name != trimName(name) {
+		return ""
+	}
+	return owner
+}
+
 // LogPath returns the absolute path of a container's CRI log, empty for none.
 func LogPath(labels map[string]string) string { return labels[LabelLogPath] }
 

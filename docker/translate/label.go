@@ -33,8 +33,14 @@ const (
 	annotationPrefix = "annotation."
 )
 
-// LabelRecord is our own label. It holds a record in JSON.
-const LabelRecord = "io.criadapter.record"
+// Our own labels, which no client gets to see.
+const (
+	// LabelRecord holds a record in JSON.
+	LabelRecord = "io.criadapter.record"
+	// LabelRootDirectory is the root directory of the criadapter that a sandbox
+	// or container belongs to.
+	LabelRootDirectory = "io.criadapter.root-directory"
+)
 
 // record says which labels and annotations the client gave. Docker merges an
 // image's labels into those of its containers, so what is not named here came
@@ -58,6 +64,8 @@ type identity struct {
 	kind      string
 	sandboxID string
 	logPath   string
+	// rootDirectory is the mark of its owner, empty for none.
+	rootDirectory string
 }
 
 // encodeLabels makes a container's labels from what identifies it and from the
@@ -70,6 +78,9 @@ func encodeLabels(id identity, labels, annotations map[string]string) (map[strin
 	}
 	if id.kind == LabelKindSandbox {
 		out[LabelContainerName] = sandboxPart
+	}
+	if id.rootDirectory != "" {
+		out[LabelRootDirectory] = id.rootDirectory
 	}
 	r := record{Name: id.name}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
@@ -102,7 +113,7 @@ func encodeLabels(id identity, labels, annotations map[string]string) (map[strin
 // name: another label of the engine has it, or it would read as an annotation.
 func isHidden(key string, reserved map[string]string) bool {
 	_, taken := reserved[key]
-	return taken || key == "" || key == LabelRecord || strings.HasPrefix(key, annotationPrefix)
+	return taken || key == "" || key == LabelRecord || key == LabelRootDirectory || strings.HasPrefix(key, annotationPrefix)
 }
 
 // checkStringMap refuses labels or annotations that JSON would change.
@@ -174,7 +185,7 @@ func readRecord(labels map[string]string) (record, bool) {
 func filterLabels(labels map[string]string) (given, annotations map[string]string) {
 	for key, value := range labels {
 		switch {
-		case key == LabelKind, key == LabelSandboxID, key == LabelLogPath, key == LabelRecord:
+		case key == LabelKind, key == LabelSandboxID, key == LabelLogPath, key == LabelRecord, key == LabelRootDirectory:
 		case key == LabelContainerName && labels[LabelKind] == LabelKindSandbox:
 		case strings.HasPrefix(key, annotationPrefix):
 			if annotations == nil {

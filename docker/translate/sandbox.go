@@ -34,6 +34,8 @@ type SandboxInput struct {
 	// ReadProfile reads seccomp profiles on the node. Without it they are
 	// refused.
 	ReadProfile ReadProfile
+	// RootDirectory is that of ContainerInput.
+	RootDirectory string
 }
 
 // Sandbox returns the container that holds a pod's namespaces. The pod's
@@ -52,7 +54,8 @@ func Sandbox(in SandboxInput) (docker.ContainerSpec, error) {
 		return docker.ContainerSpec{}, err
 	}
 	name := SandboxName(in.Config.GetMetadata())
-	labels, err := encodeLabels(identity{name: name, kind: LabelKindSandbox}, in.Config.GetLabels(), in.Config.GetAnnotations())
+	id := identity{name: name, kind: LabelKindSandbox, rootDirectory: in.RootDirectory}
+	labels, err := encodeLabels(id, in.Config.GetLabels(), in.Config.GetAnnotations())
 	if err != nil {
 		return docker.ContainerSpec{}, err
 	}

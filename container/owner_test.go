@@ -1,0 +1,42 @@
+package container
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// A container of the criadapter with another root directory is not taken for a
+// leftover, and the error says whose it is.
+func TestCreateLeavesContainersOfAnotherRootDirectoryAlone(t *testing.T) {
+	n, engine := newFakeNode(t)
+	n.opts.RootDirectory = "/ours"
+	pod := n.pod()
+	draft, err := n.prepare(t.Context(), mustPod(t, n, pod), n.config("sleep"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := draft.spec.Config.Labels[translate.LabelRootDirectory]; got != "/ours" {
+		t.Errorf("our container carries the mark %q", got)
+	}
+	release, err := n.mirror.Reserve(draft.spec.Name) // the mirror does not know it
+	if err != nil {
+		t.Fatal(err)
+	}
+	draft.spec.Config.Labels[translate.LabelRootDirectory] = "/theirs"
+	theirs, err := engine.CreateContainer(t.Context(), draft.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = n.removeLeftover(t.Context(), draft.spec.Name)
+	if !errdefs.IsAlreadyExists(err) || !strings.Contains(err.Error(), "--root-directory=/theirs") {
+		t.Errorf("the error is %v, want AlreadyExists that names the owner", err)
+	}
+	if _, err := engine.InspectContainer(t.Context(), theirs); err != nil {
+		t.Errorf("their container: %v", err)
+	}
+	release()
+}

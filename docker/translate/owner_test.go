@@ -1,0 +1,62 @@
+package translate
+
+import (
+	"maps"
+	"testing"
+)
+
+func TestMarkOfTheOwner(t *testing.T) {
+	const ours, theirs = "/var/lib/criadapter", "/srv/criadapter"
+	in := sandboxInput()
+	in.RootDirectory = ours
+	in.Config.Labels = map[string]string{"app": "web", LabelRootDirectory: "the client's own"}
+	sandbox := mustSandbox(t, in)
+	app := containerInput()
+	app.RootDirectory = ours
+	for _, spec := range []struct {
+		name   string
+		labels map[string]string
+	}{{sandbox.Name, sandbox.Config.Labels}, {mustContainer(t, app).Name, mustContainer(t, app).Config.Labels}} {
+		if got := spec.labels[LabelRootDirectory]; got != ours {
+			t.Errorf("%s carries the mark %q, want %q", spec.name, got, ours)
+		}
+		for own, want := range map[string]string{ours: "", theirs: ours, "": ""} {
+			if got := OtherRootDirectory("/"+spec.name, spec.labels, own); got != want {
+				t.Errorf("%s is the property of %q to the criadapter at %q, want %q", spec.name, got, own, want)
+			}
+		}
+	}
+	config, err := PodConfig(sandbox.Config.Labels, sandbox.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !maps.Equal(config.Labels, in.Config.Labels) {
+		t.Errorf("the client gets the labels %v, gave %v", config.Labels, in.Config.Labels)
+	}
+}
+
+// Containers of other shims, and of a criadapter that set no mark, are
+// everybody's; a mark that an image carries says nothing.
+func TestNoMarkOfAnOwner(t *testing.T) {
+	unmarked := mustSandbox(t, sandboxInput())
+	in := sandboxInput()
+	in.RootDirectory = "/theirs"
+	marked := mustSandbox(t, in)
+	for name, tc := range map[string]struct {
+		name   string
+		labels map[string]string
+	}{
+		"unmarked":     {unmarked.Name, unmarked.Config.Labels},
+		"another shim": {"k8s_POD_p_n_u_0", map[string]string{LabelKind: LabelKindSandbox, LabelContainerName: sandboxPart}},
+		"of an image":  {"k8s_POD_p_n_u_0", marked.Config.Labels},
+		"alone":        {"k8s_POD_p_n_u_0", map[string]string{LabelRootDirectory: "/theirs"}},
+	} {
+		if got := OtherRootDirectory(tc.name, tc.labels, "/ours"); got != "" {
+			t.Errorf("%s: the property of %q", name, got)
+		}
+		given, _ := filterLabels(tc.labels)
+		if _, shown := given[LabelRootDirectory]; shown {
+			t.Errorf("%s: the mark is among the client's labels", name)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+package state
+
+import (
+	"testing"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+const theirRoot = "/theirs"
+
+// theirPod makes a running pod with a running container, marked as those of the
+// criadapter with another root directory.
+func (n *node) theirPod(name string) (podID, id string) {
+	n.Helper()
+	spec, err := translate.Sandbox(translate.SandboxInput{
+		Config: podConfig(name), Image: testImage, Features: n.features, RootDirectory: theirRoot,
+	})
+	n.must(err)
+	podID, err = n.engine.CreateContainer(n.Context(), spec)
+	n.must(err)
+	n.start(podID)
+	app := n.containerSpec(podID, name, "app")
+	app.Config.Labels[translate.LabelRootDirectory] = theirRoot
+	id, err = n.engine.CreateContainer(n.Context(), app)
+	n.must(err)
+	n.start(id)
+	return podID, id
+}
+
+// onOurNode is onNode for a mirror with a root directory.
+func onOurNode(t *testing.T, test func(*node)) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.mirror = New(Options{Engine: n.engine, Records: n.records, RootDirectory: "/ours"})
+		test(n)
+	})
+}
+
+// Two criadapters on one engine do not see each other's pods: not at the start,
+// not from events, and not when they look on purpose.
+func TestPodsOfAnotherRootDirectoryAreLeftOut(t *testing.T) {
+	onOurNode(t, func(n *node) {
+		before, beforeApp := n.theirPod("before")
+		own, ownApp := n.startContainer("own")
+		n.sync()
+		inspects := n.engine.Calls("InspectContainer")
+		after, afterApp := n.theirPod("after")
+		n.must(n.engine.Exit(afterApp, 1))
+		caughtUp()
+		if got := n.engine.Calls("InspectContainer") - inspects; got != 0 {
+			n.Errorf("their pods cost %d inspects", got)
+		}
+		if _, err := n.mirror.RefreshContainer(n.Context(), beforeApp); err == nil {
+			n.Error("a look shows their container")
+		}
+		for _, id := range []string{before, beforeApp, after, afterApp} {
+			n.wantUnknown(id)
+		}
+		n.wantPod(own, podReady)
+		n.wantContainer(ownApp, running)
+		n.must(n.engine.RemoveContainer(n.Context(), afterApp))
+		settle()
+		n.wantPod(own, podReady)
+	})
+}
+
+// A root directory that was moved has taken its checkpoints along.
+func TestPodsOfAMovedRootDirectoryAreOurs(t *testing.T) {
+	onOurNode(t, func(n *node) {
+		podID, id := n.theirPod("moved")
+		n.records.save(readyRecord(podID, "moved"))
+		n.sync()
+		n.wantPod(podID, podReady)
+		n.wantContainer(id, running)
+		n.must(n.engine.Exit(id, 0))
+		caughtUp()
+		n.wantContainer(id, exited)
+	})
+}

@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestTwoServersOnOneEngine runs a pod with one server and starts a second one beside it: neither lists what the other
+// has, a pod of the same name is refused with the owner's root directory, and no log is written twice.
+func TestTwoServersOnOneEngine(t *testing.T) {
+	env := rigenv.Require(t)
+	ctx := t.Context()
+	first := adapter.ForTest(t, adapter.Options{Env: env})
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	image := env.Image("test/busybox:latest")
+	_, err := first.Images.PullImage(ctx, &runtimeapi.ImageSpec{Image: image}, nil, nil)
+	must(err)
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "owned", Namespace: "e2e", Uid: "owned-uid"},
+		LogDirectory: filepath.Join(first.Dir, "logs"),
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+	}
+	pod, err := first.Runtime.RunPodSandbox(ctx, config, "")
+	must(err)
+	id, err := first.Runtime.CreateContainer(ctx, pod, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "c"},
+		Image:    &runtimeapi.ImageSpec{Image: image},
+		Command:  []string{"echo", "once"},
+		LogPath:  "c.log",
+	}, config)
+	must(err)
+	must(first.Runtime.StartContainer(ctx, id))
+	logPath := filepath.Join(config.LogDirectory, "c.log")
+	eventually(t, func() error {
+		response, err := first.Runtime.ContainerStatus(ctx, id, false)
+		if err == nil && response.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
+			err = fmt.Errorf("the container is %v", response.GetStatus().GetState())
+		}
+		return err
+	})
+	must(os.Truncate(logPath, 0)) // as after a rotation: who comes anew cannot know that the line was written
+
+	second := adapter.ForTest(t, adapter.Options{Env: env})
+	pods, err := second.Runtime.ListPodSandbox(ctx, nil)
+	must(err)
+	containers, err := second.Runtime.ListContainers(ctx, nil)
+	must(err)
+	if len(pods)+len(containers) != 0 {
+		t.Errorf("the second server lists %d pods and %d containers of the first", len(pods), len(containers))
+	}
+	_, err = second.Runtime.RunPodSandbox(ctx, config, "")
+	if status.Code(err) != codes.AlreadyExists || !strings.Contains(err.Error(), first.RootDir) {
+		t.Errorf("a pod of the same name: %v, want AlreadyExists that names %s", err, first.RootDir)
+	}
+	must(second.Stop(ctx))
+	if said := second.LogTail(); !strings.Contains(said, "other criadapters have pods on this engine") {
+		t.Errorf("the second server did not say that there are others' pods:\n%s", said)
+	}
+	if text, err := os.ReadFile(logPath); err != nil || len(text) != 0 {
+		t.Errorf("the first server's log has now %q, %v", text, err)
+	}
+	if _, err := first.Runtime.PodSandboxStatus(ctx, pod, false); err != nil {
+		t.Errorf("the first server's pod: %v", err)
+	}
+	must(first.Runtime.StopPodSandbox(ctx, pod))
+	must(first.Runtime.RemovePodSandbox(ctx, pod))
+}
