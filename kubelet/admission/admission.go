@@ -1,0 +1,115 @@
+package admission
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/manifest"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Reasons for which a pod is refused, as its status shows them. A resource that is short gives OutOf and its name.
+const (
+	ReasonEvicted                     = "Evicted"
+	ReasonOSLabel                     = "PodOSSelectorNodeLabelDoesNotMatch"
+	ReasonOS                          = "PodOSNotSupported"
+	ReasonSupplementalGroups          = "SupplementalGroupsPolicyNotSupported"
+	ReasonInvalidNodeInfo             = "InvalidNodeInfo"
+	ReasonUnexpected                  = "UnexpectedAdmissionError"
+	ReasonNodeAffinity                = "NodeAffinity"
+	ReasonNodeName                    = "NodeName"
+	ReasonNodePorts                   = "NodePorts"
+	ReasonTaint                       = "TaintToleration"
+	ReasonOutOfCPU                    = "OutOfcpu"
+	ReasonOutOfMemory                 = "OutOfmemory"
+	ReasonOutOfEphemeralStorage       = "OutOfephemeral-storage"
+	ReasonOutOfPods                   = "OutOfpods"
+	prefixOutOf                       = "OutOf"
+	criticalPriority            int32 = 2_000_000_000
+)
+
+// ReasonUnsupported is not a kubelet's: the pod has a field that this core cannot honour, which the message names.
+const ReasonUnsupported = "UnsupportedField"
+
+// Input is what the decision is made of. Nothing in it is changed.
+type Input struct {
+	// Node is this node as it was seen last. Nil refuses every pod.
+	Node *v1.Node
+	// Running are the pods that the node has taken, with defaults set and without those whose containers have all ended for
+	// good. Pod itself may be among them.
+	Running []*v1.Pod
+	// Pod is the one to decide on. Defaults are set on a copy: not every pod comes from a server.
+	Pod *v1.Pod
+	// Admitted says that the pod was taken before and this process only started again: labels and taints of the node that
+	// changed meanwhile are no reason to end it.
+	Admitted bool
+	// Supported says which fields of the pod cannot be honoured. Nil means manifest.Validate.
+	Supported func(*v1.Pod) error
+}
+
+// Rejection says why a pod is not taken.
+type Rejection struct {
+	// Reason is one word, Message a sentence.
+	Reason, Message string
+}
+
+// Error makes a Rejection usable as an error.
+func (r *Rejection) Error() string { return r.Reason + ": " + r.Message }
+
+// Status is what a refused pod's status becomes; the rest of what its status holds is kept by the caller.
+func (r *Rejection) Status() v1.PodStatus {
+	return v1.PodStatus{Phase: v1.PodFailed, Reason: r.Reason, Message: "Pod was rejected: " + r.Message}
+}
+
+// Check returns nil when the node takes the pod, or the first reason against it. What no free room would change is looked
+// at first. A pod that fails with ReasonNodeAffinity may have been bound for labels that are newer than Input.Node: fetch
+// the node and check once more.
+func Check(in Input) *Rejection {
+	if in.Node == nil {
+		return &Rejection{ReasonInvalidNodeInfo, "The node is not known yet."}
+	}
+	in.Pod = in.Pod.DeepCopy()
+	manifest.SetDefaults(in.Pod)
+	for _, check := range []func(*Input) *Rejection{
+		checkPressure, checkSystem, checkSupported, checkResources, checkAffinity, checkPorts, checkTaints,
+	} {
+		if rejection := check(&in); rejection != nil {
+			return rejection
+		}
+	}
+	return nil
+}
+
+// checkSupported refuses what the core cannot honour.
+func checkSupported(in *Input) *Rejection {
+	supported := in.Supported
+	if supported == nil {
+		supported = manifest.Validate
+	}
+	if err := supported(in.Pod); err != nil {
+		return &Rejection{ReasonUnsupported, err.Error()}
+	}
+	return nil
+}
+
+// others are the pods beside the one to decide on that take up room.
+func (in *Input) others() []*v1.Pod {
+	var others []*v1.Pod
+	for _, pod := range in.Running {
+		if pod.UID != in.Pod.UID && pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed {
+			others = append(others, pod)
+		}
+	}
+	return others
+}
+
+// Critical says whether the pod is one that the node needs itself.
+func Critical(pod *v1.Pod) bool {
+	return model.IsStatic(pod) || model.IsMirror(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= criticalPriority
+}
+
+// predicate is the kubelet's message for everything but resources.
+func predicate(reason, format string, args ...any) *Rejection {
+	return &Rejection{reason, fmt.Sprintf("Predicate %s failed: %s", reason, fmt.Sprintf(format, args...))}
+}

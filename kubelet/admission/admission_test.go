@@ -1,0 +1,243 @@
+package admission
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// theNode has two processors and 4 GiB, and takes three pods.
+const theNode = `
+metadata: {name: here, labels: {kubernetes.io/hostname: here, disk: fast, size: "7"}}
+status:
+  allocatable: {cpu: "2", memory: 4Gi, ephemeral-storage: 10Gi, pods: "3", hugepages-2Mi: 4Mi, example.com/card: "1"}
+  conditions:
+  - {type: MemoryPressure, status: "False"}
+  - {type: DiskPressure, status: "False"}
+  - {type: Ready, status: "True"}
+`
+
+// thePod fits.
+const thePod = `
+metadata: {name: pod, namespace: ns, uid: pod}
+spec:
+  nodeName: here
+  containers: [{name: c, image: image, resources: {requests: {cpu: 500m, memory: 1Gi}}}]
+`
+
+// theOther runs on the node.
+const theOther = `
+metadata: {name: other, namespace: ns, uid: other}
+spec:
+  containers:
+  - name: c
+    image: image
+    ports: [{hostPort: 80, containerPort: 80, hostIP: 192.0.2.1}, {hostPort: 81, containerPort: 8}]
+    resources: {requests: {cpu: "1", memory: 1Gi, ephemeral-storage: 6Gi}}
+`
+
+func read[T any](t *testing.T, text string) *T {
+	t.Helper()
+	object := new(T)
+	if err := yaml.UnmarshalStrict([]byte(text), object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+// TestCheck changes the pod or the node in one place each.
+func TestCheck(t *testing.T) {
+	const resources = "{cpu: 500m, memory: 1Gi}"
+	tests := []struct {
+		name     string
+		pod      [2]string // what is replaced in thePod, by what
+		node     [2]string // the same in theNode
+		reason   string    // empty when the pod is taken
+		message  string    // part of it
+		admitted bool
+	}{
+		{name: "fits"},
+		{name: "cpu", pod: [2]string{resources, "{cpu: 1001m}"}, reason: "OutOfcpu", message: "cpu, requested: 1001, used: 1000, capacity: 2000"},
+		{name: "cpu to the last", pod: [2]string{resources, "{cpu: 1}"}},
+		{name: "memory", pod: [2]string{resources, "{memory: 4Gi}"}, reason: "OutOfmemory", message: "requested: 4294967296, used: 1073741824, capacity: 4294967296"},
+		{name: "ephemeral storage", pod: [2]string{resources, "{ephemeral-storage: 5Gi}"}, reason: "OutOfephemeral-storage", message: "ephemeral-storage"},
+		{name: "cpu before memory", pod: [2]string{resources, "{memory: 9Gi, cpu: 9}"}, reason: "OutOfcpu"},
+		{name: "huge pages", pod: [2]string{resources, "{hugepages-2Mi: 6Mi}"}, reason: "OutOfhugepages-2Mi", message: "hugepages-2Mi"},
+		{name: "huge pages of a size that the node has not", pod: [2]string{resources, "{hugepages-1Gi: 1Gi}"}, reason: "OutOfhugepages-1Gi"},
+		{name: "nothing asked for on a full node", pod: [2]string{resources, "{}"}, node: [2]string{`cpu: "2"`, `cpu: "0"`}},
+		{name: "pods", node: [2]string{`pods: "3"`, `pods: "1"`}, reason: "OutOfpods", message: "pods, requested: 1, used: 1, capacity: 1"},
+		{name: "init container", pod: [2]string{"containers:", "initContainers: [{name: i, image: x, resources: {requests: {cpu: 3}}}]\n  containers:"}, reason: "OutOfcpu"},
+		{name: "limit alone", pod: [2]string{"{requests: " + resources + "}", "{limits: {cpu: 3}}"}, reason: "OutOfcpu"},
+
+		{name: "nodeSelector", pod: [2]string{"nodeName: here", "nodeSelector: {disk: slow}"}, reason: "NodeAffinity", message: "node affinity/selector"},
+		{name: "nodeSelector that matches", pod: [2]string{"nodeName: here", "nodeSelector: {disk: fast}"}},
+		{name: "nodeSelector of a pod that runs", pod: [2]string{"nodeName: here", "nodeSelector: {disk: slow}"}, admitted: true},
+		{name: "affinity", pod: [2]string{"nodeName: here", affinity(`{key: disk, operator: NotIn, values: [fast]}`)}, reason: "NodeAffinity"},
+		{name: "affinity that matches", pod: [2]string{"nodeName: here", affinity(`{key: size, operator: Gt, values: ["6"]}`)}},
+		{name: "affinity that is wrong", pod: [2]string{"nodeName: here", affinity(`{key: size, operator: Gt, values: [much]}`)}, reason: "UnexpectedAdmissionError", message: "much"},
+		{name: "affinity to another node", pod: [2]string{"nodeName: here", `affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [there]}]}]}}}`}, reason: "NodeAffinity"},
+		{name: "another node", pod: [2]string{"nodeName: here", "nodeName: there"}, reason: "NodeName", message: "spec.nodeName"},
+
+		{name: "port", pod: ports("{hostPort: 81, containerPort: 1}"), reason: "NodePorts", message: "TCP/:81 is pod ns/other's"},
+		{name: "port at one address", pod: ports("{hostPort: 81, containerPort: 1, hostIP: 192.0.2.9}"), reason: "NodePorts"},
+		{name: "port at all addresses", pod: ports("{hostPort: 80, containerPort: 1, hostIP: 0.0.0.0}"), reason: "NodePorts"},
+		{name: "port at another address", pod: ports("{hostPort: 80, containerPort: 1, hostIP: 192.0.2.9}")},
+		{name: "port of another protocol", pod: ports("{hostPort: 81, containerPort: 1, protocol: UDP}")},
+		{name: "port of the host's network", pod: [2]string{"nodeName: here\n  containers: [{", "hostNetwork: true\n  containers: [{ports: [{containerPort: 81}], "}, reason: "NodePorts"},
+		{name: "no host port", pod: ports("{containerPort: 81}")},
+
+		{name: "label of another system", pod: [2]string{"uid: pod", "uid: pod, labels: {kubernetes.io/os: windows}"}, reason: "PodOSSelectorNodeLabelDoesNotMatch"},
+		{name: "another system", pod: [2]string{"nodeName: here", "os: {name: windows}"}, reason: "PodOSNotSupported", message: "spec.os.name"},
+		{name: "groups", pod: [2]string{"nodeName: here", "securityContext: {supplementalGroupsPolicy: Strict}"}, reason: "SupplementalGroupsPolicyNotSupported", message: "spec.securityContext.supplementalGroupsPolicy"},
+		{name: "groups on a node that can", pod: [2]string{"nodeName: here", "securityContext: {supplementalGroupsPolicy: Strict}"}, node: [2]string{"status:", "status:\n  features: {supplementalGroupsPolicy: true}"}},
+
+		{name: "taint", node: taint("NoExecute"), reason: "TaintToleration", message: "k=v:NoExecute"},
+		{name: "taint of the scheduler", node: taint("NoSchedule")},
+		{name: "taint on a pod that runs", node: taint("NoExecute"), admitted: true},
+		{name: "taint that is tolerated", node: taint("NoExecute"), pod: [2]string{"nodeName: here", "tolerations: [{key: k, operator: Exists}]"}},
+		{name: "taint on a static pod", node: taint("NoExecute"), pod: static},
+
+		{name: "volume type", pod: [2]string{"nodeName: here", "volumes: [{name: v, nfs: {server: s, path: /}}]"}, reason: "UnsupportedField", message: "spec.volumes[0].nfs"},
+		{name: "volume of a static pod", pod: [2]string{"uid: pod}\nspec:", "uid: pod, annotations: {kubernetes.io/config.source: file}}\nspec:\n  volumes: [{name: v, iscsi: {iqn: i}}]"}, reason: "UnsupportedField", message: "spec.volumes[0].iscsi"},
+		{name: "runtime class", pod: [2]string{"nodeName: here", "runtimeClassName: kata"}, reason: "UnsupportedField", message: "spec.runtimeClassName"},
+
+		{name: "disk pressure", node: pressure("DiskPressure"), reason: "Evicted", message: "[DiskPressure]"},
+		{name: "disk pressure on a static pod", node: pressure("DiskPressure"), pod: static},
+		{name: "disk pressure on a critical pod", node: pressure("DiskPressure"), pod: [2]string{"nodeName: here", "priority: 2000000000"}},
+		{name: "disk pressure on a pod of high priority", node: pressure("DiskPressure"), pod: [2]string{"nodeName: here", "priority: 1999999999"}, reason: "Evicted"},
+		{name: "memory pressure on a pod that asked for memory", node: pressure("MemoryPressure")},
+		{name: "memory pressure", node: pressure("MemoryPressure"), pod: [2]string{resources, "{}"}, reason: "Evicted", message: "[MemoryPressure]"},
+		{name: "memory pressure that is tolerated", node: pressure("MemoryPressure"),
+			pod: [2]string{"nodeName: here\n  containers: [{name: c, image: image, resources: {requests: " + resources + "}}]", "tolerations: [{key: node.kubernetes.io/memory-pressure, operator: Exists}]\n  containers: [{name: c, image: image}]"}},
+		{name: "no room for a static pod", node: [2]string{`pods: "3"`, `pods: "1"`}, pod: static, reason: "OutOfpods"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			in := Input{
+				Node: read[v1.Node](t, replace(t, theNode, test.node)), Pod: read[v1.Pod](t, replace(t, thePod, test.pod)),
+				Running: []*v1.Pod{read[v1.Pod](t, theOther)}, Admitted: test.admitted,
+			}
+			before := in.Pod.DeepCopy()
+			got := Check(in)
+			switch {
+			case test.reason == "" && got != nil:
+				t.Errorf("refused: %v", got)
+			case test.reason != "" && got == nil:
+				t.Errorf("taken, want %s", test.reason)
+			case got != nil && (got.Reason != test.reason || !strings.Contains(got.Message, test.message)):
+				t.Errorf("%v, want %s with %q", got, test.reason, test.message)
+			}
+			if before.String() != in.Pod.String() {
+				t.Error("the pod was changed")
+			}
+		})
+	}
+}
+
+var static = [2]string{"uid: pod", "uid: pod, annotations: {kubernetes.io/config.source: file}"}
+
+func ports(list string) [2]string {
+	return [2]string{"image: image,", "image: image, ports: [" + list + "],"}
+}
+
+func affinity(expression string) string {
+	return "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [" + expression + "]}]}}}"
+}
+
+func taint(effect string) [2]string {
+	return [2]string{"status:", "spec: {taints: [{key: k, value: v, effect: " + effect + "}]}\nstatus:"}
+}
+
+func pressure(kind string) [2]string {
+	return [2]string{"{type: " + kind + `, status: "False"}`, "{type: " + kind + `, status: "True"}`}
+}
+
+func replace(t *testing.T, text string, change [2]string) string {
+	t.Helper()
+	if change[0] == "" {
+		return text
+	}
+	changed := strings.Replace(text, change[0], change[1], 1)
+	if changed == text {
+		t.Fatalf("%q is not in it", change[0])
+	}
+	return changed
+}
+
+// TestOthers: the pod itself and those that ended take up no room.
+func TestOthers(t *testing.T) {
+	in := Input{Node: read[v1.Node](t, strings.Replace(theNode, `pods: "3"`, `pods: "1"`, 1)), Pod: read[v1.Pod](t, thePod)}
+	ended := read[v1.Pod](t, theOther)
+	ended.Status.Phase = v1.PodFailed
+	in.Running = []*v1.Pod{in.Pod, ended}
+	if got := Check(in); got != nil {
+		t.Errorf("refused: %v", got)
+	}
+}
+
+func TestNoNode(t *testing.T) {
+	got := Check(Input{Pod: read[v1.Pod](t, thePod)})
+	if got == nil || got.Reason != ReasonInvalidNodeInfo {
+		t.Errorf("%v, want %s", got, ReasonInvalidNodeInfo)
+	}
+}
+
+// TestExtendedResources: those that the node does not have are the cluster's business, those that it has are counted.
+func TestExtendedResources(t *testing.T) {
+	for name, want := range map[string]string{"example.com/card": "OutOfexample.com/card", "example.com/licence": ""} {
+		in := Input{Node: read[v1.Node](t, theNode), Pod: read[v1.Pod](t, strings.Replace(thePod, "cpu: 500m", name+": 2", 1))}
+		in.Supported = func(*v1.Pod) error { return nil }
+		reason := ""
+		if got := Check(in); got != nil {
+			reason = got.Reason
+		}
+		if reason != want {
+			t.Errorf("%s: %q, want %q", name, reason, want)
+		}
+	}
+}
+
+func TestSupported(t *testing.T) {
+	in := Input{Node: read[v1.Node](t, theNode), Pod: read[v1.Pod](t, thePod), Supported: func(pod *v1.Pod) error {
+		if pod.Spec.RestartPolicy != v1.RestartPolicyAlways {
+			return errors.New("no defaults were set")
+		}
+		return errors.New("spec.field: no")
+	}}
+	got := Check(in)
+	if got == nil || got.Reason != ReasonUnsupported || got.Message != "spec.field: no" {
+		t.Errorf("%v", got)
+	}
+	if status := got.Status(); status.Phase != v1.PodFailed || status.Reason != ReasonUnsupported || !strings.HasSuffix(status.Message, "spec.field: no") {
+		t.Errorf("status %+v", status)
+	}
+}
+
+func TestCritical(t *testing.T) {
+	tests := []struct {
+		annotation string
+		priority   int32
+		want       bool
+	}{
+		{"", 0, false},
+		{"", criticalPriority, true},
+		{model.AnnotationConfigMirror, 0, true},
+	}
+	for _, test := range tests {
+		pod := &v1.Pod{}
+		pod.UID = types.UID("u")
+		pod.Spec.Priority = &test.priority
+		if test.annotation != "" {
+			pod.Annotations = map[string]string{test.annotation: "x"}
+		}
+		if got := Critical(pod); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}

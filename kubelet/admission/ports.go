@@ -1,0 +1,60 @@
+package admission
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// anyAddress are the values of hostIP that stand for all addresses.
+var anyAddress = []string{"", "0.0.0.0", "::"}
+
+// checkPorts refuses a pod one of whose host ports is another pod's.
+func checkPorts(in *Input) *Rejection {
+	wanted := hostPorts(in.Pod)
+	if len(wanted) == 0 {
+		return nil
+	}
+	for _, other := range in.others() {
+		for _, taken := range hostPorts(other) {
+			for _, port := range wanted {
+				if collide(port, taken) {
+					return predicate(ReasonNodePorts, "node(s) didn't have free ports for the requested pod ports: %s/%s:%d is pod %s/%s's",
+						protocol(port), port.HostIP, port.HostPort, other.Namespace, other.Name)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// hostPorts are those that are taken as long as the pod runs: init containers that end do not count. Defaults made each
+// port of a pod in the host's network a host port.
+func hostPorts(pod *v1.Pod) []v1.ContainerPort {
+	var ports []v1.ContainerPort
+	model.EachContainer(&pod.Spec, func(c *v1.Container, kind model.Kind) {
+		if kind == model.Init {
+			return
+		}
+		for _, port := range c.Ports {
+			if port.HostPort > 0 {
+				ports = append(ports, port)
+			}
+		}
+	})
+	return ports
+}
+
+func collide(a, b v1.ContainerPort) bool {
+	return a.HostPort == b.HostPort && protocol(a) == protocol(b) &&
+		(a.HostIP == b.HostIP || slices.Contains(anyAddress, a.HostIP) || slices.Contains(anyAddress, b.HostIP))
+}
+
+func protocol(port v1.ContainerPort) v1.Protocol {
+	if port.Protocol == "" {
+		return v1.ProtocolTCP
+	}
+	return port.Protocol
+}
