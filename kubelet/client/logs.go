@@ -1,20 +1,19 @@
 package client
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/kubelet/logs"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -35,12 +34,6 @@ type LogOptions struct {
 	// Stdout and Stderr take the streams.
 	Stdout, Stderr io.Writer
 }
-
-const (
-	// logPoll is how often a log is looked at for more, statusPoll how often the kubelet is asked whether more may come.
-	logPoll    = 100 * time.Millisecond
-	statusPoll = time.Second
-)
 
 // Logs writes the log of a container. It ends without error when ctx ends.
 func (c *Client) Logs(ctx context.Context, ref Ref, opts LogOptions) error {
@@ -64,11 +57,17 @@ func (c *Client) Logs(ctx context.Context, ref Ref, opts LogOptions) error {
 		return err
 	}
 	path := filepath.Join(model.PodLogDirectory(config.PodLogsDir, pod), model.ContainerLogPath(name, attempt))
-	log := logReader{path: path, opts: opts}
-	if opts.Follow && !opts.Previous {
-		log.more = c.stillRuns(pod, name, attempt)
+	read := logs.Options{
+		Path: path, Tail: int64(opts.Tail), Since: opts.Since, Timestamps: opts.Timestamps, Limit: -1, Stdout: opts.Stdout, Stderr: opts.Stderr,
+		Strange: func(problem error) error {
+			_, err := fmt.Fprintf(opts.Stderr, "kubelet-core: %v\n", problem)
+			return err
+		},
 	}
-	err = log.run(ctx)
+	if opts.Follow && !opts.Previous {
+		read.More = c.stillRuns(pod, name, attempt)
+	}
+	err = logs.Read(ctx, read)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("container %s of pod %s has no log (any more) at %s: %w", name, pod.Name, path, errdefs.ErrNotFound)
 	}
@@ -124,165 +123,4 @@ func (c *Client) stillRuns(pod *v1.Pod, name string, attempt uint32) func(contex
 		}
 		return false
 	}
-}
-
-// logReader reads one log file, and the ones that follow it when it is rotated.
-type logReader struct {
-	path string
-	opts LogOptions
-	// more says whether the log may still grow; nil means that it is read to its end only.
-	more func(context.Context) bool
-
-	file    *os.File
-	lines   *bufio.Reader
-	started [2]bool // by stream: a line was begun and not ended
-}
-
-func (l *logReader) run(ctx context.Context) error {
-	if err := l.open(); err != nil {
-		return err
-	}
-	defer func() { _ = l.file.Close() }() // it was only read
-	if l.opts.Tail >= 0 {
-		start, err := tailStart(l.file, l.opts.Tail)
-		if err != nil {
-			return err
-		}
-		if _, err := l.file.Seek(start, io.SeekStart); err != nil {
-			return err
-		}
-	}
-	asked := time.Now()
-	last := l.more == nil
-	for {
-		if err := l.drain(); err != nil {
-			return err
-		}
-		rotated, err := l.follow()
-		if err != nil || last && !rotated {
-			return err
-		}
-		if rotated {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(logPoll):
-		}
-		if time.Since(asked) >= statusPoll {
-			asked = time.Now()
-			last = !l.more(ctx) // what was written before the end is read once more
-		}
-	}
-}
-
-func (l *logReader) open() error {
-	file, err := os.Open(l.path)
-	if err != nil {
-		return err
-	}
-	l.file, l.lines = file, bufio.NewReader(file)
-	return nil
-}
-
-// follow opens the file anew when another one is at the path. The old one is read to its end first, but for a line that
-// was never finished.
-func (l *logReader) follow() (rotated bool, err error) {
-	there, err := os.Stat(l.path)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil // between two files, or gone for good
-		}
-		return false, err
-	}
-	open, err := l.file.Stat()
-	if err != nil || os.SameFile(there, open) {
-		return false, err
-	}
-	if err := l.drain(); err != nil {
-		return false, err
-	}
-	old := l.file
-	if err := l.open(); err != nil {
-		return false, err
-	}
-	return true, old.Close()
-}
-
-// drain writes all whole lines that are there.
-func (l *logReader) drain() error {
-	for {
-		line, err := l.lines.ReadBytes('\n')
-		if err == io.EOF {
-			// The end of the line is not written yet: it is read again next time.
-			if _, err := l.file.Seek(-int64(len(line)), io.SeekCurrent); err != nil {
-				return err
-			}
-			l.lines.Reset(l.file)
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := l.write(line[:len(line)-1]); err != nil {
-			return err
-		}
-	}
-}
-
-// write writes one line to its stream.
-func (l *logReader) write(raw []byte) error {
-	line, err := parseLogLine(raw)
-	if err != nil {
-		_, err := fmt.Fprintf(l.opts.Stderr, "kubelet-core: %v\n", err)
-		return err
-	}
-	if line.at.Before(l.opts.Since) {
-		return nil
-	}
-	out, stream := l.opts.Stdout, 0
-	if line.stderr {
-		out, stream = l.opts.Stderr, 1
-	}
-	text := line.text
-	if l.opts.Timestamps && !l.started[stream] {
-		text = append([]byte(line.at.Format(time.RFC3339Nano)+" "), text...)
-	}
-	l.started[stream] = line.partial
-	if !line.partial {
-		text = append(text[:len(text):len(text)], '\n')
-	}
-	_, err = out.Write(text)
-	return err
-}
-
-// tailBlock is how much is read at once from the end of a log, in bytes.
-const tailBlock = 64 << 10
-
-// tailStart is where the last lines of the file begin.
-func tailStart(file *os.File, lines int) (int64, error) {
-	info, err := file.Stat()
-	if err != nil || lines == 0 {
-		return info.Size(), err
-	}
-	block := make([]byte, tailBlock)
-	for end := info.Size(); end > 0; {
-		start := max(0, end-tailBlock)
-		part := block[:end-start]
-		if _, err := file.ReadAt(part, start); err != nil {
-			return 0, err
-		}
-		for i := len(part) - 1; i >= 0; i-- {
-			// The newline at the very end belongs to the last line.
-			if part[i] != '\n' || start+int64(i) == info.Size()-1 {
-				continue
-			}
-			if lines--; lines == 0 {
-				return start + int64(i) + 1, nil
-			}
-		}
-		end = start
-	}
-	return 0, nil
 }
