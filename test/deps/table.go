@@ -99,6 +99,8 @@ func Rooms() []Room {
 			"it reads through interfaces, so that it can change nothing"},
 		{"kubelet/cluster", nil,
 			"connecting to an API server is the same whatever is asked of it"},
+		{"kubelet/admission", []string{"kubelet/manifest", "kubelet/model"},
+			"whether a node takes a pod is a pure function of both and of the pods that it has"},
 		{"kubelet/token", []string{"kubelet/model"},
 			"a token is asked for by pod; which volume it ends up in is not its business"},
 		{"kubelet/logs", nil,
