@@ -1,4 +1,5 @@
-// Package events keeps what happened to pods, as API events: the last ones in memory, and all in the log.
+// Package events keeps what happened to pods, as API events: the last ones in memory, and all in the log. A sink gets
+// each of them, too, to send it on.
 package events
 
 import (
@@ -10,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -28,10 +30,19 @@ type Recorder struct {
 	mu     sync.Mutex
 	events []v1.Event // oldest first
 	serial int
+	sink   func(v1.Event)
 }
 
 // New makes a recorder for the node of that name.
 func New(node string) *Recorder { return &Recorder{node: node} }
+
+// SetSink has sink called with each event from now on, once per occurrence and so with a count of 1: who sends events on
+// counts what he sent. It is called by whoever records, and must not block. Nil ends it.
+func (r *Recorder) SetSink(sink func(v1.Event)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sink = sink
+}
 
 // Event is something that happened.
 type Event struct {
@@ -54,22 +65,27 @@ func (r *Recorder) Record(e Event) {
 	}
 	now := metav1.Now()
 	r.mu.Lock()
+	r.serial++
+	event := v1.Event{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s.%x.%x", object.Name, now.UnixNano(), r.serial), Namespace: object.Namespace, CreationTimestamp: now,
+		},
+		InvolvedObject: object, Reason: e.Reason, Message: e.Message, Type: kind, Count: 1,
+		FirstTimestamp: now, LastTimestamp: now,
+		Source: v1.EventSource{Component: "kubelet", Host: r.node}, ReportingController: "kubelet", ReportingInstance: r.node,
+	}
 	repeated := r.repeat(object, e, now)
 	if !repeated {
-		r.serial++
-		r.events = append(r.events, v1.Event{
-			ObjectMeta: metav1.ObjectMeta{
-				Name: fmt.Sprintf("%s.%x.%x", object.Name, now.UnixNano(), r.serial), Namespace: object.Namespace, CreationTimestamp: now,
-			},
-			InvolvedObject: object, Reason: e.Reason, Message: e.Message, Type: kind, Count: 1,
-			FirstTimestamp: now, LastTimestamp: now,
-			Source: v1.EventSource{Component: "kubelet", Host: r.node}, ReportingController: "kubelet", ReportingInstance: r.node,
-		})
+		r.events = append(r.events, event)
 		if len(r.events) > keep {
 			r.events = slices.Delete(r.events, 0, len(r.events)-keep)
 		}
 	}
+	sink := r.sink
 	r.mu.Unlock()
+	if sink != nil {
+		sink(event)
+	}
 	if repeated {
 		level = logrus.DebugLevel
 	}
@@ -94,10 +110,11 @@ func (r *Recorder) repeat(object v1.ObjectReference, e Event, now metav1.Time) b
 	return false
 }
 
-// object is what an event is about; a container is told by its place in the pod.
+// object is what an event is about; a container is told by its place in the pod. A node's UID is its name, as in all
+// kubelets' events: kubectl describe looks for that.
 func (r *Recorder) object(e Event) v1.ObjectReference {
 	if e.Pod == nil {
-		return v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.node}
+		return v1.ObjectReference{Kind: "Node", APIVersion: "v1", Name: r.node, UID: types.UID(r.node)}
 	}
 	ref := v1.ObjectReference{
 		Kind: "Pod", APIVersion: "v1", Namespace: e.Pod.Namespace, Name: e.Pod.Name, UID: e.Pod.UID, ResourceVersion: e.Pod.ResourceVersion,

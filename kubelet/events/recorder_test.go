@@ -36,3 +36,25 @@ func TestRecorder(t *testing.T) {
 		t.Errorf("%d events are kept", len(list))
 	}
 }
+
+func TestSink(t *testing.T) {
+	r := New("node")
+	var got []v1.Event
+	r.SetSink(func(e v1.Event) { got = append(got, e) })
+	pod := &v1.Pod{}
+	pod.Name, pod.Namespace, pod.UID = "pod", "ns", "u"
+	r.Record(Event{Pod: pod, Reason: "Pulled", Message: "m"})
+	r.Record(Event{Pod: pod, Reason: "Pulled", Message: "m"})
+	r.Record(Event{Reason: "NodeReady", Message: "m"})
+	if len(got) != 3 || got[0].Name == got[1].Name || got[1].Count != 1 || got[0].Namespace != "ns" {
+		t.Fatalf("events %+v", got)
+	}
+	if node := got[2].InvolvedObject; node.UID != "node" || node.Kind != "Node" {
+		t.Errorf("of the node: %+v", node)
+	}
+	r.SetSink(nil)
+	r.Record(Event{Reason: "NodeReady", Message: "m"})
+	if len(got) != 3 {
+		t.Error("a sink that was removed is called")
+	}
+}

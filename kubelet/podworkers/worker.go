@@ -132,6 +132,7 @@ func (k *worker) step(last time.Time) (more bool) {
 	case Terminated:
 		if err = k.all.opts.Steps.Terminated(ctx, pod); err == nil {
 			k.enter(Finished)
+			k.all.opts.Ended(pod)
 			return false
 		}
 	}

@@ -29,7 +29,8 @@ type Termination struct {
 	Reason string
 	// Grace replaces the pod's termination grace period, in seconds.
 	Grace *int64
-	// Gone says that no source names the pod any more: it is forgotten when it has ended.
+	// Gone says that no source names the pod any more: it is forgotten when it has ended. Where nobody waits for its
+	// end, because the API server has forgotten it already, Grace is 0: then not even a running termination goes on.
 	Gone bool
 }
 
@@ -43,6 +44,9 @@ type Options struct {
 	// NameHeld says whether the runtime still runs another pod of that full name, from before this process's time. Nil
 	// means no.
 	NameHeld func(fullName string, uid types.UID) bool
+	// Ended is told of each pod that has finished, in its goroutine, when Finished says so already. It must not block.
+	// Nil tells nobody.
+	Ended func(pod *v1.Pod)
 }
 
 // Workers runs the pods. It is safe for concurrent use.
@@ -66,6 +70,9 @@ func New(ctx context.Context, opts Options) *Workers {
 	}
 	if opts.NameHeld == nil {
 		opts.NameHeld = func(string, types.UID) bool { return false }
+	}
+	if opts.Ended == nil {
+		opts.Ended = func(*v1.Pod) {}
 	}
 	return &Workers{opts: opts, ctx: ctx, pods: map[types.UID]*worker{}, due: map[types.UID]time.Time{}}
 }
@@ -93,7 +100,8 @@ func (w *Workers) Update(pod *v1.Pod) {
 	known.wake()
 }
 
-// Terminate wants the pod to end. A second call can only shorten the grace period.
+// Terminate wants the pod to end. A second call can only shorten the grace period. The steps get the pod as it is given
+// here, with its deletion timestamp, unless no source names it any more.
 func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,6 +111,8 @@ func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 	}
 	if t.Gone {
 		known.next = nil
+	} else {
+		known.pod = pod
 	}
 	known.terminate(t)
 	if known.state == Finished {
@@ -194,6 +204,34 @@ func (w *Workers) Pods() map[types.UID]Pod {
 		pods[uid] = Pod{Pod: known.pod, State: known.stateNow(), Gone: known.termination != nil && known.termination.Gone}
 	}
 	return pods
+}
+
+// Finished says whether a pod has ended and nothing of it is left: its containers, and what Steps.Terminated removes. It
+// is false for a pod that is not known: nobody looked whether something of it runs.
+func (w *Workers) Finished(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.pods[uid]
+	return known != nil && known.state == Finished
+}
+
+// Holders returns of each full name the one pod that has it: the one that is worked on, even if it only ends, before one
+// that waits for its end.
+func (w *Workers) Holders() []*v1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	byName := make(map[string]*worker, len(w.pods))
+	for _, known := range w.pods {
+		name := model.FullName(known.pod)
+		if other := byName[name]; other == nil || other.state == "" || other.state == Waiting {
+			byName[name] = known
+		}
+	}
+	holders := make([]*v1.Pod, 0, len(byName))
+	for _, known := range byName {
+		holders = append(holders, known.pod)
+	}
+	return holders
 }
 
 // nameFree says whether known may start: no other pod of its full name was there before it and has not finished. The

@@ -191,6 +191,108 @@ func TestShorterGraceInterrupts(t *testing.T) {
 	})
 }
 
+// TestForcedRemovalInterrupts ends a graceful termination when the API server has forgotten the pod.
+func TestForcedRemovalInterrupts(t *testing.T) {
+	s := &steps{}
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		var graces []int64
+		s.terminate = func(ctx context.Context, _ *v1.Pod, t Termination) error {
+			graces = append(graces, *t.Grace)
+			if *t.Grace > 0 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		long, none := int64(100), int64(0)
+		w.Update(pod("a", "a", ""))
+		tick(0)
+		w.Terminate(pod("a", "a", ""), Termination{Grace: &long})
+		tick(0)
+		w.Terminate(pod("a", "a", ""), Termination{Grace: &none, Gone: true})
+		tick(0)
+		want(t, s, "sync a ", "terminate a", "terminate a", "terminated a")
+		if !slices.Equal(graces, []int64{100, 0}) || len(w.Pods()) != 0 {
+			t.Errorf("graces %v, known %v", graces, w.Pods())
+		}
+	})
+}
+
+// TestFinished tells of a pod's end once, when nothing of it is left, and remembers it until its source lets go.
+func TestFinished(t *testing.T) {
+	s := &steps{}
+	var w *Workers
+	var ended []string
+	opts := Options{Ended: func(pod *v1.Pod) {
+		ended = append(ended, fmt.Sprintf("%s %v %v", pod.UID, pod.DeletionTimestamp != nil, w.Finished(pod.UID)))
+	}}
+	inBubble(t, s, opts, func(workers *Workers, tick func(time.Duration)) {
+		w = workers
+		release := make(chan struct{})
+		s.terminate = func(context.Context, *v1.Pod, Termination) error {
+			<-release
+			return nil
+		}
+		w.Update(pod("a", "a", ""))
+		tick(0)
+		deleted := pod("a", "a", "")
+		deleted.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+		w.Terminate(deleted, Termination{})
+		tick(0)
+		if w.Finished("a") || w.Finished("unknown") {
+			t.Error("finished, though it is not")
+		}
+		close(release)
+		tick(0)
+		w.Update(deleted) // the server tells of another change
+		tick(2 * time.Minute)
+		want(t, s, "sync a ", "terminate a", "terminated a")
+		if !w.Finished("a") || !slices.Equal(ended, []string{"a true true"}) {
+			t.Errorf("finished %v, told %q", w.Finished("a"), ended)
+		}
+		w.Terminate(deleted, Termination{Gone: true})
+		tick(0)
+		if w.Finished("a") || len(ended) != 1 {
+			t.Errorf("after its source let go: finished %v, told %q", w.Finished("a"), ended)
+		}
+	})
+}
+
+// TestHolders names the pod that ends before the one that waits for its name.
+func TestHolders(t *testing.T) {
+	s := &steps{}
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		release := make(chan struct{})
+		s.terminate = func(context.Context, *v1.Pod, Termination) error {
+			<-release
+			return nil
+		}
+		holders := func() (uids []string) {
+			for _, pod := range w.Holders() {
+				uids = append(uids, string(pod.UID))
+			}
+			slices.Sort(uids)
+			return uids
+		}
+		w.Update(pod("old", "name", ""))
+		w.Update(pod("other", "other", ""))
+		tick(0)
+		w.Terminate(pod("old", "name", ""), Termination{Gone: true})
+		for range 3 {
+			w.Update(pod("new", "name", ""))
+			tick(0)
+			if got := holders(); !slices.Equal(got, []string{"old", "other"}) {
+				t.Errorf("holders %q", got)
+			}
+		}
+		close(release)
+		tick(0)
+		if got := holders(); !slices.Equal(got, []string{"new", "other"}) {
+			t.Errorf("holders %q after the end", got)
+		}
+	})
+}
+
 func TestCompletedPodIsNotRunAgain(t *testing.T) {
 	s := &steps{sync: func(context.Context, *v1.Pod) (bool, time.Duration, error) { return true, 0, nil }}
 	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
