@@ -45,6 +45,7 @@ func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkp
 		LogPath:     c.Meta.LogPath,
 		Resume:      resume,
 		Begun:       c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED,
+		Ended:       c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED,
 		Save: func(at checkpoint.LogPosition) error {
 			return s.savePosition(c.SandboxID, c.ID, at)
 		},
@@ -133,7 +134,8 @@ func (s *Service) Recover(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// recoverLog takes up one container's log.
+// recoverLog takes up one container's log. Where its record is lost, what was
+// written is never written again, rather is something missing: see logs.Source.
 func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 	info, err := os.Lstat(c.Meta.LogPath)
 	switch c.Status.State() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -99,9 +100,9 @@ func (f *follower) resume(at checkpoint.LogPosition) error {
 			if err := f.out.cutToLine(); err != nil {
 				return err
 			}
-			var open string
-			if f.copy.written, open = f.out.lastTime(); open != "" {
-				f.copy.written-- // the pieces of a line have one time: rather one twice than one lost
+			var err error
+			if f.copy.written, err = f.lastWritten(); err != nil {
+				return err
 			}
 		}
 		f.save() // what is in the CRI log was there before: not ours to cut
@@ -130,6 +131,26 @@ func (f *follower) resume(at checkpoint.LogPosition) error {
 	}
 	f.openGap()
 	return nil
+}
+
+// lastWritten is the time of the last entry that is taken for written where the
+// position is lost, see Source.
+func (f *follower) lastWritten() (int64, error) {
+	at, open := f.out.lastTime()
+	if at == 0 {
+		var err error
+		if at, open, err = f.out.lastRotatedTime(); err != nil {
+			return 0, err
+		}
+	}
+	switch {
+	case at == 0 && f.source.Ended:
+		return math.MaxInt64, nil
+	case open != "" && !f.source.Ended:
+		return at - 1, nil // the pieces of a line have one time: rather one twice than one lost
+	default:
+		return at, nil
+	}
 }
 
 // openGap notes that the engine dropped output before it was read.

@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"bytes"
 	"math"
 	"os"
 	"path/filepath"
@@ -186,4 +187,82 @@ func TestTwoServersOneLog(t *testing.T) {
 	drain(t, second, "c")
 	_, got = readCRI(t, logPath)
 	equalLines(t, got, want)
+}
+
+// The same behind a rotation, when its log is empty.
+func TestBegunWithoutAPositionBehindARotation(t *testing.T) {
+	enginePath, logPath := paths(t)
+	engine := newEngineLog(t, enginePath, 3, 1<<20)
+	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath}
+	s := newService(t)
+	start(t, s, source)
+	engine.lines(1, 30)
+	waitLines(t, logPath, 30)
+	s = restart(t, s)
+	for _, rotated := range []string{".20260101-100000.gz", ".20260101-090000"} { // an older one, and one that cannot be read as it is
+		if err := os.WriteFile(logPath+rotated, []byte("2024-01-01T00:00:00Z stdout F old\n")[:10], 0o640); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Rename(logPath, logPath+".20260101-095959"); err != nil {
+		t.Fatal(err)
+	}
+	want := engine.lines(31, 40)
+	source.Begun = true
+	start(t, s, source)
+	drain(t, s, "c")
+	_, got := readCRI(t, logPath)
+	equalLines(t, got, want)
+}
+
+// Of a container that has ended, nothing is written a second time: the one who
+// was there at its end has written all.
+func TestEndedWithoutAPosition(t *testing.T) {
+	for name, prepare := range map[string]func(t *testing.T, logPath string){
+		"whole":   func(*testing.T, string) {},
+		"emptied": func(t *testing.T, logPath string) { truncate(t, logPath, 0) },
+		"unfinished last line": func(t *testing.T, logPath string) {
+			content, err := os.ReadFile(logPath)
+			if err != nil {
+				t.Fatal(err)
+			}
+			end := bytes.LastIndex(content, []byte(" F "))
+			content[end+1] = 'P'
+			if err := os.WriteFile(logPath, content, 0o640); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			enginePath, logPath := paths(t)
+			engine := newEngineLog(t, enginePath, 3, 1<<20)
+			source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath}
+			s := newService(t)
+			start(t, s, source)
+			engine.lines(1, 30)
+			drain(t, s, "c")
+			prepare(t, logPath)
+			before, err := os.ReadFile(logPath)
+			if err != nil {
+				t.Fatal(err)
+			}
+			source.Begun, source.Ended = true, true
+			start(t, s, source)
+			drain(t, s, "c")
+			after, err := os.ReadFile(logPath)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(before, after) {
+				t.Errorf("the log of %d bytes has now %d", len(before), len(after))
+			}
+		})
+	}
+}
+
+func truncate(t *testing.T, path string, size int64) {
+	t.Helper()
+	if err := os.Truncate(path, size); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,24 +81,33 @@ func resumeOutput(path string, at checkpoint.LogPosition) (o *output, size int64
 	return o, 0, nil
 }
 
-// findRenamed returns the path of the plain file of that inode whose name is
-// the log's with something appended, as the kubelet's rotation does; empty when
+// rotatedLogs returns the plain files whose names are the log's with something
+// appended, as the kubelet's rotation does: the time, so the newest is the last.
+func rotatedLogs(path string) ([]string, error) {
+	dir, base := filepath.Split(path)
+	entries, err := os.ReadDir(dir) // sorted
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("looking for a renamed log: %w", err)
+	}
+	var found []string
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), base+".") && entry.Type().IsRegular() {
+			found = append(found, filepath.Join(dir, entry.Name()))
+		}
+	}
+	return found, nil
+}
+
+// findRenamed returns the path of the rotated log of that inode, empty when
 // there is none.
 func findRenamed(path string, inode uint64) (string, error) {
-	dir, base := filepath.Split(path)
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("looking for a renamed log: %w", err)
-	}
-	for _, entry := range entries {
-		if !strings.HasPrefix(entry.Name(), base+".") || !entry.Type().IsRegular() {
-			continue
-		}
-		if info, err := entry.Info(); err == nil && inodeOf(info) == inode {
-			return filepath.Join(dir, entry.Name()), nil
+	rotated, err := rotatedLogs(path)
+	for _, path := range rotated {
+		if info, err := os.Lstat(path); err == nil && inodeOf(info) == inode {
+			return path, nil
 		}
 	}
-	return "", nil
+	return "", err
 }
 
 func (o *output) open() error { return o.openAt(o.path) }
@@ -159,6 +169,28 @@ func (o *output) cutToLine() error {
 	}
 	half := len(tail) - (bytes.LastIndexByte(tail, '\n') + 1)
 	return o.cut(o.size - int64(half))
+}
+
+// lastRotatedTime is lastTime for the log that was rotated last and is not
+// compressed yet.
+func (o *output) lastRotatedTime() (unixNano int64, open string, err error) {
+	rotated, err := rotatedLogs(o.path)
+	for _, path := range slices.Backward(rotated) {
+		file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+		if err != nil {
+			continue // removed meanwhile
+		}
+		old := output{path: path, file: file}
+		if info, err := file.Stat(); err == nil {
+			old.size = info.Size()
+			unixNano, open = old.lastTime()
+		}
+		file.Close() // only read
+		if unixNano != 0 {
+			return unixNano, open, nil
+		}
+	}
+	return 0, "", err
 }
 
 // lastTime returns the time of the log's last entry, 0 when there is none, and

@@ -38,10 +38,14 @@ type Source struct {
 	// Resume is the position to go on from, nil for none. The zero position is
 	// the beginning.
 	Resume *checkpoint.LogPosition
-	// Begun says that the container runs already. If its position is lost,
-	// entries that are not younger than the last one in the CRI log are taken
-	// for written.
+	// Begun says that the container was started before. If its position is
+	// lost, entries that are not younger than the last one in the CRI log, or
+	// else in the one that was rotated last, are taken for written.
 	Begun bool
+	// Ended says that it has ended, too. If neither its position nor an entry
+	// of its CRI log is there, all is taken for written: who was there at its end
+	// has completed the log.
+	Ended bool
 	// Save, when not nil, persists a position. It is called by the follower's
 	// goroutine, must not call the Service, and should return when the position
 	// is safe on disk.
