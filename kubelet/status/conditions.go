@@ -10,7 +10,19 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// conditions are those that the kubelet sets, in its order; others of the old status stay, they are somebody else's.
+// Owned says whether conditions of that type are the kubelet's. Others are somebody else's: of those the API server's word
+// counts, and it comes with the pod.
+func Owned(kind v1.PodConditionType) bool {
+	switch kind {
+	case v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled,
+		v1.PodResizePending, v1.PodResizeInProgress, v1.AllContainersRestarting:
+		return true
+	default:
+		return false
+	}
+}
+
+// conditions are those that the kubelet sets, in its order, and then those that others set.
 func conditions(in Input, status *v1.PodStatus, initialized bool) []v1.PodCondition {
 	own := []v1.PodCondition{
 		condition(v1.PodReadyToStartContainers, in.Runtime.ReadySandbox() != nil, "", ""),
@@ -26,12 +38,18 @@ func conditions(in Input, status *v1.PodStatus, initialized bool) []v1.PodCondit
 			own[i].LastTransitionTime = old.LastTransitionTime
 		}
 	}
-	for _, old := range in.Old.Conditions {
-		if findCondition(own, old.Type) == nil {
-			own = append(own, old)
+	return append(own, others(in.Pod)...)
+}
+
+// others are the conditions of a pod that are not the kubelet's.
+func others(pod *v1.Pod) []v1.PodCondition {
+	var list []v1.PodCondition
+	for _, c := range pod.Status.Conditions {
+		if !Owned(c.Type) {
+			list = append(list, c)
 		}
 	}
-	return own
+	return list
 }
 
 func findCondition(list []v1.PodCondition, kind v1.PodConditionType) *v1.PodCondition {
@@ -105,7 +123,7 @@ func readyCondition(in Input, status *v1.PodStatus) v1.PodCondition {
 		return ready
 	}
 	for _, gate := range in.Pod.Spec.ReadinessGates {
-		if c := findCondition(in.Old.Conditions, gate.ConditionType); c == nil || c.Status != v1.ConditionTrue {
+		if c := findCondition(in.Pod.Status.Conditions, gate.ConditionType); c == nil || c.Status != v1.ConditionTrue {
 			return condition(v1.PodReady, false, "ReadinessGatesNotReady",
 				fmt.Sprintf("the condition %q is not True", gate.ConditionType))
 		}

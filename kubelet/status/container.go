@@ -51,14 +51,13 @@ func (in Input) container(c *v1.Container, kind model.Kind, old *v1.ContainerSta
 // unseen is the status of a container that the runtime does not have: not made yet, or forgotten already.
 func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus, initialized bool) v1.ContainerStatus {
 	out := v1.ContainerStatus{Name: c.Name, Image: c.Image, Started: new(bool)}
-	if old != nil && (old.State.Terminated != nil || old.State.Running != nil) && (in.Ending || kind == model.Init && initialized) {
+	if old != nil && (old.State.Terminated != nil || old.State.Running != nil) && (in.Ending || terminal(in.Old.Phase) || kind == model.Init && initialized) {
 		out = *old.DeepCopy()
 		out.Started = new(bool)
 		if out.State.Terminated == nil {
-			out.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
-				ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated",
-				ContainerID: old.ContainerID, StartedAt: old.State.Running.StartedAt, FinishedAt: stamp(in.Now),
-			}}
+			out.State = lost()
+			out.State.Terminated.ContainerID, out.State.Terminated.StartedAt = old.ContainerID, old.State.Running.StartedAt
+			out.State.Terminated.FinishedAt = stamp(in.Now)
 		}
 		return out
 	}
@@ -79,6 +78,13 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 		out.State.Waiting = waiting(waits)
 	}
 	return out
+}
+
+// lost is the state of a container of a pod that has ended, whose own end nobody saw. It counts as failed.
+func lost() v1.ContainerState {
+	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
+		ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated",
+	}}
 }
 
 // lastTermination is how the attempt before the one seen ended.

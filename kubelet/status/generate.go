@@ -16,7 +16,8 @@ type Input struct {
 	Runtime *model.PodStatus
 	// RuntimeName is the scheme of container ids.
 	RuntimeName string
-	// Old is the status before, for what the runtime has forgotten and for the times of transitions.
+	// Old is the status before, for what the runtime has forgotten and for the times of transitions. Conditions that are
+	// not the kubelet's (see Owned) are taken from the status of Pod instead, as the API server has it.
 	Old v1.PodStatus
 	// Waiting says why containers do not run.
 	Waiting map[string]*model.ReasonError
@@ -24,7 +25,8 @@ type Input struct {
 	Ready, Started map[string]bool
 	// HostIPs are the node's addresses, the primary one first.
 	HostIPs []string
-	// Ending says that the pod is being ended and no container starts any more.
+	// Ending says that the pod is being ended and no container starts any more. Once none runs, the status is the last one:
+	// the phase is Succeeded or Failed, and containers whose end nobody saw count as failed.
 	Ending bool
 	// Now is the time of transitions.
 	Now time.Time
@@ -52,6 +54,9 @@ func Generate(in Input) v1.PodStatus {
 		c := &in.Pod.Spec.Containers[i]
 		status.ContainerStatuses = append(status.ContainerStatuses,
 			in.container(c, model.App, find(in.Old.ContainerStatuses, c.Name), initialized))
+	}
+	if in.over() {
+		finish(&status, initialized)
 	}
 	status.Phase = phase(in, &status)
 	in.addresses(&status)

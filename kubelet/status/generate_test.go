@@ -98,6 +98,13 @@ func TestPhaseAndReady(t *testing.T) {
 		{"killed while ending", alwaysRestart, "app:a", "a=exited:137", true, "Failed initialized"},
 		{"still ending", alwaysRestart, "app:a", "a=running", true, "Running ready initialized"},
 		{"never started, ending", alwaysRestart, "app:a", "", true, "Failed initialized"},
+		{"one never started, ending", alwaysRestart, "app:a app:b", "a=exited:0 b=created", true, "Failed initialized"},
+		{"between attempts, ending", alwaysRestart, "app:a", "a=exited:0 a=created", true, "Failed initialized"},
+		{"state unknown, ending", alwaysRestart, "app:a", "a=unknown", true, "Running initialized"},
+		{"init never started, ending", alwaysRestart, "init:i app:a", "", true, "Failed"},
+		{"init still runs, ending", alwaysRestart, "init:i app:a", "i=running", true, "Pending"},
+		{"init killed while ending", alwaysRestart, "init:i app:a", "i=exited:137", true, "Failed"},
+		{"init over, ending", alwaysRestart, "init:i app:a", "i=exited:0", true, "Failed initialized"},
 
 		{"init runs", alwaysRestart, "init:i app:a", "i=running", false, "Pending"},
 		{"init over", alwaysRestart, "init:i app:a", "i=exited:0", false, "Pending initialized"},
@@ -220,13 +227,18 @@ func TestReadinessGates(t *testing.T) {
 	if ready := findCondition(Generate(in).Conditions, v1.PodReady); ready.Status != v1.ConditionFalse || ready.Reason != "ReadinessGatesNotReady" {
 		t.Errorf("gate closed: %+v", ready)
 	}
-	in.Old.Conditions = []v1.PodCondition{{Type: "example.org/gate", Status: v1.ConditionTrue}}
+	pod.Status.Conditions = []v1.PodCondition{{Type: "example.org/gate", Status: v1.ConditionTrue}, {Type: v1.PodReady, Status: v1.ConditionFalse}}
 	status := Generate(in)
 	if ready := findCondition(status.Conditions, v1.PodReady); ready.Status != v1.ConditionTrue {
 		t.Errorf("gate open: %+v", ready)
 	}
 	if findCondition(status.Conditions, "example.org/gate") == nil {
 		t.Error("somebody else's condition is lost")
+	}
+	in.Old, pod.Status.Conditions = status, nil
+	status = Generate(in)
+	if ready := findCondition(status.Conditions, v1.PodReady); ready.Status != v1.ConditionFalse || findCondition(status.Conditions, "example.org/gate") != nil {
+		t.Errorf("gate taken away: %+v", status.Conditions)
 	}
 }
 
@@ -252,12 +264,13 @@ func TestStore(t *testing.T) {
 	if !told() || s.Status(pod).Phase != v1.PodRunning || len(s.List()) != 1 {
 		t.Error("not set")
 	}
+	kept := s.Get("u")
 	s.Set(pod, v1.PodStatus{Phase: v1.PodRunning})
-	if told() {
+	if told() || s.Get("u") != kept {
 		t.Error("nothing changed, and it is told")
 	}
 	s.Forget("u")
-	if !told() || len(s.List()) != 0 {
+	if !told() || len(s.List()) != 0 || s.Get("u") != nil {
 		t.Error("not forgotten")
 	}
 }

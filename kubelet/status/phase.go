@@ -10,14 +10,14 @@ import (
 // as Failed.
 const ReasonDeadlineExceeded = "DeadlineExceeded"
 
-// phase sums the containers up. A pod is not over as long as anything in it runs, sidecars included.
+// phase sums the containers up. A pod is not over as long as anything in it runs or may run, sidecars included.
 func phase(in Input, status *v1.PodStatus) v1.PodPhase {
 	if terminal(in.Old.Phase) {
 		return in.Old.Phase // there is no way back
 	}
 	summed := sum(in, status)
 	switch {
-	case terminal(summed) && !allOver(status):
+	case terminal(summed) && (!allOver(status) || in.Ending && !in.over()):
 		return v1.PodRunning
 	case terminal(summed) && status.Reason == ReasonDeadlineExceeded:
 		return v1.PodFailed
@@ -32,7 +32,7 @@ func sum(in Input, status *v1.PodStatus) v1.PodPhase {
 		return v1.PodFailed
 	}
 	if !initialized(spec, status) {
-		if in.Ending && allOver(status) && anyRan(status) {
+		if in.over() && allOver(status) {
 			return v1.PodFailed
 		}
 		return v1.PodPending
@@ -115,15 +115,4 @@ func allOver(status *v1.PodStatus) bool {
 		}
 	}
 	return true
-}
-
-func anyRan(status *v1.PodStatus) bool {
-	for _, list := range [][]v1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
-		for i := range list {
-			if list[i].State.Terminated != nil {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -45,6 +45,14 @@ func (s *Store) Status(pod *v1.Pod) v1.PodStatus {
 	return *pod.Status.DeepCopy()
 }
 
+// Get returns the pod with its status, which must not be changed, or nil. A later Set that changes anything makes another
+// pod, so that pointers tell whether something is new.
+func (s *Store) Get(uid types.UID) *v1.Pod {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.pods[uid]
+}
+
 // Forget drops a pod that no longer exists.
 func (s *Store) Forget(uid types.UID) {
 	s.mu.Lock()
@@ -55,7 +63,7 @@ func (s *Store) Forget(uid types.UID) {
 	}
 }
 
-// List returns all pods by namespace and name; they must not be changed.
+// List returns all pods by namespace and name, the same that Get returns.
 func (s *Store) List() []*v1.Pod {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

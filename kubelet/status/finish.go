@@ -1,0 +1,67 @@
+package status
+
+import (
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// over says that the pod has ended: nothing of it runs, and nothing starts any more.
+func (in Input) over() bool {
+	if !in.Ending {
+		return false
+	}
+	for i := range in.Runtime.Containers {
+		if state := in.Runtime.Containers[i].State; state == model.StateRunning || state == model.StateUnknown {
+			return false
+		}
+	}
+	return true
+}
+
+// finish gives each container of a pod that has ended an end, as the kubelet does: app containers if the pod came so far,
+// init containers up to the last one that was ever tried, the first one in any case. Those behind it stay waiting.
+func finish(status *v1.PodStatus, initialized bool) {
+	inits := status.InitContainerStatuses
+	for tried := len(inits); tried > 0; tried-- {
+		if last := &inits[tried-1]; tried == 1 || last.State.Waiting == nil || last.LastTerminationState.Terminated != nil {
+			end(inits[:tried])
+			break
+		}
+	}
+	for i := range status.ContainerStatuses {
+		c := &status.ContainerStatuses[i]
+		initialized = initialized || c.State.Waiting == nil || c.LastTerminationState.Terminated != nil
+	}
+	if initialized {
+		end(status.ContainerStatuses)
+	}
+}
+
+func end(list []v1.ContainerStatus) {
+	for i := range list {
+		if list[i].State.Terminated == nil {
+			list[i].State, list[i].Ready = lost(), false
+		}
+	}
+}
+
+// Rejected is the status of a pod that the node does not take: it has failed, and is never started. Reason is the word of
+// the admission that refused it, Message its sentence. Conditions that the API server has stay.
+func Rejected(pod *v1.Pod, reason, message string, now time.Time) v1.PodStatus {
+	began := stamp(now)
+	if pod.Status.StartTime != nil {
+		began = *pod.Status.StartTime
+	}
+	status := v1.PodStatus{
+		ObservedGeneration: pod.Generation, QOSClass: model.QOS(pod), StartTime: &began,
+		Phase: v1.PodFailed, Reason: reason, Message: "Pod was rejected: " + message,
+		Conditions: others(pod),
+	}
+	if scheduled := findCondition(pod.Status.Conditions, v1.PodScheduled); scheduled != nil {
+		status.Conditions = append(status.Conditions, *scheduled)
+	}
+	return status
+}
