@@ -1,0 +1,137 @@
+package follow
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// Store receives what the server has. Calls come one after the other. The objects belong to the store.
+type Store[T runtime.Object] interface {
+	// Replace is all objects there are.
+	Replace(objects []T)
+	// Set is an object that is new or changed.
+	Set(object T)
+	// Delete is an object that is gone.
+	Delete(object T)
+}
+
+// Options say what to follow. List, Watch and Store are required.
+type Options[T runtime.Object] struct {
+	// List and Watch ask the server; the client behind Watch must not bound its requests.
+	List  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	Watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	// FieldSelector leaves out objects, such as all but metadata.name=settings.
+	FieldSelector string
+	// Store receives the objects.
+	Store Store[T]
+	// Problem is told why the server cannot be asked, once for each kind of reason, and nil when it can be again. It
+	// must return soon. Nil drops it.
+	Problem func(error)
+	// Retry says when to ask again.
+	Retry Retry
+}
+
+// Retry says how long to wait before a server that is away is asked again: First, doubled up to Max, each time with as
+// much again by chance, so that the nodes of a cluster do not come back at one time.
+type Retry struct {
+	// First is the shortest pause; zero means 800 milliseconds, as every kubelet.
+	First time.Duration
+	// Max is the longest pause without what chance adds; zero means 30 seconds, as every kubelet.
+	Max time.Duration
+}
+
+// listTimeout bounds a list. Watches are bounded by the server, and by the health check of HTTP/2.
+const listTimeout = 30 * time.Second
+
+// Run follows until ctx ends.
+func Run[T runtime.Object](ctx context.Context, opts Options[T]) {
+	var expected T
+	asked := &asker{list: opts.List, watch: opts.Watch, selector: opts.FieldSelector, report: reporter{tell: opts.Problem}}
+	reflector := cache.NewReflectorWithOptions(asked, expected, store[T]{opts.Store}, cache.ReflectorOptions{Backoff: opts.Retry.backoff()})
+	reflector.RunWithContext(ctx)
+}
+
+func (r Retry) backoff() *wait.Backoff {
+	if r.First == 0 {
+		r.First = 800 * time.Millisecond
+	}
+	if r.Max == 0 {
+		r.Max = 30 * time.Second
+	}
+	return &wait.Backoff{Duration: r.First, Cap: r.Max, Steps: int(math.Ceil(float64(r.Max) / float64(r.First))), Factor: 2, Jitter: 1}
+}
+
+// asker is the reflector's way to the server.
+type asker struct {
+	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
+	selector string
+	report   reporter
+}
+
+// IsWatchListSemanticsUnSupported has the reflector list before it watches. The streamed list, which it would prefer,
+// spares the server memory where thousands of objects are listed; here it is the few of one node, and a list has an
+// answer that can be waited for with a limit.
+func (*asker) IsWatchListSemanticsUnSupported() bool { return true }
+
+// ListWithContext is cache.ListerWithContext.
+func (a *asker) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	options.FieldSelector = a.selector
+	bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, fmt.Errorf("no answer in %s", listTimeout))
+	defer cancel()
+	objects, err := a.list(bounded, options)
+	if err != nil && ctx.Err() == nil {
+		a.report.failed(err)
+	}
+	return objects, err
+}
+
+// WatchWithContext is cache.WatcherWithContext. Only a watch that began shows that the server can be asked: a list may
+// be allowed where a watch is not.
+func (a *asker) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	options.FieldSelector = a.selector
+	events, err := a.watch(ctx, options)
+	switch {
+	case err == nil:
+		a.report.worked()
+	case ctx.Err() == nil:
+		a.report.failed(err)
+	}
+	return events, err
+}
+
+// List is cache.Lister, for the reflector's type alone: it takes the one with a context.
+func (a *asker) List(options metav1.ListOptions) (runtime.Object, error) {
+	return a.ListWithContext(context.Background(), options)
+}
+
+// Watch is cache.Watcher, for the reflector's type alone.
+func (a *asker) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return a.WatchWithContext(context.Background(), options)
+}
+
+// store gives a Store the reflector's shape. The reflector has checked the type of what a watch sends; a list has it by
+// the client's type.
+type store[T runtime.Object] struct{ to Store[T] }
+
+func (s store[T]) Add(object any) error    { s.to.Set(object.(T)); return nil }
+func (s store[T]) Update(object any) error { s.to.Set(object.(T)); return nil }
+func (s store[T]) Delete(object any) error { s.to.Delete(object.(T)); return nil }
+func (s store[T]) Resync() error           { return nil }
+
+func (s store[T]) Replace(objects []any, _ string) error {
+	typed := make([]T, len(objects))
+	for i, object := range objects {
+		typed[i] = object.(T)
+	}
+	s.to.Replace(typed)
+	return nil
+}
