@@ -1,0 +1,178 @@
+// Package build makes the programs of a Kubernetes cluster in the versions that the modules in test/cluster/tools pin, and
+// keeps each in the cache (see package test/rig/cache). All of them take about ten minutes, two gigabytes of memory and the
+// Go module proxy the first time; later ones nothing.
+package build
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/cache"
+)
+
+// Programs are the paths of a cluster's programs.
+type Programs struct {
+	Etcd, APIServer, ControllerManager, Scheduler, Kubectl, Kubelet string
+}
+
+// Version is the version of Kubernetes that test/cluster/tools/kubernetes/go.mod requires; a test holds the two together.
+const Version = "v1.36.3"
+
+// kubernetes and etcd are the modules that are built.
+const (
+	kubernetes = "k8s.io/kubernetes"
+	etcd       = "go.etcd.io/etcd/server/v3"
+)
+
+// program is one that is built: its module's folder in test/cluster/tools, its import path and the flags of its linker.
+type program struct {
+	name, tools, pkg, linkerFlags string
+	path                          func(*Programs) *string
+}
+
+// programs are in the order in which they are built: what is needed by the following ones first, the longest last.
+func programs() []program {
+	list := []program{
+		{name: "etcd", tools: "etcd", pkg: etcd, linkerFlags: "-s -w", path: func(p *Programs) *string { return &p.Etcd }},
+		{name: "kube-apiserver", path: func(p *Programs) *string { return &p.APIServer }},
+		{name: "kube-controller-manager", path: func(p *Programs) *string { return &p.ControllerManager }},
+		{name: "kube-scheduler", path: func(p *Programs) *string { return &p.Scheduler }},
+		{name: "kubectl", path: func(p *Programs) *string { return &p.Kubectl }},
+		{name: "kubelet", path: func(p *Programs) *string { return &p.Kubelet }},
+	}
+	for i := range list[1:] {
+		one := &list[i+1]
+		one.tools, one.pkg, one.linkerFlags = "kubernetes", kubernetes+"/cmd/"+one.name, "-s -w "+stamps(Version)
+	}
+	return list
+}
+
+// stamps are the linker's flags that tell a Kubernetes program its version. The server's programs judge each other by it,
+// and the commit cannot be known from a module.
+func stamps(version string) string {
+	const variable = "k8s.io/component-base/version."
+	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	values := [][2]string{
+		{"gitVersion", version}, {"gitMajor", numbers[0]}, {"gitMinor", numbers[1]},
+		{"gitCommit", "module-" + version}, {"gitTreeState", "clean"},
+		{"buildDate", "1970-01-01T00:00:00Z"}, // the same program whenever it is built
+	}
+	var flags strings.Builder
+	for _, value := range values {
+		fmt.Fprintf(&flags, "-X %s%s=%s ", variable, value[0], value[1])
+	}
+	return strings.TrimSpace(flags.String())
+}
+
+// All returns the programs and builds those that the cache does not have, one after the other, telling progress what it
+// does. It must run in criadapter's source tree.
+func All(ctx context.Context, progress io.Writer) (Programs, error) {
+	var made Programs
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return made, err
+	}
+	list := programs()
+	for i, one := range list {
+		key, err := one.key(root)
+		if err != nil {
+			return made, err
+		}
+		dir, err := cache.Fill(ctx, key, func(ctx context.Context, dir string) error {
+			fmt.Fprintf(progress, "building %s, %d of %d …\n", one.name, i+1, len(list))
+			began := time.Now()
+			if err := one.build(ctx, root, dir); err != nil {
+				return err
+			}
+			fmt.Fprintf(progress, "built %s in %s\n", one.name, time.Since(began).Round(time.Second))
+			return nil
+		})
+		if err != nil {
+			return made, fmt.Errorf("build %s: %w", one.name, err)
+		}
+		*one.path(&made) = filepath.Join(dir, one.name)
+	}
+	return made, nil
+}
+
+// Missing returns the names of the programs that the cache does not have.
+func Missing(ctx context.Context) ([]string, error) {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base, err := cache.Dir()
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, one := range programs() {
+		key, err := one.key(root)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := os.Stat(filepath.Join(base, key, one.name)); err != nil {
+			missing = append(missing, one.name)
+		}
+	}
+	return missing, nil
+}
+
+// key names the program's cache entry: the module's files have every version in them.
+func (p program) key(root string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(p.toolsDir(root), "go.mod"))
+	if err != nil {
+		return "", fmt.Errorf("%w; run this in criadapter's source tree", err)
+	}
+	sum := sha256.Sum256(append(content, p.linkerFlags...))
+	return cache.Key("cluster", p.name, runtime.GOOS, runtime.GOARCH, runtime.Version(), "static", hex.EncodeToString(sum[:6])), nil
+}
+
+func (p program) toolsDir(root string) string {
+	return filepath.Join(root, "test", "cluster", "tools", p.tools)
+}
+
+// build compiles the program to dir, from the folder of the module that pins it: never in the module cache.
+func (p program) build(ctx context.Context, root, dir string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags,
+		"-o", filepath.Join(dir, p.name), p.pkg)
+	cmd.Dir = p.toolsDir(root)
+	_, err := output(cmd)
+	return err
+}
+
+// moduleRoot is the folder of criadapter's module, in which the current folder must be.
+func moduleRoot(ctx context.Context) (string, error) {
+	text, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-json"))
+	if err != nil {
+		return "", err
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal([]byte(text), &module); err != nil {
+		return "", fmt.Errorf("go list -m -json: %w", err)
+	}
+	return module.Dir, nil
+}
+
+// output runs a go command and returns what it prints; the error has what it wrote to both streams.
+func output(cmd *exec.Cmd) (string, error) {
+	var stdout, stderr bytes.Buffer
+	// A workspace around this repository must not change the pinned versions.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s%s", strings.Join(cmd.Args, " "), err, stderr.String(), stdout.String())
+	}
+	return stdout.String(), nil
+}
