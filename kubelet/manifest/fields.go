@@ -63,6 +63,7 @@ spec.volumes[].projected.defaultMode
 spec.volumes[].projected.sources[].configMap.**
 spec.volumes[].projected.sources[].secret.**
 spec.volumes[].projected.sources[].downwardAPI.**
+spec.volumes[].projected.sources[].serviceAccountToken.**
 
 spec.readinessGates.**
 spec.enableServiceLinks

@@ -19,7 +19,7 @@ func Validate(pod *v1.Pod) error {
 	errs = append(errs, validateMetadata(pod)...)
 	spec := field.NewPath("spec")
 	errs = append(errs, validateSpec(&pod.Spec, spec)...)
-	errs = append(errs, validateVolumes(&pod.Spec, spec)...)
+	errs = append(errs, validateVolumes(pod, spec.Child("volumes"))...)
 	errs = append(errs, validateContainers(&pod.Spec, spec)...)
 	if len(errs) == 0 {
 		return nil
@@ -99,58 +99,6 @@ func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 	}
 	if spec.HostPID && spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace {
 		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), true, "hostPID shares the host's already"))
-	}
-	return errs
-}
-
-func validateVolumes(spec *v1.PodSpec, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	seen := map[string]bool{}
-	for i := range spec.Volumes {
-		volume, at := &spec.Volumes[i], path.Child("volumes").Index(i)
-		errs = append(errs, check(at.Child("name"), volume.Name, validation.IsDNS1123Label)...)
-		if seen[volume.Name] {
-			errs = append(errs, field.Duplicate(at.Child("name"), volume.Name))
-		}
-		seen[volume.Name] = true
-		errs = append(errs, validateSource(volume, at)...)
-	}
-	return errs
-}
-
-func validateSource(volume *v1.Volume, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	sources := 0
-	for _, set := range []bool{
-		volume.EmptyDir != nil, volume.HostPath != nil, volume.ConfigMap != nil, volume.Secret != nil,
-		volume.DownwardAPI != nil, volume.Projected != nil,
-	} {
-		if set {
-			sources++
-		}
-	}
-	if sources > 1 {
-		errs = append(errs, field.Forbidden(at, "a volume has one source"))
-	}
-	if source := volume.HostPath; source != nil {
-		if source.Path == "" {
-			errs = append(errs, field.Required(at.Child("hostPath", "path"), ""))
-		}
-		errs = append(errs, noBacksteps(at.Child("hostPath", "path"), source.Path)...)
-		errs = append(errs, oneOf(at.Child("hostPath", "type"), *source.Type, v1.HostPathUnset, v1.HostPathDirectoryOrCreate, v1.HostPathDirectory,
-			v1.HostPathFileOrCreate, v1.HostPathFile, v1.HostPathSocket, v1.HostPathCharDev, v1.HostPathBlockDev)...)
-	}
-	if source := volume.ConfigMap; source != nil && source.Name == "" {
-		errs = append(errs, field.Required(at.Child("configMap", "name"), ""))
-	}
-	if source := volume.Secret; source != nil && source.SecretName == "" {
-		errs = append(errs, field.Required(at.Child("secret", "secretName"), ""))
-	}
-	if source := volume.EmptyDir; source != nil {
-		errs = append(errs, oneOf(at.Child("emptyDir", "medium"), source.Medium, v1.StorageMediumDefault, v1.StorageMediumMemory)...)
-		if source.SizeLimit != nil && source.Medium != v1.StorageMediumMemory {
-			errs = append(errs, field.Forbidden(at.Child("emptyDir", "sizeLimit"), "only a limit in memory can be kept: nothing is evicted here"))
-		}
 	}
 	return errs
 }

@@ -27,6 +27,7 @@ spec:
   - {name: b, hostPath: {path: /tmp, type: Directory}}
   - {name: c, configMap: {name: m, items: [{key: k, path: p, mode: 256}]}}
   - {name: d, secret: {secretName: s, optional: true}}
+  - {name: e, projected: {sources: [{serviceAccountToken: {path: token, audience: a, expirationSeconds: 3607}}]}}
   initContainers:
   - {name: i, image: x, env: [{name: A, value: b}]}
   - {name: s, image: x, restartPolicy: Always, startupProbe: {exec: {command: ["true"]}}}
@@ -84,6 +85,12 @@ func TestValidateBad(t *testing.T) {
 		{"path: /tmp,", "path: /tmp/../etc,", "spec.volumes[1].hostPath.path"},
 		{"type: Directory", "type: Folder", "spec.volumes[1].hostPath.type"},
 		{"secretName: s,", "", "spec.volumes[3].secret.secretName"},
+		{"path: token,", "path: ../token,", "spec.volumes[4].projected.sources[0].serviceAccountToken.path"},
+		{"path: token,", "", "spec.volumes[4].projected.sources[0].serviceAccountToken.path"},
+		{"expirationSeconds: 3607", "expirationSeconds: 599", "spec.volumes[4].projected.sources[0].serviceAccountToken.expirationSeconds"},
+		{"serviceAccountToken: {path", "clusterTrustBundle: {name: b, path: x}, serviceAccountToken: {path", "spec.volumes[4].projected.sources[0].clusterTrustBundle"},
+		{"serviceAccountToken: {path", "podCertificate: {signerName: s}, serviceAccountToken: {path", "spec.volumes[4].projected.sources[0].podCertificate"},
+		{"{example.org/note: anything at all}", "{kubernetes.io/config.source: file}", "spec.volumes[4].projected.sources[0].serviceAccountToken"},
 		{"name: b, hostPath", "name: a, hostPath", "spec.volumes[1].name"},
 		{"- name: c\n    image: x", "- name: c", "spec.containers[0].image"},
 		{"- name: c\n", "- name: i\n", "spec.containers[0].name"},

@@ -1,6 +1,7 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,7 +15,7 @@ import (
 )
 
 // content is what the volume is to hold now.
-func (m *Manager) content(pod *v1.Pod, volume *v1.Volume) (content, error) {
+func (m *Manager) content(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (content, error) {
 	switch kindOf(volume) {
 	case configMap:
 		source := volume.ConfigMap
@@ -25,7 +26,7 @@ func (m *Manager) content(pod *v1.Pod, volume *v1.Volume) (content, error) {
 	case downwardAPI:
 		return m.fields(pod, volume.DownwardAPI.Items, mode(volume.DownwardAPI.DefaultMode))
 	default:
-		return m.projected(pod, volume.Projected)
+		return m.projected(ctx, pod, volume.Projected)
 	}
 }
 
@@ -129,32 +130,6 @@ func (m *Manager) field(pod *v1.Pod, item *v1.DownwardAPIVolumeFile) (string, er
 		return model.ResourceField(container, item.ResourceFieldRef, m.opts.Node)
 	default:
 		return "", fmt.Errorf("one of fieldRef and resourceFieldRef is required: %w", errdefs.ErrInvalidArgument)
-	}
-}
-
-// projected joins several sources in one volume; of two files of one path the later one is seen.
-func (m *Manager) projected(pod *v1.Pod, volume *v1.ProjectedVolumeSource) (content, error) {
-	files, otherwise := content{}, mode(volume.DefaultMode)
-	for i := range volume.Sources {
-		more, err := m.projection(pod, &volume.Sources[i], otherwise)
-		if err != nil {
-			return nil, fmt.Errorf("sources[%d]: %w", i, err)
-		}
-		maps.Copy(files, more)
-	}
-	return files, nil
-}
-
-func (m *Manager) projection(pod *v1.Pod, source *v1.VolumeProjection, otherwise fs.FileMode) (content, error) {
-	switch {
-	case source.ConfigMap != nil:
-		return m.configMap(pod, source.ConfigMap.Name, keys{items: source.ConfigMap.Items, mode: otherwise, optional: source.ConfigMap.Optional})
-	case source.Secret != nil:
-		return m.secret(pod, source.Secret.Name, keys{items: source.Secret.Items, mode: otherwise, optional: source.Secret.Optional})
-	case source.DownwardAPI != nil:
-		return m.fields(pod, source.DownwardAPI.Items, otherwise)
-	default:
-		return nil, fmt.Errorf("only configMap, secret and downwardAPI can be projected without an API server: %w", errdefs.ErrNotImplemented)
 	}
 }
 

@@ -23,12 +23,22 @@ type Objects interface {
 	Secret(pod *v1.Pod, name string) (*v1.Secret, error)
 }
 
+// Tokens issues service account tokens; *token.Manager is one.
+type Tokens interface {
+	// Token returns a token that is good for now, bound to the pod.
+	Token(ctx context.Context, pod *v1.Pod, projection *v1.ServiceAccountTokenProjection) (string, error)
+	// Forget drops the tokens of a pod that is gone.
+	Forget(uid types.UID)
+}
+
 // Options configure a Manager.
 type Options struct {
 	// RootDir is the kubelet's root; the volumes are in model.PodDirectory below it.
 	RootDir string
 	// Objects is required for pods with configMap and secret volumes.
 	Objects Objects
+	// Tokens is required for pods with service account tokens; without it they are an errdefs.ErrNotImplemented.
+	Tokens Tokens
 	// Node is what the node has of each resource: the downward API shows it for limits that a container does not have.
 	Node v1.ResourceList
 }
@@ -42,8 +52,8 @@ type Manager struct {
 // New makes a manager; it touches nothing yet.
 func New(opts Options) *Manager { return &Manager{opts: opts} }
 
-// Mount makes every volume of the pod, and brings the content of those that exist up to date. It may be repeated. The
-// error joins those of all volumes, each with the volume's name; a config map or secret that must exist and does not is
+// Mount makes every volume of the pod, and brings the content of those that exist up to date: config maps, secrets, the
+// pod's fields, and tokens that near their end. It may be repeated, and has to be for that. The error joins those of all volumes, each with the volume's name; a config map or secret that must exist and does not is
 // an errdefs.ErrNotFound.
 func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 	if _, err := m.podDirectory(pod.UID); err != nil {
@@ -54,14 +64,14 @@ func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		if err := m.mount(pod, &pod.Spec.Volumes[i]); err != nil {
+		if err := m.mount(ctx, pod, &pod.Spec.Volumes[i]); err != nil {
 			errs = append(errs, fmt.Errorf("volume %q: %w", pod.Spec.Volumes[i].Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (m *Manager) mount(pod *v1.Pod, volume *v1.Volume) error {
+func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) error {
 	path, err := m.path(pod, volume)
 	if err != nil {
 		return err
@@ -72,7 +82,7 @@ func (m *Manager) mount(pod *v1.Pod, volume *v1.Volume) error {
 	if kindOf(volume) == emptyDir {
 		return mountEmptyDir(path, emptyDirOptions{source: volume.EmptyDir, group: fsGroup(pod), limit: memoryLimit(pod)})
 	}
-	content, err := m.content(pod, volume)
+	content, err := m.content(ctx, pod, volume)
 	if err != nil {
 		return err
 	}
@@ -162,7 +172,7 @@ func (m *Manager) Pods() ([]types.UID, error) {
 	return uids, nil
 }
 
-// Unmount removes the pod's whole folder: volumes, hosts file, termination messages. A pod without one is no error. It
+// Unmount removes the pod's whole folder: volumes, hosts file, termination messages; its tokens are forgotten. A pod without one is no error. It
 // may be repeated.
 func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
 	folder, err := m.podDirectory(uid)
@@ -174,6 +184,9 @@ func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
 	}
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("remove the volumes of pod %s: %w", uid, err)
+	}
+	if m.opts.Tokens != nil {
+		m.opts.Tokens.Forget(uid)
 	}
 	return nil
 }

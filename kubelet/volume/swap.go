@@ -34,6 +34,8 @@ const (
 type file struct {
 	data []byte
 	mode fs.FileMode
+	// owner is the user that the file belongs to, nil for root.
+	owner *int64
 }
 
 // content is a volume's files by their path in it.
@@ -137,6 +139,11 @@ func write(path string, file file) error {
 	}
 	if err := os.WriteFile(path, file.data, file.mode); err != nil {
 		return err
+	}
+	if file.owner != nil {
+		if err := os.Chown(path, int(*file.owner), -1); err != nil {
+			return err
+		}
 	}
 	return os.Chmod(path, file.mode) // whatever the umask is
 }
