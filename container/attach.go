@@ -27,7 +27,7 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 	// The mirror may know a container from its labels alone, which do not tell.
 	seen, err := s.opts.Engine.InspectContainer(ctx, c.ID)
 	if err != nil {
-		return fmt.Errorf("attaching to container %s: %w", c.ID, err)
+		return err
 	}
 	if seen.Config == nil {
 		return fmt.Errorf("attaching to container %s: the engine tells nothing of it: %w", c.ID, errdefs.ErrInternal)
@@ -42,7 +42,7 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 		return fmt.Errorf("container %s does not run any more, or is paused: %w: %w", c.ID, errdefs.ErrFailedPrecondition, err)
 	}
 	if err != nil {
-		return fmt.Errorf("attaching to container %s: %w", c.ID, err)
+		return err
 	}
 	return s.joinStreams(ctx, c.ID, streams, stream)
 }

@@ -94,9 +94,15 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 	if config.GetImage().GetImage() == "" {
 		return nil, fmt.Errorf("config.image.image is empty: %w", errdefs.ErrInvalidArgument)
 	}
+	if err := s.checkTarget(pod.ID, config.GetLinux().GetSecurityContext().GetNamespaceOptions()); err != nil {
+		return nil, err
+	}
 	imageID, err := s.opts.Images.Resolve(ctx, config.GetImage().GetImage())
 	if errdefs.IsNotFound(err) {
 		return nil, fmt.Errorf("config.image.image: pull %q before creating a container of it: %w", config.GetImage().GetImage(), err)
+	}
+	if errdefs.IsInvalidArgument(err) {
+		return nil, fmt.Errorf("config.%w", err)
 	}
 	if err != nil {
 		return nil, err
@@ -164,12 +170,12 @@ func (s *Service) make(ctx context.Context, d *draft) (string, error) {
 	// Step 1: the engine has the container, with the CRI metadata in its labels.
 	id, err := s.createInEngine(ctx, d)
 	if err != nil {
-		return "", fmt.Errorf("creating container %s: %w", d.spec.Name, err)
+		return "", err
 	}
 	// Step 2: the checkpoint has its configuration. From here on it is ours.
 	err = s.saveRecord(d.pod.ID, id, func(kept *checkpoint.Container) { kept.Config = d.config })
 	if err != nil {
-		return "", errors.Join(fmt.Errorf("writing the checkpoint of container %s: %w", d.spec.Name, err), s.unmake(ctx, d.pod.ID, id))
+		return "", errors.Join(err, s.unmake(ctx, d.pod.ID, id))
 	}
 	return id, nil
 }

@@ -2,7 +2,6 @@ package container
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/sirupsen/logrus"
 
@@ -21,7 +20,7 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 	defer unlock()
 	if c.Status.Running || c.Status.Unknown {
 		if err := ignoreNotFound(s.opts.Engine.StopContainer(ctx, c.ID, 0)); err != nil {
-			return fmt.Errorf("killing container %s: %w", c.ID, err)
+			return err
 		}
 	}
 	return s.remove(ctx, c)
@@ -41,11 +40,11 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 	// Step 2: the container. A crash behind it leaves a record that Recover
 	// drops.
 	if err := ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
-		return fmt.Errorf("removing container %s: %w", c.ID, err)
+		return err
 	}
 	// Step 3: the record.
 	if err := s.dropRecord(c.SandboxID, c.ID); err != nil {
-		return fmt.Errorf("removing the checkpoint of container %s: %w", c.ID, err)
+		return err
 	}
 	s.opts.Mirror.RemoveContainer(c.ID)
 	return nil

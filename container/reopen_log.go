@@ -44,7 +44,7 @@ func (s *Service) ReopenLog(ctx context.Context, id string) error {
 	// kubelet, which takes an error for "rename the old file back", would
 	// rename it over the new one that is made a moment later.
 	if err := s.recoverLog(ctx, c); err != nil {
-		return fmt.Errorf("taking up the log of container %s: %w", c.ID, err)
+		return err
 	}
 	if linked, err = s.isLinked(ctx, c); err != nil || linked {
 		return err

@@ -19,7 +19,8 @@ import (
 // Images finds the images that containers are made of.
 type Images interface {
 	// Resolve returns the id of the image with this id, tag or digest;
-	// errdefs.ErrNotFound when it is not on this node.
+	// errdefs.ErrNotFound when it is not on this node, and ErrInvalidArgument
+	// with a text that begins with the field image.image for what is none.
 	Resolve(ctx context.Context, ref string) (id string, err error)
 }
 

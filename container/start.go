@@ -38,14 +38,13 @@ func (s *Service) Start(ctx context.Context, id string) error {
 	// The log is followed first: what makes it impossible must not leave a
 	// running container behind, and no output is missed.
 	if err := s.follow(ctx, c, nil); err != nil {
-		return fmt.Errorf("preparing the log of container %s: %w", c.ID, err)
+		return err
 	}
 	startErr := s.opts.Engine.StartContainer(ctx, c.ID)
 	if startErr == nil {
 		s.settle(ctx, c)
 		return nil
 	}
-	startErr = fmt.Errorf("starting container %s: %w", c.ID, startErr)
 	if ctx.Err() != nil || errdefs.IsUnavailable(startErr) {
 		s.settle(ctx, c)
 		return startErr

@@ -2,7 +2,6 @@ package container
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -25,7 +24,7 @@ func (s *Service) Stop(ctx context.Context, id string, grace time.Duration) erro
 		return nil
 	}
 	if err := ignoreNotFound(s.opts.Engine.StopContainer(ctx, c.ID, grace)); err != nil {
-		return fmt.Errorf("stopping container %s: %w", c.ID, err)
+		return err
 	}
 	return s.ended(ctx, c)
 }

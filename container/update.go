@@ -38,17 +38,14 @@ func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContaine
 	wanted := mergeResources(old, request.GetLinux())
 	// Step 1: the engine, where an update is whole or not at all.
 	if err := s.applyResources(ctx, c.ID, wanted); err != nil {
-		return fmt.Errorf("updating container %s: %w", c.ID, err)
+		return err
 	}
 	// Step 2: the record. A crash before it leaves the new limits in force and
 	// the old ones in the record; the kubelet repeats what it got no answer to.
 	if err := s.recordResources(c, wanted); err != nil {
 		settle, cancel := settling(ctx)
 		defer cancel()
-		return errors.Join(
-			fmt.Errorf("writing the checkpoint of container %s: %w", c.ID, err),
-			s.applyResources(settle, c.ID, old),
-		)
+		return errors.Join(err, s.applyResources(settle, c.ID, old))
 	}
 	// Step 3: everybody.
 	s.opts.Mirror.UpdateContainer(c.ID, func(status *state.ContainerStatus) {

@@ -107,7 +107,7 @@ func (s *Service) removeOne(ctx context.Context, id, name string) error {
 	case errdefs.IsConflict(err):
 		return inUse(id, fmt.Sprintf("a container (%v)", err))
 	default:
-		return fmt.Errorf("remove image %q: %w", name, err)
+		return err
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *Service) connect(ctx context.Context, p *pending) error {
 func (s *Service) join(ctx context.Context, p *pending) error {
 	handle, err := netns.Pin(p.inspect.State.Pid, filepath.Base(p.record.NetnsPath), netns.PinOptions{Folder: s.opts.NetnsFolder})
 	if err != nil {
-		return fmt.Errorf("pinning the pod's network namespace: %w", err)
+		return err
 	}
 	p.undo.push("unpin the pod's network namespace", func(context.Context) error { return handle.Unpin() })
 	pod := cniPod(p.record, p.config)

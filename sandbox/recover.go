@@ -56,10 +56,7 @@ func (s *Service) recoverNetns(pod *state.Pod, path string) error {
 	handle := netns.Open(path)
 	if !handle.Alive() {
 		_, err := netns.Pin(pod.Status.PID, filepath.Base(path), netns.PinOptions{Folder: filepath.Dir(path)})
-		if err != nil {
-			return fmt.Errorf("pinning the pod's network namespace again: %w", err)
-		}
-		return nil
+		return err
 	}
 	same, err := handle.SameAs(pod.Status.PID)
 	if err != nil {

@@ -26,13 +26,13 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 	}
 	defer unlock()
 	if err := ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, pod.ID)); err != nil {
-		return fmt.Errorf("removing the sandbox container: %w", err)
+		return err
 	}
 	if err := s.opts.Files.remove(pod.ID); err != nil {
 		return fmt.Errorf("removing the pod's files: %w", err)
 	}
 	if err := s.opts.Store.Delete(pod.ID); err != nil {
-		return fmt.Errorf("removing the pod's checkpoint: %w", err)
+		return err
 	}
 	s.opts.Mirror.RemovePod(pod.ID)
 	return nil

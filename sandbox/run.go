@@ -177,7 +177,7 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 func (s *Service) create(ctx context.Context, p *pending) error {
 	id, err := s.createContainer(ctx, p)
 	if err != nil {
-		return fmt.Errorf("creating the sandbox container: %w", err)
+		return err
 	}
 	p.record.SandboxID = id
 	p.record.CreatedAt = time.Now()
@@ -248,12 +248,7 @@ func (s *Service) start(ctx context.Context, p *pending) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.opts.Store.Save(p.record) })
 	group.Go(func() error { return s.opts.Files.write(id, p.config) })
-	group.Go(func() error {
-		if err := s.opts.Engine.StartContainer(groupCtx, id); err != nil {
-			return fmt.Errorf("starting the sandbox container: %w", err)
-		}
-		return nil
-	})
+	group.Go(func() error { return s.opts.Engine.StartContainer(groupCtx, id) })
 	if err := group.Wait(); err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/containerd/errdefs"
 	"github.com/sirupsen/logrus"
@@ -55,7 +54,7 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 	defer unlock()
 	record, err := s.recordOf(pod)
 	if err != nil {
-		return fmt.Errorf("reading the pod's checkpoint: %w", err)
+		return err
 	}
 	if record.Phase == checkpoint.PhaseStopped && !pod.Status.Running {
 		return nil
@@ -124,7 +123,7 @@ func (s *Service) release(ctx context.Context, pod *state.Pod, record checkpoint
 
 func (s *Service) stopSandbox(ctx context.Context, id string) error {
 	if err := ignoreNotFound(s.opts.Engine.StopContainer(ctx, id, stopGrace)); err != nil {
-		return fmt.Errorf("stopping the sandbox container: %w", err)
+		return err
 	}
 	_, err := s.opts.Mirror.RefreshPod(ctx, id)
 	return ignoreNotFound(err)

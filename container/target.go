@@ -1,0 +1,29 @@
+package container
+
+import (
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// checkTarget refuses a container whose PID namespace another container is to
+// join, unless it runs in the same pod (CRI NamespaceOption.target_id: "This
+// container must have been previously created in the same pod"). The engine
+// would say so only at the start, and without the field's name.
+func (s *Service) checkTarget(sandboxID string, options *runtimeapi.NamespaceOption) error {
+	if options.GetPid() != runtimeapi.NamespaceMode_TARGET {
+		return nil
+	}
+	const field = "config.linux.security_context.namespace_options.target_id"
+	target, err := s.opts.Mirror.Snapshot().Container(options.GetTargetId())
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", field, err)
+	case target.SandboxID != sandboxID:
+		return fmt.Errorf("%s: container %s is in another pod: %w", field, target.ID, errdefs.ErrInvalidArgument)
+	case target.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING:
+		return fmt.Errorf("%s: %w", field, wrongState(target, "running"))
+	}
+	return nil
+}
