@@ -47,6 +47,7 @@ type Manager struct {
 	mu      sync.Mutex
 	workers map[key]*worker
 	passed  map[key]bool // the last result; absent is unknown
+	counts  map[types.UID]map[model.ProbeCount]uint64
 }
 
 // key names one probe of one run of a container.
@@ -59,6 +60,7 @@ type key struct {
 func New(ctx context.Context, opts Options) *Manager {
 	return &Manager{
 		opts: opts, ctx: ctx, changed: make(chan types.UID, 64), workers: map[key]*worker{}, passed: map[key]bool{},
+		counts: map[types.UID]map[model.ProbeCount]uint64{},
 	}
 }
 
@@ -99,9 +101,12 @@ func (m *Manager) Update(pod *v1.Pod, seen *model.PodStatus, ending bool) {
 	}
 }
 
-// Forget ends all probes of a pod.
+// Forget ends all probes of a pod and drops their counts.
 func (m *Manager) Forget(uid types.UID) {
 	m.Update(&v1.Pod{ObjectMeta: metaUID(uid)}, &model.PodStatus{}, true)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.counts, uid)
 }
 
 func probesOf(c *v1.Container) map[Type]*v1.Probe {

@@ -327,3 +327,29 @@ func TestGRPC(t *testing.T) {
 		}
 	}
 }
+
+func TestCounts(t *testing.T) {
+	inBubble(t, v1.Container{LivenessProbe: execProbe("live", nil)}, func(m *Manager, e *execs, _ func() string, update func(string, bool)) {
+		times := func() string {
+			synctest.Wait()
+			var text []string
+			for _, c := range m.Counts() {
+				text = append(text, fmt.Sprintf("%s %s %s %s: %d", c.PodUID, c.Container, c.Probe, c.Result, c.Count))
+			}
+			return strings.Join(text, ", ")
+		}
+		update("1", false)
+		time.Sleep(15 * time.Second)
+		e.set("live", errFailed)
+		time.Sleep(10 * time.Second)
+		e.set("live", errors.New("the runtime is away"))
+		time.Sleep(10 * time.Second)
+		want(t, "first run", times(), "u c Liveness failed: 1, u c Liveness successful: 2, u c Liveness unknown: 1")
+		e.set("live", nil)
+		update("2", false)
+		time.Sleep(5 * time.Second)
+		want(t, "the container was restarted", times(), "u c Liveness failed: 1, u c Liveness successful: 3, u c Liveness unknown: 1")
+		m.Forget("u")
+		want(t, "forgotten", times(), "")
+	})
+}

@@ -89,6 +89,7 @@ func (w *worker) once(ctx context.Context) (done bool) {
 	if ctx.Err() != nil {
 		return true
 	}
+	w.manager.count(w, why, err)
 	if err != nil {
 		logrus.WithError(err).WithFields(logrus.Fields{
 			"pod": w.target.pod.Name, "container": w.target.container.Name, "probe": w.key.probe,
