@@ -14,8 +14,8 @@ import (
 //
 // When it fails, DEL has been run, on a context of its own bounded by
 // Options.UndoTimeout, before it returns: nothing is held for the pod. Where
-// that failed as well, the error holds both causes (errors.Join) and Del must
-// be called again.
+// that failed as well, the error is a *NotUndoneError and Del must be called
+// again.
 //
 // Errors: errdefs.ErrInvalidArgument naming the field; ErrUnavailable when no
 // configuration is loaded, a plugin is missing or reports "try again later";
@@ -40,7 +40,7 @@ func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
 	}
 	// A plugin that is missing in the middle of the chain would fail ADD half
 	// way, and then DEL before it reaches the plugins that did run.
-	if err := errors.Join(ctx.Err(), n.findPlugins(snap)); err != nil {
+	if err := errors.Join(ctx.Err(), n.findPlugins(snap.list, snap.file)); err != nil {
 		return nil, fmt.Errorf("CNI ADD for pod %s: %w", pod.ID, err)
 	}
 	joined, err := n.cni.GetCachedAttachments(pod.ID)
@@ -56,7 +56,10 @@ func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
 	result, err := n.add(ctx, snap.list, rt)
 	if err != nil {
 		err = fmt.Errorf("CNI ADD for pod %s: %w", pod.ID, typed(err))
-		return nil, errors.Join(err, n.undo(ctx, snap.list, rt))
+		if undoErr := n.undo(ctx, snap.list, rt); undoErr != nil {
+			return nil, &NotUndoneError{Add: err, Undo: undoErr}
+		}
+		return nil, err
 	}
 	return result, nil
 }

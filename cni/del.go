@@ -18,7 +18,8 @@ import (
 // configuration and the arguments that Add used, whatever the folder holds
 // now. When those are lost, it takes the configuration that the folder has
 // under the name network (Result.Config of Add), or the current one when
-// network is empty, and the arguments from pod.
+// network is empty, and the arguments from pod. With an empty network and a
+// plugin missing it runs none: nothing says that the pod was ever joined.
 //
 // It is idempotent: a pod that was never joined, one that is gone already and
 // one whose namespace does not exist any more succeed. Of pod, only ID is
@@ -114,6 +115,10 @@ func (n *Network) guess(pod Pod, network string) []attachment {
 			log.WithFields(log.Fields{"pod": pod.ID, "network": network}).
 				Warn("CNI DEL skipped: neither a cached nor a current configuration of this network")
 		}
+		return nil
+	}
+	if err := n.findPlugins(list, snap.file); network == "" && err != nil {
+		log.WithField("pod", pod.ID).WithError(err).Warn("CNI DEL skipped: nothing is known of an ADD, and a plugin is missing")
 		return nil
 	}
 	capabilities, err := pod.capabilityArgs()

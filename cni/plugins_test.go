@@ -131,7 +131,8 @@ func TestUndoThatFailsIsReportedAndRepeated(t *testing.T) {
 	s.script("ports.ADD", `echo "first fault" >&2; exit 1`)
 	s.script("fake.DEL", `echo "second fault" >&2; exit 1`)
 	_, err := n.Add(ctx, testPod("p"))
-	if err == nil || !strings.Contains(err.Error(), "first fault") || !strings.Contains(err.Error(), "second fault") {
+	var notUndone *NotUndoneError
+	if !errors.As(err, &notUndone) || !strings.Contains(notUndone.Add.Error(), "first fault") || !strings.Contains(notUndone.Undo.Error(), "second fault") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := n.Add(ctx, testPod("p")); !errdefs.IsAlreadyExists(err) {
@@ -403,6 +404,20 @@ func TestMissingPlugin(t *testing.T) {
 	must(t, n.Del(context.Background(), Pod{ID: "p"}, ""))
 	if len(s.cached()) != 0 {
 		t.Errorf("left %v", s.cached())
+	}
+}
+
+// A pod that was never joined does not wait for plugins to be deleted; one whose
+// network is known by name may have been.
+func TestDelOfAPodThatWasNeverJoined(t *testing.T) {
+	s, n := scripted(t)
+	must(t, os.Remove(filepath.Join(s.bin, "ports")))
+	must(t, n.Del(context.Background(), testPod("p"), ""))
+	if got := s.calls(); got != "" {
+		t.Errorf("ran %s", got)
+	}
+	if err := n.Del(context.Background(), testPod("p"), "net"); !errdefs.IsUnavailable(err) {
+		t.Errorf("Del of a pod of the network: %v", err)
 	}
 }
 

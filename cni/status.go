@@ -52,7 +52,7 @@ func (n *Network) Status(ctx context.Context) error {
 	if snap.list == nil {
 		return n.noConfig(snap)
 	}
-	if err := n.findPlugins(snap); err != nil {
+	if err := n.findPlugins(snap.list, snap.file); err != nil {
 		return err
 	}
 	if hasStatus, err := version.GreaterThanOrEqualTo(snap.list.CNIVersion, statusVersion); err != nil || !hasStatus {
@@ -79,10 +79,10 @@ func (n *Network) noConfig(snap *snapshot) error {
 // findPlugins checks that the program of every plugin in the chain exists. The
 // type of an ipam section is not looked for: whether it names a program is the
 // plugin's affair, and STATUS of one that runs it tells.
-func (n *Network) findPlugins(snap *snapshot) error {
-	for _, p := range snap.list.Plugins {
+func (n *Network) findPlugins(list *libcni.NetworkConfigList, file string) error {
+	for _, p := range list.Plugins {
 		if _, err := n.exec.FindInPath(p.Network.Type, n.opts.BinDirs); err != nil {
-			return fmt.Errorf("network %q (%s): %w", snap.list.Name, snap.file, err)
+			return fmt.Errorf("network %q (%s): %w", list.Name, file, err)
 		}
 	}
 	return nil

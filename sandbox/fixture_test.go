@@ -474,10 +474,10 @@ func (w *network) Add(ctx context.Context, pod cni.Pod) (*cni.Result, error) {
 	if onAdd != nil {
 		if err := onAdd(ctx, pod); err != nil {
 			if !keep {
-				return nil, errors.Join(err, nil)
+				return nil, err
 			}
 			w.join(pod)
-			return nil, errors.Join(err, errors.New("and DEL failed as well"))
+			return nil, &cni.NotUndoneError{Add: err, Undo: errors.New("and DEL failed as well")}
 		}
 	}
 	given := w.join(pod)

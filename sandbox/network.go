@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -53,7 +54,8 @@ func (s *Service) join(ctx context.Context, p *pending) error {
 	if err == nil {
 		network = result.Config
 	}
-	if err == nil || halfAdded(err) {
+	var notUndone *cni.NotUndoneError
+	if err == nil || errors.As(err, &notUndone) {
 		p.undo.push("take the pod off the network", func(ctx context.Context) error {
 			return s.opts.Network.Del(ctx, pod, network)
 		})
@@ -63,14 +65,6 @@ func (s *Service) join(ctx context.Context, p *pending) error {
 	}
 	p.record.Network = &checkpoint.Network{Config: result.Config, IPs: result.IPs, Result: result.Raw}
 	return nil
-}
-
-// halfAdded reports whether the pod may still hold something after a failed Add:
-// then its error has two causes, that of ADD and that of its roll-back (see
-// cni.Network.Add).
-func halfAdded(err error) bool {
-	causes, ok := err.(interface{ Unwrap() []error })
-	return ok && len(causes.Unwrap()) > 1
 }
 
 // disconnect undoes Network.Add for a recorded pod. It is idempotent.

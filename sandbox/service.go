@@ -15,6 +15,7 @@ import (
 )
 
 // Network joins pods to the network and takes them off it; *cni.Network is one.
+// An Add that leaves something behind fails with a *cni.NotUndoneError.
 type Network interface {
 	Add(ctx context.Context, pod cni.Pod) (*cni.Result, error)
 	Del(ctx context.Context, pod cni.Pod, network string) error
