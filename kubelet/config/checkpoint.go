@@ -14,7 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Checkpoint is the file with the accepted static pods: a PodList in JSON, to be read by people, too.
+// Checkpoint is the file with the accepted pods, static ones and the API server's: a PodList in JSON, to be read by people,
+// too. Statuses are in it, because a pod that has ended must not start again after a restart without the server. Secrets
+// and config maps never are; values that stand in a pod's environment are, so only the owner may read the file.
 type Checkpoint struct {
 	// Path of the file; its folder is made when it is missing.
 	Path string
@@ -58,7 +60,7 @@ func (c *Checkpoint) Save(pods []*v1.Pod) error {
 	if err := os.MkdirAll(filepath.Dir(c.Path), 0o750); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := renameio.WriteFile(c.Path, raw, 0o600); err != nil {
+	if err := renameio.WriteFile(c.Path, raw, 0o600, renameio.WithTempDir(filepath.Dir(c.Path))); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil

@@ -45,18 +45,24 @@ func change(old, pod *v1.Pod) Op {
 	switch {
 	case old == nil && pod.DeletionTimestamp == nil:
 		return Add
-	case pod.DeletionTimestamp != nil:
-		if old != nil && old.DeletionTimestamp != nil && equality.Semantic.DeepEqual(old.DeletionGracePeriodSeconds, pod.DeletionGracePeriodSeconds) {
-			return ""
-		}
+	case pod.DeletionTimestamp != nil && !sameEnd(old, pod):
 		return Delete
 	case !sameWish(old, pod):
+		if pod.DeletionTimestamp != nil {
+			return Delete // it ends all the same, with its newest description
+		}
 		return Change
 	case !equality.Semantic.DeepEqual(old.Status, pod.Status):
 		return Reconcile
 	default:
 		return ""
 	}
+}
+
+// sameEnd says whether old was to end already, as soon as pod, which is to.
+func sameEnd(old, pod *v1.Pod) bool {
+	return old != nil && old.DeletionTimestamp != nil &&
+		equality.Semantic.DeepEqual(old.DeletionGracePeriodSeconds, pod.DeletionGracePeriodSeconds)
 }
 
 // sameWish compares all that a source can ask for. When a pod was seen says nothing of what it should be.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -18,9 +17,6 @@ import (
 	"github.com/criadapter/criadapter/kubelet/manifest"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
-
-// maxManifest bounds a manifest's size in bytes; larger ones are refused.
-const maxManifest = 10 << 20
 
 // patience is for how many times FolderOptions.Settle a scan is put off by changes.
 const patience = 20
@@ -49,16 +45,7 @@ type Folder struct {
 	opts    FolderOptions
 	mux     *Mux
 	objects *Objects
-	files   map[string]*file
-}
-
-// file is what is known of one manifest.
-type file struct {
-	hash       [sha256.Size]byte
-	problem    string
-	pods       []*v1.Pod
-	configMaps []*v1.ConfigMap
-	secrets    []*v1.Secret
+	files   map[string]*document
 }
 
 // NewFolder makes the source. Restored pods of the checkpoint stand for the files they came from, until those are read.
@@ -72,14 +59,14 @@ func NewFolder(opts FolderOptions, mux *Mux, objects *Objects, restored []*v1.Po
 	if opts.Problem == nil {
 		opts.Problem = logProblem
 	}
-	f := &Folder{opts: opts, mux: mux, objects: objects, files: map[string]*file{}}
+	f := &Folder{opts: opts, mux: mux, objects: objects, files: map[string]*document{}}
 	for _, pod := range restored {
 		if pod.Annotations[model.AnnotationConfigSource] != model.SourceFile {
 			continue
 		}
 		path := pod.Annotations[model.AnnotationManifest]
 		if f.files[path] == nil {
-			f.files[path] = &file{}
+			f.files[path] = &document{}
 		}
 		f.files[path].pods = append(f.files[path].pods, pod)
 	}
@@ -183,39 +170,14 @@ func (f *Folder) list() ([]string, error) {
 func (f *Folder) read(path string) {
 	known := f.files[path]
 	if known == nil {
-		known = &file{}
+		known = &document{}
 		f.files[path] = known
 	}
 	content, err := readManifest(path)
-	if err != nil {
-		f.report(path, known, err)
-		return
+	if err == nil {
+		err = known.read(content, manifest.Origin{Source: model.SourceFile, Location: path, NodeName: f.opts.NodeName, Seen: time.Now()})
 	}
-	hash := sha256.Sum256(content)
-	if hash == known.hash {
-		return
-	}
-	docs, err := manifest.Parse(content)
-	pods, podErr := f.accept(path, docs.Pods)
-	if err = errors.Join(err, podErr); err == nil {
-		*known = file{problem: known.problem, pods: pods, configMaps: docs.ConfigMaps, secrets: docs.Secrets}
-	} else {
-		known.keep(pods, docs)
-	}
-	known.hash = hash
-	f.report(path, known, err)
-}
-
-// keep takes what could be read of a file with errors, and leaves what it named before.
-func (k *file) keep(pods []*v1.Pod, docs manifest.Documents) {
-	for _, old := range k.pods {
-		if !slices.ContainsFunc(pods, func(p *v1.Pod) bool { return model.FullName(p) == model.FullName(old) }) {
-			pods = append(pods, old)
-		}
-	}
-	k.pods = pods
-	k.configMaps = append(k.configMaps, docs.ConfigMaps...) // the last of a name wins
-	k.secrets = append(k.secrets, docs.Secrets...)
+	known.report(f.opts.Problem, path, err)
 }
 
 func readManifest(path string) ([]byte, error) {
@@ -227,38 +189,4 @@ func readManifest(path string) ([]byte, error) {
 		return nil, fmt.Errorf("it has %d bytes, more than %d", info.Size(), maxManifest)
 	}
 	return os.ReadFile(path)
-}
-
-// accept makes the pods static ones of this node, and leaves out those that cannot be run.
-func (f *Folder) accept(path string, pods []*v1.Pod) ([]*v1.Pod, error) {
-	var accepted []*v1.Pod
-	var errs []error
-	origin := manifest.Origin{Source: model.SourceFile, Location: path, NodeName: f.opts.NodeName, Seen: time.Now()}
-	for _, pod := range pods {
-		name := pod.Name
-		if err := manifest.Static(pod, origin); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		manifest.SetDefaults(pod)
-		if err := manifest.Validate(pod); err != nil {
-			errs = append(errs, fmt.Errorf("pod %s: %w", name, err))
-			continue
-		}
-		accepted = append(accepted, pod)
-	}
-	return accepted, errors.Join(errs...)
-}
-
-// report tells of a problem once.
-func (f *Folder) report(path string, known *file, err error) {
-	text := ""
-	if err != nil {
-		text = err.Error()
-	}
-	if text == known.problem {
-		return
-	}
-	known.problem = text
-	f.opts.Problem(path, err)
 }

@@ -2,7 +2,8 @@ package config
 
 import (
 	"context"
-	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/sirupsen/logrus"
@@ -22,24 +23,31 @@ type Refusal struct {
 type Options struct {
 	// Sources are the names of all sources that will call Set.
 	Sources []string
-	// Checkpoint keeps the accepted static pods over a restart. Nil keeps nothing.
+	// Checkpoint keeps the accepted pods over a restart. Nil keeps nothing.
 	Checkpoint *Checkpoint
-	// Refused is called for each pod that is not taken, each time its source names it. It must not call the Mux. Nil
-	// logs it.
+	// Refused is called for each pod that is not taken, once as long as the reason is the same. It must not call the
+	// Mux. Nil logs it.
 	Refused func(Refusal)
+	// Problem is called when what keeps the checkpoint from being written changed: with nil when it is written again. Nil
+	// logs it.
+	Problem func(where string, err error)
 }
 
 // Mux merges the sources into one stream of changes. It is safe for concurrent use.
 type Mux struct {
 	opts    Options
 	updates chan Update
+	saver   saver
 
-	mu   sync.Mutex
-	pods map[string]map[types.UID]*v1.Pod // by source
+	mu      sync.Mutex
+	told    map[string][]*v1.Pod             // what a source named last, by source
+	pods    map[string]map[types.UID]*v1.Pod // what of that is accepted
+	refused map[string]map[types.UID]string  // what is not, and why
 
-	// seenMu is a lock of its own: mu is held while the reader of Updates is behind, and the reader asks Ready.
-	seenMu sync.Mutex
-	seen   map[string]bool // sources that have spoken
+	// stateMu is a lock of its own: mu is held while the reader of Updates is behind, and the reader asks for these.
+	stateMu sync.Mutex
+	seen    map[string]bool    // sources that have spoken
+	mirrors map[string]*v1.Pod // by full name
 }
 
 // NewMux makes a mux without pods.
@@ -49,17 +57,27 @@ func NewMux(opts Options) *Mux {
 			logrus.WithError(r.Err).WithField("pod", model.FullName(r.Pod)).Error("A pod is refused")
 		}
 	}
-	return &Mux{
-		opts: opts, updates: make(chan Update, 16),
-		pods: map[string]map[types.UID]*v1.Pod{}, seen: map[string]bool{},
+	if opts.Problem == nil {
+		opts.Problem = func(path string, err error) {
+			logrus.WithError(err).WithField("checkpoint", path).Warn("Whether the accepted pods can be written down changed")
+		}
 	}
+	m := &Mux{
+		opts: opts, updates: make(chan Update, 16),
+		told: map[string][]*v1.Pod{}, pods: map[string]map[types.UID]*v1.Pod{}, refused: map[string]map[types.UID]string{},
+		seen: map[string]bool{}, mirrors: map[string]*v1.Pod{},
+	}
+	m.saver.save = m.save
+	m.saver.tell = func(err error) { m.opts.Problem(m.opts.Checkpoint.Path, err) }
+	return m
 }
 
 // Updates is the stream of changes. It has one reader.
 func (m *Mux) Updates() <-chan Update { return m.updates }
 
 // Restore adds the pods of the checkpoint, as if their sources had named them; a source's first Set replaces them. It
-// returns what it added. A checkpoint that cannot be read is an error, and nothing is added.
+// returns what it added. Pods of a source that is not among Options.Sources are left out: nobody would ever replace them.
+// A checkpoint that cannot be read is an error, and nothing is added.
 func (m *Mux) Restore(ctx context.Context) ([]*v1.Pod, error) {
 	if m.opts.Checkpoint == nil {
 		return nil, nil
@@ -68,13 +86,16 @@ func (m *Mux) Restore(ctx context.Context) ([]*v1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
+	pods = slices.DeleteFunc(pods, func(pod *v1.Pod) bool {
+		return !slices.Contains(m.opts.Sources, pod.Annotations[model.AnnotationConfigSource])
+	})
 	bySource := map[string][]*v1.Pod{}
 	for _, pod := range pods {
 		source := pod.Annotations[model.AnnotationConfigSource]
 		bySource[source] = append(bySource[source], pod)
 	}
 	for source, pods := range bySource {
-		if err := m.set(ctx, source, pods); err != nil {
+		if _, err := m.set(ctx, source, pods); err != nil {
 			return nil, err
 		}
 	}
@@ -82,10 +103,10 @@ func (m *Mux) Restore(ctx context.Context) ([]*v1.Pod, error) {
 }
 
 // Ready says whether every source has told its pods once: before that, a running pod that no source named may only be
-// late, and must not be killed.
+// late, and must not be killed. What was restored does not count.
 func (m *Mux) Ready() bool {
-	m.seenMu.Lock()
-	defer m.seenMu.Unlock()
+	m.stateMu.Lock()
+	defer m.stateMu.Unlock()
 	for _, source := range m.opts.Sources {
 		if !m.seen[source] {
 			return false
@@ -94,101 +115,107 @@ func (m *Mux) Ready() bool {
 	return true
 }
 
-// Set tells the whole set of a source's pods. It waits while the reader of Updates is behind, at most as long as ctx.
+// Set tells the whole set of a source's pods, which must not be changed afterwards. It waits while the reader of Updates
+// is behind, at most as long as ctx. The checkpoint follows within a moment, once for many changes; ctx should last as
+// long as the source.
 func (m *Mux) Set(ctx context.Context, source string, pods []*v1.Pod) error {
-	if err := m.set(ctx, source, pods); err != nil {
+	var mirrored []string
+	if source == model.SourceAPI {
+		pods, mirrored = m.takeMirrors(pods)
+	}
+	changed, err := m.set(ctx, source, pods)
+	if err != nil {
 		return err
 	}
-	m.seenMu.Lock()
+	if err := m.reconcile(ctx, mirrored); err != nil {
+		return err
+	}
+	m.stateMu.Lock()
 	m.seen[source] = true
-	m.seenMu.Unlock()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.save()
-}
-
-func (m *Mux) set(ctx context.Context, source string, pods []*v1.Pod) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	accepted, refused := m.choose(source, pods)
-	for _, r := range refused {
-		m.opts.Refused(r)
+	m.stateMu.Unlock()
+	if m.opts.Checkpoint != nil && (changed || m.saver.failed()) {
+		m.saver.soon(ctx)
 	}
-	for _, update := range diff(source, m.pods[source], accepted) {
-		select {
-		case m.updates <- update:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	m.pods[source] = accepted
 	return nil
 }
 
-// save writes the checkpoint. The caller holds mu.
-func (m *Mux) save() error {
-	if m.opts.Checkpoint == nil {
+// Wait returns when the checkpoint holds what was told. Call it after the context of the last Set has ended.
+func (m *Mux) Wait() { m.saver.running.Wait() }
+
+func (m *Mux) set(ctx context.Context, source string, pods []*v1.Pod) (changed bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told[source] = pods
+	changed, err = m.apply(ctx, source)
+	for _, other := range slices.Sorted(maps.Keys(m.refused)) {
+		if err != nil || other == source {
+			continue // a name may be free now for one that another source told before
+		}
+		var more bool
+		more, err = m.apply(ctx, other)
+		changed = changed || more
+	}
+	return changed, err
+}
+
+// apply accepts what it can of what the source told, and sends what changed. The caller holds mu.
+func (m *Mux) apply(ctx context.Context, source string) (changed bool, err error) {
+	accepted, refusals := m.choose(source, m.told[source])
+	m.refuse(source, refusals)
+	for _, update := range diff(source, m.pods[source], accepted) {
+		if err := m.send(ctx, update); err != nil {
+			return changed, err
+		}
+		changed = true
+	}
+	m.pods[source] = accepted
+	return changed, nil
+}
+
+func (m *Mux) send(ctx context.Context, update Update) error {
+	select {
+	case m.updates <- update:
 		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	var static []*v1.Pod
-	for _, pods := range m.pods {
-		for _, pod := range pods {
-			if model.IsStatic(pod) {
-				static = append(static, pod)
-			}
-		}
-	}
-	return m.opts.Checkpoint.Save(static)
 }
 
-// choose leaves one pod per full name and UID. A name belongs to the place (source and manifest) that has it now; a
-// second place gets it when the first one lets go. The caller holds mu.
-func (m *Mux) choose(source string, pods []*v1.Pod) (map[types.UID]*v1.Pod, []Refusal) {
-	names := map[string]*v1.Pod{} // holder by full name
-	for other, theirs := range m.pods {
-		for _, pod := range theirs {
-			if other != source || named(pods, pod) {
-				names[model.FullName(pod)] = pod
-			}
+// refuse tells of refusals that are new. The caller holds mu.
+func (m *Mux) refuse(source string, refusals []Refusal) {
+	why := map[types.UID]string{}
+	for _, r := range refusals {
+		why[r.Pod.UID] = r.Err.Error()
+		if m.refused[source][r.Pod.UID] != r.Err.Error() {
+			m.opts.Refused(r)
 		}
 	}
-	accepted := map[types.UID]*v1.Pod{}
-	taken := map[string]bool{}
-	var refused []Refusal
-	for _, pod := range pods {
-		name := model.FullName(pod)
-		holder := names[name]
-		switch {
-		case holder != nil && place(holder) != place(pod) && !model.IsMirror(pod):
-			refused = append(refused, Refusal{pod, fmt.Errorf("metadata.name: %s is the name of a pod from %s", pod.Name, place(holder))})
-		case taken[name]:
-			refused = append(refused, Refusal{pod, fmt.Errorf("metadata.name: %s stands twice in %s", pod.Name, place(pod))})
-		case accepted[pod.UID] != nil:
-			refused = append(refused, Refusal{pod, fmt.Errorf("metadata.uid: %s is the UID of %s, too", pod.UID, accepted[pod.UID].Name)})
-		default:
-			accepted[pod.UID], taken[name], names[name] = pod, true, pod
-		}
+	m.refused[source] = why
+	if len(why) == 0 {
+		delete(m.refused, source)
 	}
-	return accepted, refused
 }
 
-// named says whether holder's place still names a pod of its name.
-func named(pods []*v1.Pod, holder *v1.Pod) bool {
-	for _, pod := range pods {
-		if model.FullName(pod) == model.FullName(holder) && place(pod) == place(holder) {
-			return true
+// acceptedFrom are the pods of a source that come from one place.
+func (m *Mux) acceptedFrom(source, location string) []*v1.Pod {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var pods []*v1.Pod
+	for _, pod := range m.pods[source] {
+		if place(pod) == location {
+			pods = append(pods, pod)
 		}
 	}
-	return false
+	return pods
 }
 
-// place is where a pod comes from, for comparing and for messages.
-func place(pod *v1.Pod) string {
-	if manifest := pod.Annotations[model.AnnotationManifest]; manifest != "" {
-		return manifest
+// save writes the checkpoint.
+func (m *Mux) save() error {
+	var pods []*v1.Pod
+	m.mu.Lock()
+	for _, accepted := range m.pods {
+		pods = slices.AppendSeq(pods, maps.Values(accepted))
 	}
-	if source := pod.Annotations[model.AnnotationConfigSource]; source != "" {
-		return source
-	}
-	return model.SourceAPI
+	m.mu.Unlock()
+	return m.opts.Checkpoint.Save(pods)
 }

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -61,6 +60,9 @@ func TestMux(t *testing.T) {
 	m := NewMux(Options{Sources: []string{"a", "b"}})
 	one, two := pod("1", "one", "x"), pod("2", "two", "x")
 	image := edited(one, func(p *v1.Pod) { p.Spec.Containers[0].Image = "other" })
+	resized := edited(image, func(p *v1.Pod) {
+		p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
+	})
 	deleted := edited(image, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })
 	steps := []struct {
 		name, source string
@@ -72,11 +74,19 @@ func TestMux(t *testing.T) {
 		{"seen again", "a", []*v1.Pod{edited(one, func(p *v1.Pod) { p.Annotations[model.AnnotationConfigSeen] = "later" }), two}, ""},
 		{"another source", "b", []*v1.Pod{pod("3", "three", "")}, "b:ADD:3"},
 		{"changed", "a", []*v1.Pod{image, two}, "a:UPDATE:1"},
+		{"labelled", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }), two}, "a:UPDATE:1"},
+		{"annotated", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Annotations["a"] = "b" }), two}, "a:UPDATE:1"},
+		{"resized", "a", []*v1.Pod{resized, two}, "a:UPDATE:1"},
+		{"back", "a", []*v1.Pod{image, two}, "a:UPDATE:1"},
+		{"written again as it was", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.ResourceVersion = "7" }), two}, ""},
 		{"another status", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Status.Message = "x" }), two}, "a:RECONCILE:1"},
 		{"removed", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Status.Message = "x" })}, "a:REMOVE:2"},
 		{"deleted", "a", []*v1.Pod{deleted}, "a:DELETE:1"},
 		{"deleted still", "a", []*v1.Pod{deleted}, ""},
-		{"replaced under its name", "b", []*v1.Pod{pod("4", "three", "")}, "b:REMOVE:3 b:ADD:4"},
+		{"deleted, another status", "a", []*v1.Pod{edited(deleted, func(p *v1.Pod) { p.Status.Message = "y" })}, "a:RECONCILE:1"},
+		{"deleted sooner", "a", []*v1.Pod{edited(deleted, func(p *v1.Pod) { p.DeletionGracePeriodSeconds = new(int64) })}, "a:DELETE:1"},
+		{"deleted before it was known", "b", []*v1.Pod{pod("3", "three", ""), edited(deleted, func(p *v1.Pod) { p.UID, p.Name = "9", "nine" })}, "b:DELETE:9"},
+		{"replaced under its name", "b", []*v1.Pod{pod("4", "three", "")}, "b:REMOVE:9 b:REMOVE:3 b:ADD:4"},
 		{"all gone", "a", nil, "a:REMOVE:1"},
 	}
 	for _, step := range steps {
@@ -112,10 +122,10 @@ func TestMuxNames(t *testing.T) {
 		{"first", "a", []*v1.Pod{pod("1", "twin", "m")}, "a:ADD:1", nil},
 		{"an earlier file with its name", "a", []*v1.Pod{pod("2", "twin", "b"), pod("1", "twin", "m")}, "", []string{"2"}},
 		{"another source with its name", "z", []*v1.Pod{pod("3", "twin", "u")}, "", []string{"3"}},
-		{"edited in its place", "a", []*v1.Pod{pod("2", "twin", "b"), pod("4", "twin", "m")}, "a:REMOVE:1 a:ADD:4", []string{"2"}},
-		{"let go of", "a", []*v1.Pod{pod("2", "twin", "b")}, "a:REMOVE:4 a:ADD:2", nil},
-		{"gone", "a", nil, "a:REMOVE:2", nil},
-		{"taken over by the other source", "z", []*v1.Pod{pod("3", "twin", "u")}, "z:ADD:3", nil},
+		{"edited in its place", "a", []*v1.Pod{pod("2", "twin", "b"), pod("4", "twin", "m")}, "a:REMOVE:1 a:ADD:4", nil},
+		{"let go of", "a", []*v1.Pod{pod("2", "twin", "b")}, "a:REMOVE:4 a:ADD:2", []string{"3"}},
+		{"gone, so that the other source's is taken", "a", nil, "a:REMOVE:2 z:ADD:3", nil},
+		{"told again", "z", []*v1.Pod{pod("3", "twin", "u")}, "", nil},
 		{"twice in one file", "a", []*v1.Pod{pod("5", "x", "m"), pod("6", "x", "m")}, "a:ADD:5", []string{"6"}},
 		{"one UID for two", "a", []*v1.Pod{pod("5", "x", "m"), pod("5", "y", "m")}, "", []string{"5"}},
 	}
@@ -141,42 +151,6 @@ func TestSetEndsWithContext(t *testing.T) {
 		}
 	}
 	t.Error("nobody reads, and Set does not say so")
-}
-
-func TestCheckpoint(t *testing.T) {
-	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "deep", "pods.json")}
-	m := NewMux(Options{Checkpoint: checkpoint, Sources: []string{model.SourceFile}})
-	if pods, err := m.Restore(t.Context()); err != nil || len(pods) != 0 {
-		t.Errorf("without a file: %v, %v", pods, err)
-	}
-	api := pod("9", "api", "")
-	delete(api.Annotations, model.AnnotationConfigSource)
-	set(t, m, model.SourceFile, pod("1", "one", "x"), pod("2", "two", "x"))
-	set(t, m, model.SourceAPI, api)
-
-	again := NewMux(Options{Checkpoint: checkpoint, Sources: []string{model.SourceFile}})
-	restored, err := again.Restore(t.Context())
-	if err != nil || len(restored) != 2 {
-		t.Fatalf("restored %v, %v", restored, err)
-	}
-	if got := drain(again); got != "file:ADD:1 file:ADD:2" {
-		t.Errorf("restored: %q", got)
-	}
-	if again.Ready() {
-		t.Error("ready, though no source has spoken")
-	}
-	if got := set(t, again, model.SourceFile, pod("2", "two", "x")); got != "file:REMOVE:1" {
-		t.Errorf("the source's own word: %q", got)
-	}
-	if err := os.WriteFile(checkpoint.Path, []byte("garbage"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := NewMux(Options{Checkpoint: checkpoint}).Restore(t.Context()); err == nil {
-		t.Error("garbage is restored")
-	}
-	if _, err := os.Stat(checkpoint.Path + ".corrupt"); err != nil {
-		t.Error(err)
-	}
 }
 
 // TestReadyWhileTheReaderIsBehind answers Ready while Set waits: the reader asks it between two reads.
