@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/status"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/images"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -20,12 +19,19 @@ import (
 func (a *Actor) start(ctx context.Context, in inSandbox, start Start) (again time.Duration, err error) {
 	name := start.Spec.Name
 	image, again, err := a.opts.Images.Ensure(ctx, images.Request{
-		Pod: in.pod, Container: start.Spec, Sandbox: in.config, Tell: a.tellImage(in, name),
+		Pod: in.pod, Image: start.Spec.Image, Policy: start.Spec.ImagePullPolicy, Sandbox: in.config, Tell: a.tellImage(in, name),
 	})
 	if err != nil {
 		return again, err
 	}
-	id, err := a.create(ctx, in, start, image)
+	volumes, again, err := a.imageVolumes(ctx, in, start.Spec)
+	if err != nil {
+		return again, err
+	}
+	id, err := a.create(ctx, in, start, podspec.ContainerInput{
+		Pod: in.pod, Container: start.Spec, Kind: start.Kind, Attempt: start.Attempt,
+		ImageID: image.GetId(), Image: image, ImageVolumes: volumes, PodIPs: in.ips,
+	})
 	if err != nil {
 		return 0, err
 	}
@@ -39,20 +45,17 @@ func (a *Actor) start(ctx context.Context, in inSandbox, start Start) (again tim
 
 func (a *Actor) tellImage(in inSandbox, name string) func(reason, message string) {
 	return func(reason, message string) {
-		a.tell(in.pod, name, reason == "Failed" || reason == "BackOff")(reason, message)
+		a.tell(in.pod, name, reason != "Pulling" && reason != "Pulled")(reason, message)
 	}
 }
 
 // create makes the container; one that was made and cannot be used is left to the garbage collection.
-func (a *Actor) create(ctx context.Context, in inSandbox, start Start, image *runtimeapi.Image) (string, error) {
+func (a *Actor) create(ctx context.Context, in inSandbox, start Start, input podspec.ContainerInput) (string, error) {
 	fail := func(reason string, err error) error {
 		a.tell(in.pod, start.Spec.Name, true)("Failed", "Error: "+message(err))
 		return &model.ReasonError{Reason: reason, Err: fmt.Errorf("%s", message(err))}
 	}
-	config, undo, err := a.opts.Specs.Container(ctx, podspec.ContainerInput{
-		Pod: in.pod, Container: start.Spec, Kind: start.Kind, Attempt: start.Attempt,
-		ImageID: image.GetId(), Image: image, PodIPs: in.ips,
-	})
+	config, undo, err := a.opts.Specs.Container(ctx, input)
 	if err != nil {
 		return "", fail(model.ReasonCreateConfigError, err)
 	}
@@ -64,7 +67,7 @@ func (a *Actor) create(ctx context.Context, in inSandbox, start Start, image *ru
 	}
 	id, err := a.opts.Runtime.CreateContainer(ctx, in.id, config, in.config)
 	if err != nil {
-		return "", fail(model.ReasonCreateContainerError, err)
+		return "", fail(createReason(err))
 	}
 	a.tell(in.pod, start.Spec.Name, false)("Created", "Container created")
 	return id, nil

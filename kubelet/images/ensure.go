@@ -15,9 +15,16 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
+// Secrets is where a pod's pull secrets come from. A missing one is an errdefs.ErrNotFound.
+type Secrets interface {
+	Secret(pod *v1.Pod, name string) (*v1.Secret, error)
+}
+
 // Options configure a Puller. Service is required.
 type Options struct {
 	Service internalapi.ImageManagerService
+	// Secrets answers imagePullSecrets; nil pulls everything without credentials.
+	Secrets Secrets
 	// Backoff is the pause after pulls that failed.
 	Backoff backoff.Options
 	// Parallel is how many images are pulled at once. Zero means one, as the kubelet.
@@ -36,29 +43,31 @@ func New(opts Options) *Puller {
 	return &Puller{opts: opts, backoff: backoff.New(opts.Backoff), slots: make(chan struct{}, max(1, opts.Parallel))}
 }
 
-// Request is an image that a container needs.
+// Request is an image that a container runs or mounts.
 type Request struct {
-	Pod       *v1.Pod
-	Container *v1.Container
+	Pod *v1.Pod
+	// Image is the name in the pod, Policy when to pull it.
+	Image  string
+	Policy v1.PullPolicy
 	// Sandbox is passed to the runtime with a pull.
 	Sandbox *runtimeapi.PodSandboxConfig
 	// Tell is called with a word and a sentence before and after a pull, for events.
 	Tell func(reason, message string)
 }
 
-// Ensure returns the image of a container, pulled where its policy asks for that. Errors are model.ReasonError; the
+// Ensure returns an image, pulled where its policy asks for that. Errors are model.ReasonError; the
 // duration is how long to wait before another try makes sense, 0 for not known.
 func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time.Duration, error) {
-	name := r.Container.Image
-	image, err := p.status(ctx, name, r.Container)
+	name := r.Image
+	image, err := p.status(ctx, name, name)
 	if err != nil {
 		return nil, 0, &model.ReasonError{Reason: model.ReasonImageInspectError, Err: err}
 	}
 	switch {
-	case image != nil && r.Container.ImagePullPolicy != v1.PullAlways:
+	case image != nil && r.Policy != v1.PullAlways:
 		r.Tell("Pulled", fmt.Sprintf("Container image %q already present on machine", name))
 		return image, 0, nil
-	case image == nil && r.Container.ImagePullPolicy == v1.PullNever:
+	case image == nil && r.Policy == v1.PullNever:
 		return nil, 0, &model.ReasonError{
 			Reason: model.ReasonErrImageNeverPull,
 			Err:    fmt.Errorf("container image %q is not present and its pull policy is Never", name),
@@ -81,8 +90,9 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 	return image, 0, nil
 }
 
-func (p *Puller) status(ctx context.Context, name string, c *v1.Container) (*runtimeapi.Image, error) {
-	answer, err := p.opts.Service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: c.Image}, false)
+// status asks for an image by its name or id; written is what the pod calls it.
+func (p *Puller) status(ctx context.Context, name, written string) (*runtimeapi.Image, error) {
+	answer, err := p.opts.Service.ImageStatus(ctx, &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: written}, false)
 	if err != nil {
 		return nil, err
 	}
@@ -96,15 +106,20 @@ func (p *Puller) pull(ctx context.Context, r Request) (*runtimeapi.Image, error)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	name := r.Container.Image
-	r.Tell("Pulling", fmt.Sprintf("Pulling image %q", name))
-	began := time.Now()
-	ref, err := p.opts.Service.PullImage(ctx, &runtimeapi.ImageSpec{Image: name, UserSpecifiedImage: name}, nil, r.Sandbox)
+	name := r.Image
+	credentials, err := p.credentials(r)
 	if err != nil {
 		r.Tell("Failed", fmt.Sprintf("Failed to pull image %q: %v", name, err))
 		return nil, pullError(err)
 	}
-	image, err := p.status(ctx, ref, r.Container)
+	r.Tell("Pulling", fmt.Sprintf("Pulling image %q", name))
+	began := time.Now()
+	ref, err := p.transfer(ctx, r, credentials)
+	if err != nil {
+		r.Tell("Failed", fmt.Sprintf("Failed to pull image %q: %v", name, err))
+		return nil, pullError(err)
+	}
+	image, err := p.status(ctx, ref, name)
 	if err == nil && image == nil {
 		err = fmt.Errorf("the runtime pulled %q as %q and does not have it", name, ref)
 	}
@@ -113,6 +128,25 @@ func (p *Puller) pull(ctx context.Context, r Request) (*runtimeapi.Image, error)
 	}
 	r.Tell("Pulled", fmt.Sprintf("Successfully pulled image %q in %v", name, time.Since(began).Round(time.Millisecond)))
 	return image, nil
+}
+
+// transfer has the runtime pull the image, with each of the credentials until one will do.
+func (p *Puller) transfer(ctx context.Context, r Request, credentials []*runtimeapi.AuthConfig) (ref string, err error) {
+	spec := &runtimeapi.ImageSpec{Image: r.Image, UserSpecifiedImage: r.Image}
+	if len(credentials) == 0 {
+		return p.opts.Service.PullImage(ctx, spec, nil, r.Sandbox)
+	}
+	var errs []error
+	for _, auth := range credentials {
+		if ref, err = p.opts.Service.PullImage(ctx, spec, auth, r.Sandbox); err == nil {
+			return ref, nil
+		}
+		errs = append(errs, err)
+	}
+	if len(errs) == 1 {
+		return "", errs[0]
+	}
+	return "", errors.Join(errs...)
 }
 
 // pullError finds the word for a failed pull: runtimes begin their message with one that they know of.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -16,6 +18,8 @@ import (
 // Containers lists the containers of a runtime, all of them: an image that anybody uses stays.
 type Containers interface {
 	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
+	// ContainerStatus tells the images that a container has mounted, which the list does not.
+	ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error)
 }
 
 // CollectorOptions configure a Collector. Images and Containers are required.
@@ -90,9 +94,9 @@ func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list containers: %w", err)
 	}
-	used := map[string]bool{}
-	for _, container := range containers {
-		used[container.GetImageId()], used[container.GetImageRef()], used[container.GetImage().GetImage()] = true, true, true
+	used, err := c.used(ctx, containers)
+	if err != nil {
+		return nil, err
 	}
 	now := c.now()
 	present := map[string]record{}
@@ -118,6 +122,27 @@ func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
 		return ra.first.Compare(rb.first)
 	})
 	return unused, nil
+}
+
+// used are the names of all images that the containers run or have mounted.
+func (c *Collector) used(ctx context.Context, containers []*runtimeapi.Container) (map[string]bool, error) {
+	used := map[string]bool{}
+	for _, container := range containers {
+		used[container.GetImageId()], used[container.GetImageRef()], used[container.GetImage().GetImage()] = true, true, true
+		answer, err := c.opts.Containers.ContainerStatus(ctx, container.GetId(), false)
+		if status.Code(err) == codes.NotFound {
+			continue // it has just gone
+		}
+		if err != nil {
+			return nil, fmt.Errorf("images that container %s has mounted: %w", container.GetId(), err)
+		}
+		for _, mount := range answer.GetStatus().GetMounts() {
+			if image := mount.GetImage().GetImage(); image != "" {
+				used[image] = true
+			}
+		}
+	}
+	return used, nil
 }
 
 func inUse(image *runtimeapi.Image, used map[string]bool) bool {

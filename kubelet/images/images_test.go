@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -95,7 +97,7 @@ func TestPullPolicies(t *testing.T) {
 
 func request(image string, policy v1.PullPolicy) Request {
 	return Request{
-		Pod: &v1.Pod{}, Container: &v1.Container{Image: image, ImagePullPolicy: policy}, Tell: func(string, string) {},
+		Pod: &v1.Pod{}, Image: image, Policy: policy, Tell: func(string, string) {},
 	}
 }
 
@@ -137,6 +139,37 @@ type containers []*runtimeapi.Container
 
 func (c containers) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
 	return c, nil
+}
+
+// ContainerStatus shows an image volume for each annotation.
+func (c containers) ContainerStatus(_ context.Context, id string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
+	for _, container := range c {
+		if container.GetId() != id {
+			continue
+		}
+		out := &runtimeapi.ContainerStatus{Mounts: []*runtimeapi.Mount{{HostPath: "/host"}}}
+		for _, image := range container.GetAnnotations() {
+			out.Mounts = append(out.Mounts, &runtimeapi.Mount{Image: &runtimeapi.ImageSpec{Image: image}})
+		}
+		return &runtimeapi.ContainerStatusResponse{Status: out}, nil
+	}
+	return nil, status.Error(codes.NotFound, "gone")
+}
+
+// TestImagesOfVolumesStay needs no more than the list of what is used.
+func TestImagesOfVolumesStay(t *testing.T) {
+	s := &service{present: []*runtimeapi.Image{{Id: "mounted", Size: 10}, {Id: "free", Size: 10}}}
+	used := containers{{Id: "c", ImageId: "other", Annotations: map[string]string{"volume": "mounted"}}}
+	c := NewCollector(CollectorOptions{
+		Images: s, Containers: used, HighPercent: 90, LowPercent: 80,
+		Disk: func(string) (uint64, uint64, error) { return 100, 0, nil },
+	})
+	if err := c.Collect(t.Context()); err == nil {
+		t.Error("ten of twenty bytes are no error")
+	}
+	if !slices.Equal(s.removed, []string{"free"}) {
+		t.Errorf("removed %v", s.removed)
+	}
 }
 
 func TestCollect(t *testing.T) {

@@ -131,6 +131,9 @@ func defaultVolume(v *v1.Volume) {
 	if source := v.Projected; source != nil {
 		fillPointer(&source.DefaultMode, v1.ProjectedVolumeSourceDefaultMode)
 	}
+	if source := v.Image; source != nil {
+		fill(&source.PullPolicy, pullPolicy(source.Reference))
+	}
 	if source := v.HostPath; source != nil {
 		fillPointer(&source.Type, v1.HostPathUnset)
 	}

@@ -59,6 +59,7 @@ spec.volumes[].hostPath.**
 spec.volumes[].configMap.**
 spec.volumes[].secret.**
 spec.volumes[].downwardAPI.**
+spec.volumes[].image.**
 spec.volumes[].projected.defaultMode
 spec.volumes[].projected.sources[].configMap.**
 spec.volumes[].projected.sources[].secret.**

@@ -28,6 +28,7 @@ spec:
   - {name: c, configMap: {name: m, items: [{key: k, path: p, mode: 256}]}}
   - {name: d, secret: {secretName: s, optional: true}}
   - {name: e, projected: {sources: [{serviceAccountToken: {path: token, audience: a, expirationSeconds: 3607}}]}}
+  - {name: f, image: {reference: models:1}}
   initContainers:
   - {name: i, image: x, env: [{name: A, value: b}]}
   - {name: s, image: x, restartPolicy: Always, startupProbe: {exec: {command: ["true"]}}}
@@ -85,6 +86,8 @@ func TestValidateBad(t *testing.T) {
 		{"path: /tmp,", "path: /tmp/../etc,", "spec.volumes[1].hostPath.path"},
 		{"type: Directory", "type: Folder", "spec.volumes[1].hostPath.type"},
 		{"secretName: s,", "", "spec.volumes[3].secret.secretName"},
+		{"reference: models:1", "pullPolicy: Always", "spec.volumes[5].image.reference"},
+		{"reference: models:1", "reference: models:1, pullPolicy: Sometimes", "spec.volumes[5].image.pullPolicy"},
 		{"path: token,", "path: ../token,", "spec.volumes[4].projected.sources[0].serviceAccountToken.path"},
 		{"path: token,", "", "spec.volumes[4].projected.sources[0].serviceAccountToken.path"},
 		{"expirationSeconds: 3607", "expirationSeconds: 599", "spec.volumes[4].projected.sources[0].serviceAccountToken.expirationSeconds"},

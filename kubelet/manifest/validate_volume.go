@@ -32,7 +32,7 @@ func validateSource(volume *v1.Volume, at *field.Path) field.ErrorList {
 	sources := 0
 	for _, set := range []bool{
 		volume.EmptyDir != nil, volume.HostPath != nil, volume.ConfigMap != nil, volume.Secret != nil,
-		volume.DownwardAPI != nil, volume.Projected != nil,
+		volume.DownwardAPI != nil, volume.Projected != nil, volume.Image != nil,
 	} {
 		if set {
 			sources++
@@ -54,6 +54,12 @@ func validateSource(volume *v1.Volume, at *field.Path) field.ErrorList {
 	}
 	if source := volume.Secret; source != nil && source.SecretName == "" {
 		errs = append(errs, field.Required(at.Child("secret", "secretName"), ""))
+	}
+	if source := volume.Image; source != nil {
+		if source.Reference == "" {
+			errs = append(errs, field.Required(at.Child("image", "reference"), ""))
+		}
+		errs = append(errs, oneOf(at.Child("image", "pullPolicy"), source.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
 	}
 	if source := volume.EmptyDir; source != nil {
 		errs = append(errs, oneOf(at.Child("emptyDir", "medium"), source.Medium, v1.StorageMediumDefault, v1.StorageMediumMemory)...)

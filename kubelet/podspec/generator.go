@@ -70,6 +70,9 @@ type ContainerInput struct {
 	// ImageID is the runtime's identity of the image, to run; Image is its description, for runAsNonRoot.
 	ImageID string
 	Image   *runtimeapi.Image
+	// ImageVolumes are the images behind the pod's image volumes, by the volume's name; those that the container mounts
+	// must be present.
+	ImageVolumes map[string]*runtimeapi.ImageSpec
 	// PodIPs are the sandbox's addresses, the primary one first.
 	PodIPs []string
 }

@@ -51,6 +51,9 @@ func (g *Generator) volumeMount(in ContainerInput, index int, env *environment) 
 	if err != nil {
 		return nil, err
 	}
+	if found.Image != nil {
+		return imageMount(in, wanted, part)
+	}
 	if part != "" {
 		path, err = g.opts.Volumes.SubPath(volume.SubPathRequest{
 			Pod: in.Pod, Container: in.Container.Name, Index: index, Volume: wanted.Name, Path: part,
@@ -63,16 +66,40 @@ func (g *Generator) volumeMount(in ContainerInput, index int, env *environment) 
 	if err != nil {
 		return nil, err
 	}
-	target := wanted.MountPath
-	if !filepath.IsAbs(target) {
-		target = "/" + target
-	}
 	mount := &runtimeapi.Mount{
-		ContainerPath: target, HostPath: path, Readonly: wanted.ReadOnly || found.ReadOnly,
+		ContainerPath: target(wanted), HostPath: path, Readonly: wanted.ReadOnly || found.ReadOnly,
 		SelinuxRelabel: found.Managed && selinuxEnabled(), Propagation: propagation, MountOptions: wanted.BindMountOptions,
 	}
 	mount.RecursiveReadOnly, err = g.recursiveReadOnly(wanted)
 	return mount, err
+}
+
+// imageMount has the runtime mount an image, or a part of it. Nothing can be written to it or mounted below it, so it is
+// recursively read-only whatever the pod says.
+func imageMount(in ContainerInput, wanted *v1.VolumeMount, part string) (*runtimeapi.Mount, error) {
+	image := in.ImageVolumes[wanted.Name]
+	if image == nil {
+		return nil, fmt.Errorf("the volume's image is not present: %w", errdefs.ErrFailedPrecondition)
+	}
+	if part != "" && !filepath.IsLocal(part) {
+		return nil, fmt.Errorf("subPath: %q does not stay in the image: %w", part, errdefs.ErrInvalidArgument)
+	}
+	if mode := wanted.MountPropagation; mode != nil && *mode != v1.MountPropagationNone {
+		return nil, fmt.Errorf("mountPropagation: nothing is mounted below an image, so only %s makes sense, not %q: %w",
+			v1.MountPropagationNone, *mode, errdefs.ErrInvalidArgument)
+	}
+	return &runtimeapi.Mount{
+		ContainerPath: target(wanted), Image: image, ImageSubPath: part, Readonly: true, SelinuxRelabel: selinuxEnabled(),
+		MountOptions: wanted.BindMountOptions,
+	}, nil
+}
+
+// target is the path in the container.
+func target(mount *v1.VolumeMount) string {
+	if filepath.IsAbs(mount.MountPath) {
+		return mount.MountPath
+	}
+	return "/" + mount.MountPath
 }
 
 // subPath is the part of the volume to mount, empty for all of it.

@@ -62,6 +62,43 @@ func TestVolumeMounts(t *testing.T) {
 	}
 }
 
+func TestImageMounts(t *testing.T) {
+	pod := testPod(func(pod *v1.Pod) {
+		pod.Spec.Volumes = []v1.Volume{{Name: "model", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "models:1"}}}}
+		c := &pod.Spec.Containers[0]
+		c.Env = []v1.EnvVar{{Name: "SIZE", Value: "small"}}
+		c.VolumeMounts = []v1.VolumeMount{{Name: "model", MountPath: "all"}, {Name: "model", MountPath: "/one", SubPathExpr: "sizes/$(SIZE)"}}
+	})
+	g := testGenerator(t, nil)
+	if err := g.opts.Volumes.Mount(context.Background(), pod); err != nil {
+		t.Fatal(err)
+	}
+	in := input(pod)
+	in.ImageVolumes = map[string]*runtimeapi.ImageSpec{"model": {Image: "sha256:abc", UserSpecifiedImage: "models:1"}}
+	config := mustContainer(t, g, in)
+	for target, part := range map[string]string{"/all": "", "/one": "sizes/small"} {
+		m := mountAt(t, config, target)
+		if m.GetImage().GetImage() != "sha256:abc" || m.GetImageSubPath() != part || m.GetHostPath() != "" || !m.GetReadonly() {
+			t.Errorf("%s: %v", target, m)
+		}
+	}
+	for want, change := range map[string]func(*v1.VolumeMount){
+		"subPath":          func(m *v1.VolumeMount) { m.SubPath = "a/../../b" },
+		"mountPropagation": func(m *v1.VolumeMount) { m.MountPropagation = pointer(v1.MountPropagationBidirectional) },
+		"not present":      func(*v1.VolumeMount) { delete(in.ImageVolumes, "model") },
+	} {
+		bad := v1.VolumeMount{Name: "model", MountPath: "/bad"}
+		change(&bad)
+		in.Pod.Spec.Containers[0].VolumeMounts = []v1.VolumeMount{bad}
+		_, undo, err := g.Container(context.Background(), in)
+		undo()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+		in.ImageVolumes["model"] = &runtimeapi.ImageSpec{Image: "sha256:abc"}
+	}
+}
+
 func TestBadMounts(t *testing.T) {
 	for want, mount := range map[string]v1.VolumeMount{
 		`no volume "none"`:   {Name: "none", MountPath: "/x"},

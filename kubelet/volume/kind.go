@@ -13,6 +13,8 @@ const (
 	secret      kind = "secret"
 	downwardAPI kind = "downward-api"
 	projected   kind = "projected"
+	// image has no folder: its files come from the runtime.
+	image kind = "image"
 )
 
 // kindOf tells volumes apart. One without any source is an emptyDir, as the API server defaults it.
@@ -30,6 +32,8 @@ func kindOf(volume *v1.Volume) kind {
 		return downwardAPI
 	case source.Projected != nil:
 		return projected
+	case source.Image != nil:
+		return image
 	default:
 		return unknown
 	}

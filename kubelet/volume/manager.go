@@ -79,7 +79,10 @@ func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) err
 	if source := volume.HostPath; source != nil {
 		return checkHostPath(source)
 	}
-	if kindOf(volume) == emptyDir {
+	switch kindOf(volume) {
+	case image:
+		return nil // the runtime mounts it into each container
+	case emptyDir:
 		return mountEmptyDir(path, emptyDirOptions{source: volume.EmptyDir, group: fsGroup(pod), limit: memoryLimit(pod)})
 	}
 	content, err := m.content(ctx, pod, volume)
@@ -93,10 +96,12 @@ func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) err
 	return swap(path, content, func(folder string) error { return own(folder, group, readOnlyFiles) })
 }
 
-// Mounted is a volume on the host.
+// Mounted is a volume that containers can mount.
 type Mounted struct {
-	// Path is where it is.
+	// Path is where it is; empty for an image, whose files the runtime has.
 	Path string
+	// Image says which image the volume is, nil for any other volume.
+	Image *v1.ImageVolumeSource
 	// ReadOnly says that containers may not write to it: its content is the kubelet's.
 	ReadOnly bool
 	// Managed says that it was made for this pod, so that it may be relabelled for it; a hostPath is not.
@@ -111,7 +116,7 @@ func (m *Manager) Find(pod *v1.Pod, name string) (Mounted, error) {
 	}
 	path, err := m.path(pod, volume)
 	kind := kindOf(volume)
-	return Mounted{Path: path, ReadOnly: kind != emptyDir && kind != hostPath, Managed: kind != hostPath}, err
+	return Mounted{Path: path, Image: volume.Image, ReadOnly: kind != emptyDir && kind != hostPath, Managed: kind != hostPath}, err
 }
 
 func find(pod *v1.Pod, name string) (*v1.Volume, error) {
@@ -128,8 +133,11 @@ func (m *Manager) path(pod *v1.Pod, volume *v1.Volume) (string, error) {
 	if kind == hostPath {
 		return volume.HostPath.Path, nil
 	}
+	if kind == image {
+		return "", nil
+	}
 	if kind == unknown {
-		return "", fmt.Errorf("only emptyDir, hostPath, configMap, secret, downwardAPI and projected are made here: %w", errdefs.ErrNotImplemented)
+		return "", fmt.Errorf("only emptyDir, hostPath, configMap, secret, downwardAPI, projected and image are made here: %w", errdefs.ErrNotImplemented)
 	}
 	if err := element("volume name", volume.Name); err != nil {
 		return "", err
