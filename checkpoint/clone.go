@@ -18,6 +18,11 @@ func (r Record) clone() Record {
 	r.Containers = maps.Clone(r.Containers)
 	for id, c := range r.Containers {
 		c.Config = bytes.Clone(c.Config)
+		if c.User != nil {
+			u := *c.User
+			u.Groups = slices.Clone(u.Groups)
+			c.User = &u
+		}
 		r.Containers[id] = c
 	}
 	return r

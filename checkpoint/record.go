@@ -73,6 +73,17 @@ type Container struct {
 	Config json.RawMessage `json:"config"`
 	// LogPosition is how far the engine's log has been written out.
 	LogPosition LogPosition `json:"logPosition,omitzero"`
+	// User is who the container's last run began as, nil where that is not
+	// known. The engine cannot tell it once the container has ended.
+	User *User `json:"user,omitempty"`
+}
+
+// User is who a process runs as.
+type User struct {
+	UID uint32 `json:"uid"`
+	GID uint32 `json:"gid"`
+	// Groups are the supplementary groups, the primary one among them.
+	Groups []uint32 `json:"groups,omitempty"`
 }
 
 // LogPosition is a point up to which the engine's log of a container has been

@@ -37,6 +37,7 @@ func fullRecord(id string) Record {
 			"c1": {
 				Config:      json.RawMessage(`{"metadata":{"name":"nginx"}}`),
 				LogPosition: LogPosition{Inode: 7, Offset: 1 << 40, Born: 1 << 60, OutputInode: 8, OutputSize: 9},
+				User:        &User{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}},
 			},
 			"c2": {Config: json.RawMessage(`{}`)},
 		},

@@ -96,11 +96,14 @@ func (s *Service) drain(ctx context.Context, id string, limit time.Duration) err
 }
 
 // DrainExited writes the rest of the log of a container that has ended, for at
-// most 2 seconds. It is the mirror's exit hook: the kubelet reads the log's end
-// when it sees the exit.
+// most 2 seconds, and what will not be known any more. It is the mirror's exit
+// hook: the kubelet reads the log's end when it sees the exit.
 func (s *Service) DrainExited(ctx context.Context, c *state.Container) {
 	if err := s.drain(ctx, c.ID, exitDrainTimeout); err != nil {
 		logrus.WithError(err).WithField("container", c.ID).Warn("the log of an exited container is not complete")
+	}
+	if err := s.saveUser(c.SandboxID, c.ID); err != nil {
+		logrus.WithError(err).WithField("container", c.ID).Warn("who an exited container ran as is not known after a restart of criadapter")
 	}
 }
 

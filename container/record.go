@@ -35,12 +35,43 @@ func (s *Service) saveRecord(sandboxID, id string, change func(*checkpoint.Conta
 	}))
 }
 
-// savePosition keeps how far a container's log has been written. It never
-// brings back the record of a container that was removed.
+// savePosition keeps how far a container's log has been written, and by the way
+// who it began as. It never brings back the record of a container that was
+// removed.
 func (s *Service) savePosition(sandboxID, id string, at checkpoint.LogPosition) error {
+	user := s.user(id)
+	return s.changeRecord(sandboxID, id, func(kept *checkpoint.Container) {
+		kept.LogPosition = at
+		if user != nil {
+			kept.User = user
+		}
+	})
+}
+
+// saveUser keeps who a container began as, which nobody can tell once it has
+// ended. When that was kept already nothing is written.
+func (s *Service) saveUser(sandboxID, id string) error {
+	user := s.user(id)
+	if user == nil {
+		return nil
+	}
+	return s.changeRecord(sandboxID, id, func(kept *checkpoint.Container) { kept.User = user })
+}
+
+// user is who the mirror says that a container began as, nil for nobody knows.
+func (s *Service) user(id string) *checkpoint.User {
+	c, err := s.opts.Mirror.Snapshot().Container(id)
+	if err != nil || c.Status.Identity == nil {
+		return nil
+	}
+	return &checkpoint.User{UID: c.Status.Identity.UID, GID: c.Status.Identity.GID, Groups: c.Status.Identity.Groups}
+}
+
+// changeRecord changes what the checkpoint holds of a container, if it does.
+func (s *Service) changeRecord(sandboxID, id string, change func(*checkpoint.Container)) error {
 	return ignoreNotFound(s.opts.Store.Update(sandboxID, func(r *checkpoint.Record) error {
 		if kept, ok := r.Containers[id]; ok {
-			kept.LogPosition = at
+			change(&kept)
 			r.Containers[id] = kept
 		}
 		return nil

@@ -10,8 +10,8 @@ import (
 )
 
 // containerUser returns the identity that the container's first process began
-// with: of a running one as it was told to the OCI runtime, of another one what
-// the engine was given, when that is known for sure.
+// with: as it was told to the OCI runtime, where that was seen, or else what the
+// engine was given, when that is known for sure.
 func containerUser(c *state.Container) *runtimeapi.ContainerUser {
 	identity := c.Status.Identity
 	if identity == nil {

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"slices"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -144,6 +146,14 @@ func TestUserIsReportedOnlyWhenItIsKnown(t *testing.T) {
 		if got := containerUser(c); (got != nil) != known {
 			t.Errorf("%q, running: got %v", user, got)
 		}
+	}
+}
+
+func TestUserOfAnExitedContainer(t *testing.T) {
+	c := &state.Container{Status: state.ContainerStatus{Identity: &docker.Identity{UID: 1, GID: 2, Groups: []uint32{2, 3}}}}
+	got := containerUser(c).GetLinux()
+	if got.GetUid() != 1 || got.GetGid() != 2 || !slices.Equal(got.GetSupplementalGroups(), []int64{2, 3}) {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -147,6 +147,9 @@ func (m *Mirror) containerFromInspect(inspect *container.InspectResponse, name s
 			if unmarshal(kept.Config, full, inspect.ID) {
 				c.Meta.Config = full
 			}
+			if kept.User != nil && c.Status.Identity == nil && !c.Status.StartedAt.IsZero() {
+				c.Status.Identity = &docker.Identity{UID: kept.User.UID, GID: kept.User.GID, Groups: kept.User.Groups}
+			}
 		}
 	}
 	if c.Meta.Config.Image == nil {

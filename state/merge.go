@@ -45,6 +45,9 @@ func mergeContainer(old, seen *Container) *Container {
 	merged := *seen
 	merged.Meta = old.Meta
 	merged.Status.Resources = old.Status.Resources
+	if merged.Status.Identity == nil && sameRun(old.Status, seen.Status) {
+		merged.Status.Identity = old.Status.Identity
+	}
 	if old.Status.OOMReported && sameRun(old.Status, seen.Status) {
 		merged.Status = withOOM(merged.Status)
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 var (
@@ -60,6 +62,17 @@ func TestMergeContainer(t *testing.T) {
 		})
 	}
 	first := &Container{ID: "c", Status: hasExited}
+	began := isRunning
+	began.Identity = &docker.Identity{UID: 7}
+	for name, tt := range map[string]struct {
+		seen ContainerStatus
+		want *docker.Identity
+	}{"of the run that ended": {hasExited, began.Identity}, "of another run": {runsAgain, nil}} {
+		got := mergeContainer(&Container{ID: "c", Status: began}, &Container{ID: "c", Status: tt.seen})
+		if got.Status.Identity != tt.want {
+			t.Errorf("the identity %s is %v, want %v", name, got.Status.Identity, tt.want)
+		}
+	}
 	if got := mergeContainer(nil, first); got != first {
 		t.Error("what was never seen before is taken as it is")
 	}

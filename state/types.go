@@ -124,7 +124,7 @@ type ContainerStatus struct {
 	OOMReported bool
 	// Resources are the limits now in force.
 	Resources *runtimeapi.ContainerResources
-	// Identity is who the first process of a running container began as, nil
+	// Identity is who the first process of the present or last run began as, nil
 	// when that cannot be learned.
 	Identity *docker.Identity
 	// Unknown says that the engine could not tell the container's state.

@@ -1,0 +1,57 @@
+package container
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
+)
+
+// Who a container ran as is known after its end, and after a restart as well.
+func TestUserOfAnExitedContainer(t *testing.T) {
+	n, engine := newFakeNode(t)
+	for name, create := range map[string]func() string{
+		"without a log": func() string { return n.create(n.pod(), n.config("sleep")) },
+		"with a log": func() string {
+			id, _ := n.logged(n.pod(), "sleep")
+			return id
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := create()
+			n.start(id)
+			want := &docker.Identity{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}}
+			// The processes of an engine in memory have none.
+			n.mirror.UpdateContainer(id, func(status *state.ContainerStatus) { status.Identity = want })
+			if err := engine.Exit(id, 1); err != nil {
+				t.Fatal(err)
+			}
+			n.waitState(id, exited)
+			for _, when := range []string{"after its end", "after a restart"} {
+				if got := n.look(id).Status.Identity; !reflect.DeepEqual(got, want) {
+					t.Errorf("%s: %+v, want %+v", when, got, want)
+				}
+				n.restart(func() {})
+			}
+		})
+	}
+}
+
+func TestRigUserOfAnExitedContainer(t *testing.T) {
+	n := newRigNode(t)
+	id := n.shell("while true; do sleep 0.05; done")
+	want := n.look(id).Status.Identity
+	if want == nil {
+		t.Fatal("nobody knows who it runs as")
+	}
+	if err := n.Stop(t.Context(), id, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"after its end", "after a restart"} {
+		if got := n.look(id).Status.Identity; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %+v, want %+v", when, got, want)
+		}
+		n.restart(func() {})
+	}
+}
