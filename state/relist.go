@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"time"
 
 	"github.com/moby/moby/api/types/container"
 	"golang.org/x/sync/errgroup"
@@ -38,12 +39,18 @@ func (m *Mirror) relist(ctx context.Context, trusted func(container.Summary) boo
 	return nil
 }
 
+// relistPatience bounds how long a relist waits for one container. The looks are
+// made side by side, so that a few that hang delay the others by so much at most.
+const relistPatience = 10 * time.Second
+
 // relistOne passes over a container that inspect cannot find though the list
-// showed it, and over one that cannot be inspected though the engine answers: a
-// single broken container must not keep the node from being known. What was
-// known of it stays, and it is tried again on its own.
+// showed it, and over one that cannot be inspected (in time) though the engine
+// answers: a single broken container must not keep the node from being known.
+// What was known of it stays, and it is tried again on its own.
 func (m *Mirror) relistOne(ctx context.Context, id string) error {
-	err := ignoreNotFound(m.refresh(ctx, id))
+	look, cancel := context.WithTimeout(ctx, relistPatience)
+	err := ignoreNotFound(m.refresh(look, id))
+	cancel()
 	if err == nil {
 		return nil
 	}

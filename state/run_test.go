@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -255,6 +256,31 @@ func TestOneBrokenContainerDoesNotKeepTheMirrorFromSyncing(t *testing.T) {
 		repair()
 		time.Sleep(6 * time.Minute)
 		n.wantContainer(broken, running)
+	})
+}
+
+// An engine may never answer about one container, on a broken disk for example.
+func TestInspectsThatHangDelayTheFirstSyncBrieflyOnly(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		var healthy, hanging []string
+		for i := range 6 {
+			_, id := n.startContainer(fmt.Sprint("hangs", i))
+			n.engine.Inject("InspectContainer", dockertest.Fault{Object: id, Block: true, Times: 1})
+			hanging = append(hanging, id)
+			_, id = n.startContainer(fmt.Sprint("healthy", i))
+			healthy = append(healthy, id)
+		}
+		ctx, cancel := context.WithTimeout(n.Context(), 2*relistPatience)
+		defer cancel()
+		n.follow()
+		n.must(n.mirror.WaitSynced(ctx))
+		for _, id := range healthy {
+			n.wantContainer(id, running)
+		}
+		time.Sleep(time.Second)
+		for _, id := range hanging {
+			n.wantContainer(id, running)
+		}
 	})
 }
 
