@@ -16,19 +16,26 @@ func (k *Kubelet) listen() error {
 		return nil
 	}
 	endpoint, err := server.Listen(server.Options{
-		Address: k.opts.ReadAddress,
-		Config: server.Config{
-			Node: k.opts.NodeName, Owner: k.opts.Owner, RuntimeEndpoint: k.opts.RuntimeEndpoint, Runtime: k.runtime.Name,
-			Manifests: k.opts.Manifests, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
-		},
-		Pods: k.Pods, Events: k.events.List, Healthy: k.runtimeErr, Evented: k.pleg.Streaming,
-		Stats: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner},
+		Address: k.opts.ReadAddress, Reads: k.reads(), Events: k.events.List,
 	})
 	if err != nil {
 		return err
 	}
 	k.endpoint = endpoint
 	return nil
+}
+
+// reads are what the endpoints show; they are served after Run has begun.
+func (k *Kubelet) reads() server.Reads {
+	return server.Reads{
+		Config: server.Config{
+			Node: k.opts.NodeName, Owner: k.opts.Owner, RuntimeEndpoint: k.opts.RuntimeEndpoint, Runtime: k.runtime.Name,
+			Manifests: k.opts.Manifests, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
+		},
+		Pods: k.Pods, Healthy: k.runtimeErr, Evented: k.pleg.Streaming,
+		Stats: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner},
+		Probes: func() []model.ProbeCount { return k.prober.Counts() },
+	}
 }
 
 // runEndpoint serves reads until ctx ends.

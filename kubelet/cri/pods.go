@@ -138,3 +138,8 @@ func (r *Runtime) selector(uid types.UID) map[string]string {
 	}
 	return labels
 }
+
+// ImageFsInfo says what images and writable layers take on disk.
+func (r *Runtime) ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+	return r.Images.ImageFsInfo(ctx)
+}

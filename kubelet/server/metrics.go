@@ -1,50 +1,69 @@
 package server
 
 import (
-	"fmt"
-	"io"
 	"net/http"
-	"strconv"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 )
 
-// metrics writes the few figures that the kubelet core has itself. Container figures are in the summary, and the runtime
-// has metrics of its own.
-func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	pods := s.opts.Pods()
-	family(w, "kubelet_running_pods", "gauge", "Number of pods with a running container.")
-	fmt.Fprintf(w, "kubelet_running_pods %d\n", running(pods))
-	family(w, "kubelet_pods", "gauge", "Number of pods by phase.")
+// metrics writes the few figures that the kubelet core has itself.
+func (s *reads) metrics(w http.ResponseWriter, _ *http.Request) {
+	var out exposition
+	pods := s.Pods()
+	out.single("kubelet_running_pods", gauge, "Number of pods with a running container.", float64(running(pods)))
+	out.family("kubelet_pods", gauge, "Number of pods by phase.")
 	phases := map[v1.PodPhase]int{}
 	for _, pod := range pods {
 		phases[pod.Status.Phase]++
 	}
 	for _, phase := range []v1.PodPhase{v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed} {
-		fmt.Fprintf(w, "kubelet_pods{phase=%q} %d\n", string(phase), phases[phase])
+		out.sample("kubelet_pods", float64(phases[phase]), time.Time{}, label{"phase", string(phase)})
 	}
-	family(w, "kubelet_container_restarts_total", "counter", "How often a container was started again.")
+	out.family("kubelet_container_restarts_total", counter, "How often a container was started again.")
 	for _, pod := range pods {
 		for _, container := range statuses(pod) {
-			fmt.Fprintf(w, "kubelet_container_restarts_total{namespace=%s,pod=%s,container=%s} %d\n",
-				strconv.Quote(pod.Namespace), strconv.Quote(pod.Name), strconv.Quote(container.Name), container.RestartCount)
+			out.sample("kubelet_container_restarts_total", float64(container.RestartCount), time.Time{},
+				label{"namespace", pod.Namespace}, label{"pod", pod.Name}, label{"pod_uid", string(pod.UID)}, label{"container", container.Name})
 		}
 	}
-	family(w, "kubelet_runtime_healthy", "gauge", "1 when the runtime answers and is ready.")
-	fmt.Fprintf(w, "kubelet_runtime_healthy %d\n", number(s.opts.Healthy() == nil))
-	family(w, "kubelet_evented_pleg", "gauge", "1 while the runtime streams its events, 0 while its pods are listed.")
-	fmt.Fprintf(w, "kubelet_evented_pleg %d\n", number(s.opts.Evented()))
-	family(w, "process_start_time_seconds", "gauge", "When the endpoint was opened, in seconds since 1970.")
-	fmt.Fprintf(w, "process_start_time_seconds %d\n", s.started.Unix())
+	out.single("kubelet_runtime_healthy", gauge, "1 when the runtime answers and is ready.", number(s.Healthy() == nil))
+	out.single("kubelet_evented_pleg", gauge, "1 while the runtime streams its events, 0 while its pods are listed.", number(s.Evented()))
+	s.startTime(&out)
+	out.answer(w)
 }
 
-func family(w io.Writer, name, kind, help string) {
-	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
+func (s *reads) startTime(out *exposition) {
+	out.single("process_start_time_seconds", gauge, "When the endpoint was opened, in seconds since 1970.", float64(s.started.Unix()))
 }
 
+// probes writes how probes ended, under the names of the kubelet.
+func (s *reads) probes(w http.ResponseWriter, _ *http.Request) {
+	var out exposition
+	out.family("prober_probe_total", counter, "Cumulative number of a liveness, readiness or startup probe for a container by result.")
+	if s.Probes != nil {
+		for _, c := range s.Probes() {
+			out.sample("prober_probe_total", float64(c.Count), time.Time{}, label{"container", c.Container}, label{"namespace", c.Namespace},
+				label{"pod", c.Pod}, label{"pod_uid", string(c.PodUID)}, label{"probe_type", c.Probe}, label{"result", c.Result})
+		}
+	}
+	s.startTime(&out)
+	out.answer(w)
+}
+
+// statuses are those of all containers of a pod.
 func statuses(pod *v1.Pod) []v1.ContainerStatus {
 	return append(append([]v1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
+}
+
+// statusOf is the status of one container, nil if there is none.
+func statusOf(pod *v1.Pod, container string) *v1.ContainerStatus {
+	for _, status := range statuses(pod) {
+		if status.Name == container {
+			return &status
+		}
+	}
+	return nil
 }
 
 func running(pods []*v1.Pod) int {
@@ -60,7 +79,7 @@ func running(pods []*v1.Pod) int {
 	return n
 }
 
-func number(yes bool) int {
+func number(yes bool) float64 {
 	if yes {
 		return 1
 	}
