@@ -178,7 +178,7 @@ func TestEventsWaitForTheFirstSync(t *testing.T) {
 	n := nodeWithPod()
 	n.mirror.unsynced = true
 	conn := n.dial(t)
-	n.firstSync = time.Millisecond
+	n.firstSync, n.longestSync = time.Millisecond, time.Millisecond
 	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{})
 	wantOK(t, err)
 	if event, err := stream.Recv(); status.Code(err) != codes.Unavailable {

@@ -99,6 +99,8 @@ type mirror struct {
 	*state.Mirror
 	err      error
 	unsynced bool
+	// synced ends that.
+	synced chan struct{}
 }
 
 func (m *mirror) Err() error { return m.err }
@@ -107,8 +109,12 @@ func (m *mirror) WaitSynced(ctx context.Context) error {
 	if !m.unsynced {
 		return nil
 	}
-	<-ctx.Done()
-	return ctx.Err()
+	select {
+	case <-m.synced:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 type engine struct {

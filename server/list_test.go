@@ -236,7 +236,7 @@ func TestNothingIsAnsweredBeforeTheFirstSync(t *testing.T) {
 	n := nodeWithPod()
 	n.mirror.unsynced = true
 	conn := n.dial(t)
-	n.firstSync = time.Millisecond
+	n.firstSync, n.longestSync = time.Millisecond, time.Millisecond
 	for _, r := range allRPCs(t) {
 		switch r.name {
 		case "ListPodSandbox", "StopPodSandbox", "RemoveContainer", "StreamContainers":

@@ -135,8 +135,9 @@ type Server struct {
 	runtimeapi.UnsafeImageServiceServer
 
 	opts Options
-	// firstSync is the constant of this name, shorter in tests.
-	firstSync time.Duration
+	// firstSync and longestSync are the constants of these names, shorter in
+	// tests.
+	firstSync, longestSync time.Duration
 	// allSandboxes and allContainers are the last whole lists.
 	allSandboxes, allContainers wholeList
 	// ending is closed by EndStreams.
@@ -160,7 +161,7 @@ func New(opts Options) *Server {
 	if opts.Observe == nil {
 		opts.Observe = func(string, codes.Code, time.Duration) {}
 	}
-	return &Server{opts: opts, firstSync: firstSync, ending: make(chan struct{})}
+	return &Server{opts: opts, firstSync: firstSync, longestSync: longestSync, ending: make(chan struct{})}
 }
 
 // Register makes a gRPC server answer both CRI services with s. The gRPC

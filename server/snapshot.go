@@ -2,7 +2,7 @@ package server
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -13,9 +13,16 @@ import (
 
 const (
 	// firstSync is how long a request waits for the mirror's first complete
-	// view; on a healthy node it is there sooner. It is less than the 2 s that
-	// crictl waits for an answer, or its user would not get to know why.
+	// view when the engine cannot be followed; it may be there in a moment. It is
+	// less than the 2 s that crictl waits for an answer, or its user would not
+	// get to know why.
 	firstSync = time.Second
+	// longestSync bounds the wait while the engine's containers are being read,
+	// which takes some milliseconds for each.
+	longestSync = 30 * time.Second
+	// answerTime is what is left of a request's time for its answer that the
+	// wait took too long.
+	answerTime = 500 * time.Millisecond
 	// featuresWait bounds the question what the engine is where the answer is
 	// not needed: it comes from memory except after a start, when an engine that
 	// hangs must not keep Status and Version from saying so. Less than 2 s, too.
@@ -30,13 +37,33 @@ func (s *Server) snapshot(ctx context.Context) (*state.Snapshot, error) {
 	if s.synced.Load() {
 		return s.opts.Mirror.Snapshot(), nil
 	}
-	wait, cancel := context.WithTimeout(ctx, s.firstSync)
-	defer cancel()
-	if err := s.opts.Mirror.WaitSynced(wait); err != nil {
+	if !s.waitSynced(ctx) {
 		return nil, s.notSynced(ctx)
 	}
 	s.synced.Store(true)
 	return s.opts.Mirror.Snapshot(), nil
+}
+
+// waitSynced waits for the mirror's first complete view: for a moment in any
+// case, and for about as long as the caller does while all goes well.
+func (s *Server) waitSynced(ctx context.Context) bool {
+	if s.syncedWithin(ctx, s.firstSync) {
+		return true
+	}
+	if err := s.opts.Mirror.Err(); err != nil && !errors.Is(err, state.ErrStarting) {
+		return false
+	}
+	limit := s.longestSync
+	if deadline, ok := ctx.Deadline(); ok {
+		limit = min(limit, time.Until(deadline)-answerTime)
+	}
+	return s.syncedWithin(ctx, limit)
+}
+
+func (s *Server) syncedWithin(ctx context.Context, limit time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return s.opts.Mirror.WaitSynced(ctx) == nil
 }
 
 // unlessGone is the result of a Stop or Remove, for which it is no error that
@@ -57,7 +84,7 @@ func (s *Server) notSynced(ctx context.Context) error {
 	if err := s.opts.Mirror.Err(); err != nil {
 		return err
 	}
-	return fmt.Errorf("the engine's containers are still being read, try again: %w", errdefs.ErrUnavailable)
+	return state.ErrStarting
 }
 
 // engineFeatures asks the engine what it is and can do, and remembers it.

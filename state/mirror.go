@@ -13,6 +13,10 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
+// ErrStarting is what Mirror.Err returns from the start to the first complete
+// relist, as long as nothing has gone wrong. It is an errdefs.ErrUnavailable.
+var ErrStarting = fmt.Errorf("the engine's containers are still being read, try again: %w", errdefs.ErrUnavailable)
+
 // Records is what the mirror reads of the checkpoint store.
 type Records interface {
 	// Load returns the record of a pod; errdefs.ErrNotFound when there is none.
@@ -77,7 +81,7 @@ func New(opts Options) *Mirror {
 	m := &Mirror{
 		opts:       opts,
 		synced:     make(chan struct{}),
-		err:        fmt.Errorf("the engine has not been reached yet: %w", errdefs.ErrUnavailable),
+		err:        ErrStarting,
 		pods:       map[string]*Pod{},
 		containers: map[string]*Container{},
 		written:    map[string]uint64{},
