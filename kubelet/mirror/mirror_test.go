@@ -19,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/report/apitest"
 )
 
-// bench has mirrors on a server, all in fake time. Show is what the source of pods does: it tells what the server has.
+// bench has mirrors on a server, all in fake time.
 type bench struct {
 	*testing.T
 	server   *apitest.Server
@@ -27,13 +27,12 @@ type bench struct {
 	node     atomic.Pointer[v1.Node]
 	created  []string
 	problems []string
-	shown    map[string]*v1.Pod
 }
 
 func inBubble(t *testing.T, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{T: t, server: apitest.New(), shown: map[string]*v1.Pod{}}
+		b := &bench{T: t, server: apitest.New()}
 		b.node.Store(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "n"}})
 		b.mirrors = New(Options{
 			Pods: b.server.Core(), Node: b.node.Load,
@@ -65,19 +64,17 @@ func static(name, hash string) *v1.Pod {
 
 func (b *bench) want(pods ...*v1.Pod) {
 	b.mirrors.Want(pods)
-	b.show("a")
+	b.show()
 }
 
-// show tells the mirrors what the server has of a name, again until nothing changes any more.
-func (b *bench) show(name string) {
+// show is what the source of pods does: it tells what the server has of name a, again until nothing changes any more.
+func (b *bench) show() {
 	for range 3 {
 		synctest.Wait()
-		now := b.server.Pod("ns", name)
-		if before := b.shown[name]; before != nil && (now == nil || now.UID != before.UID) {
-			b.mirrors.Lost(before)
-		}
-		if b.shown[name] = now; now != nil {
-			b.mirrors.Saw(now)
+		if pod := b.server.Pod("ns", "a"); pod != nil {
+			b.mirrors.Seen([]*v1.Pod{pod})
+		} else {
+			b.mirrors.Seen(nil)
 		}
 	}
 	synctest.Wait()
@@ -159,7 +156,7 @@ func TestMirrorIsMadeAnew(t *testing.T) {
 				b.want(static("a", "1"))
 				before := b.wantMirror("1")
 				test.lose(b)
-				b.show("a")
+				b.show()
 				if after := b.wantMirror("1"); after == nil || after.UID == before.UID || after.DeletionTimestamp != nil {
 					t.Errorf("after it was lost: %+v", after)
 				}
@@ -189,7 +186,7 @@ func TestMirrorFromBefore(t *testing.T) {
 				mirror.UID, mirror.Annotations[model.AnnotationConfigMirror] = "", hash
 				kept := b.server.Put(mirror)
 				if seen {
-					b.mirrors.Saw(kept)
+					b.mirrors.Seen([]*v1.Pod{kept})
 				}
 				synctest.Wait()
 				b.wantCalls() // the sources of static pods have not spoken
@@ -211,8 +208,7 @@ func TestOrphanedMirrorIsRemoved(t *testing.T) {
 		mirror.Annotations[model.AnnotationConfigMirror] = "1"
 		kept := b.server.Put(mirror)
 		plain := b.server.Put(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "plain", Namespace: "ns"}})
-		b.mirrors.Saw(kept)
-		b.mirrors.Saw(plain)
+		b.mirrors.Seen([]*v1.Pod{kept, plain})
 		synctest.Wait()
 		b.wantMirror("1")
 		b.want(plain)
@@ -281,7 +277,7 @@ func TestServerAway(t *testing.T) {
 		time.Sleep(31 * time.Second)
 		b.wantMirror("2")
 		b.server.SetFail(func(string) error { return errors.New("not now") })
-		b.show("a")
+		b.show()
 		b.want()
 		time.Sleep(time.Minute)
 		b.server.SetFail(nil)

@@ -95,30 +95,35 @@ func (m *Mirrors) Want(pods []*v1.Pod) {
 	}
 }
 
-// Saw takes a mirror pod as the source of the server's pods shows it, each time it changes. Other pods are left out. The
-// pod must not be changed afterwards.
-func (m *Mirrors) Saw(pod *v1.Pod) {
-	if !model.IsMirror(pod) {
-		return
+// Seen tells the whole set of mirror pods that the server has for this node, as the source of its pods shows it; other
+// pods among them are left out. It costs nothing when nothing changed. The pods must not be changed afterwards.
+func (m *Mirrors) Seen(pods []*v1.Pod) {
+	seen := make(map[string]*v1.Pod, len(pods))
+	for _, pod := range pods {
+		if model.IsMirror(pod) {
+			seen[model.FullName(pod)] = pod
+		}
 	}
-	name := model.FullName(pod)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.seen[name] = pod
-	if static := m.static[name]; static == nil || !Of(pod, static) || pod.DeletionTimestamp != nil {
-		m.wake(name)
+	before := m.seen
+	m.seen = seen
+	for name, pod := range seen {
+		if pod != before[name] && !m.right(name) {
+			m.wake(name)
+		}
+	}
+	for name := range before {
+		if seen[name] == nil {
+			m.wake(name)
+		}
 	}
 }
 
-// Lost takes a mirror pod that the server no longer has.
-func (m *Mirrors) Lost(pod *v1.Pod) {
-	name := model.FullName(pod)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if seen := m.seen[name]; seen != nil && seen.UID == pod.UID {
-		delete(m.seen, name)
-		m.wake(name)
-	}
+// right says whether the mirror that was seen under a name is the one that is wanted. The caller holds mu.
+func (m *Mirrors) right(name string) bool {
+	static, seen := m.static[name], m.seen[name]
+	return static != nil && seen != nil && Of(seen, static) && seen.DeletionTimestamp == nil
 }
 
 // wake queues a name. The caller holds mu.
