@@ -24,6 +24,8 @@ import (
 // Programs are the paths of a cluster's programs.
 type Programs struct {
 	Etcd, APIServer, ControllerManager, Scheduler, Kubectl, Kubelet string
+	// KubeletCore is ours. All leaves it empty, because it is made of this tree and never cached.
+	KubeletCore string
 }
 
 // Version is the version of Kubernetes that test/cluster/tools/kubernetes/go.mod requires; a test holds the two together.

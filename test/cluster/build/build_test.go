@@ -85,3 +85,23 @@ func TestStamps(t *testing.T) {
 		}
 	}
 }
+
+func TestEnvironRoundTrip(t *testing.T) {
+	want := Programs{Etcd: "/a", APIServer: "/b", ControllerManager: "/c", Scheduler: "/d", Kubectl: "/e", Kubelet: "/f", KubeletCore: "/g"}
+	pair, err := want.Environ()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, value, _ := strings.Cut(pair, "=")
+	got, err := FromEnviron(func(string) string { return value })
+	if err != nil || got != want {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	for name, value := range map[string]string{
+		"nothing": "", "no JSON": "{", "no kubelet": strings.Replace(value, `"/f"`, `""`, 1), "no kubelet-core": strings.Replace(value, `"/g"`, `""`, 1),
+	} {
+		if got, err := FromEnviron(func(string) string { return value }); err == nil {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/cluster"
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/cluster/controlplane"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// report is the folder for the logs of all programs.
+var report = flag.String("report", "", "copy the logs of all programs to this `folder`")
+
+// results are filled by the tests and printed at the end.
+var results table
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if text := results.String(); text != "" {
+		fmt.Print(text)
+	}
+	os.Exit(code)
+}
+
+// world is a control plane with one node.
+type world struct {
+	env      rigenv.Env
+	programs build.Programs
+	kind     kind
+	plane    *controlplane.ControlPlane
+	core     corev1.CoreV1Interface
+	node     *node
+}
+
+// TestCluster runs every step on a node of each kind, one kind after the other: two kubelets on one engine see each
+// other's pods.
+func TestCluster(t *testing.T) {
+	programs, err := build.FromEnviron(os.Getenv)
+	if err != nil {
+		t.Skip(err) // also where CI=true: .ci/run has a line of its own for it
+	}
+	env := rigenv.Require(t)
+	for _, kind := range kinds {
+		t.Run(string(kind), func(t *testing.T) {
+			w := newWorld(t, env, programs, kind)
+			w.runSteps(t, steps)
+		})
+	}
+}
+
+// newWorld starts a control plane and a node, and waits until the node is ready for pods.
+func newWorld(t *testing.T, env rigenv.Env, programs build.Programs, kind kind) *world {
+	t.Helper()
+	began := time.Now()
+	dir, err := os.MkdirTemp(env.WorkDir, "plane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{env: env, programs: programs, kind: kind}
+	if w.plane, err = controlplane.Start(t.Context(), programs, dir); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(w.plane.Failure(), w.plane.Stop()); err != nil {
+			t.Error(err)
+		}
+		if err := errors.Join(w.keepLogs(w.plane.LogDir), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Logf("control plane ready after %v", time.Since(began).Round(100*time.Millisecond))
+	clients, err := cluster.Connect(w.plane.Admin, "e2e-cluster")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.core = clients.Core
+	w.node = newNode(t, w)
+	w.node.start(t)
+	root := &scene{T: t, world: w}
+	root.kubectl("wait", "--for=create", "node/"+w.node.name, waitLimit)
+	root.kubectl("wait", "--for=condition=Ready", "node/"+w.node.name, waitLimit)
+	t.Logf("node ready after %v", time.Since(began).Round(100*time.Millisecond))
+	return w
+}
+
+// keepLogs copies the logs in dir to the report's folder.
+func (w *world) keepLogs(dir string) error {
+	if *report == "" {
+		return nil
+	}
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(*report, string(w.kind))
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	var errs []error
+	for _, log := range logs {
+		text, err := os.ReadFile(log)
+		errs = append(errs, err, os.WriteFile(filepath.Join(to, filepath.Base(log)), text, 0o644))
+	}
+	return errors.Join(errs...)
+}
+
+// scene is what a step plays in: a test, a world and a namespace that is deleted at the end.
+type scene struct {
+	*testing.T
+	*world
+	namespace string
+}
+
+// newScene makes the namespace and waits for what the controllers put into each.
+func newScene(t *testing.T, w *world, step string) *scene {
+	t.Helper()
+	s := &scene{T: t, world: w, namespace: strings.ToLower(strings.ReplaceAll(step, " ", "-"))}
+	s.kubectl("create", "namespace", s.namespace)
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.explain()
+		}
+		// The last step waits until all of them are gone.
+		if output, err := s.run(context.Background(), nil, "delete", "namespace", s.namespace, "--wait=false"); err != nil {
+			t.Errorf("%v\n%s", err, output)
+		}
+	})
+	s.eventually("the namespace is furnished", func() error {
+		_, missing := s.core.ServiceAccounts(s.namespace).Get(t.Context(), "default", metav1.GetOptions{})
+		_, err := s.core.ConfigMaps(s.namespace).Get(t.Context(), "kube-root-ca.crt", metav1.GetOptions{})
+		return errors.Join(missing, err)
+	})
+	return s
+}
+
+// explain logs what people want to know of a failed step.
+func (s *scene) explain() {
+	for _, args := range [][]string{
+		{"get", "pods", "-o", "wide"},
+		{"get", "events", "--sort-by=.lastTimestamp"},
+	} {
+		output, err := s.run(context.Background(), nil, args...)
+		s.Logf("kubectl %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+}

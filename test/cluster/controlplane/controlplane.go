@@ -1,0 +1,249 @@
+// Package controlplane runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler for tests, with certificates
+// of their own, in the network namespace that it is called in. It takes fixed ports there and an address on a bridge that
+// it makes, so that one control plane runs in a namespace at a time.
+package controlplane
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+)
+
+const (
+	// Address is where the API server listens, and the address that a node takes. Pods reach it.
+	Address = "10.89.0.1"
+	// ServiceRange is where cluster addresses of services come from. Nothing carries packets there.
+	ServiceRange = "10.96.0.0/24"
+	// startTimeout bounds the time until everything is ready; ten seconds are usual.
+	startTimeout = 2 * time.Minute
+
+	apiPort        = "6443"
+	etcdURL        = "http://127.0.0.1:2379"
+	controllerPort = "10257"
+	schedulerPort  = "10259"
+)
+
+// ControlPlane is a running control plane. Its methods must not be called concurrently.
+type ControlPlane struct {
+	// Dir has all files. LogDir in it has the logs.
+	Dir, LogDir string
+	// URL is the API server's address.
+	URL string
+	// Authority signs what else the cluster needs.
+	Authority *Authority
+	// Admin is a kubeconfig file that may do everything.
+	Admin string
+
+	programs       build.Programs
+	link           *nodeLink
+	clients        *http.Client
+	serving        Pair
+	kubeletClient  Pair
+	serviceAccount string // key file
+	etcd           *Process
+	apiServer      *Process
+	controllers    *Process
+	scheduler      *Process
+}
+
+// Start brings a control plane up in dir, which must be empty, and returns when all of it is ready. Stop must be called
+// unless there is an error.
+func Start(ctx context.Context, programs build.Programs, dir string) (_ *ControlPlane, err error) {
+	c := &ControlPlane{Dir: dir, LogDir: filepath.Join(dir, "logs"), URL: "https://" + Address + ":" + apiPort, programs: programs}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("control plane: %w", err), c.Stop())
+		}
+	}()
+	if err := os.Mkdir(c.LogDir, 0o755); err != nil {
+		return nil, err
+	}
+	if c.link, err = addNodeLink(); err != nil {
+		return nil, err
+	}
+	if err := c.makeCertificates(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.startEtcd(); err != nil {
+		return nil, err
+	}
+	// The API server waits for etcd by itself.
+	if err := c.StartAPIServer(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.startControllers(ctx)
+}
+
+// makeCertificates makes the authority, the files of the API server and the clients that it and people are.
+func (c *ControlPlane) makeCertificates() (err error) {
+	if c.Authority, err = NewAuthority(c.Dir, "ca"); err != nil {
+		return err
+	}
+	if c.serving, err = c.Authority.Server("control-plane", Address, "127.0.0.1", "localhost", "kubernetes.default.svc"); err != nil {
+		return err
+	}
+	// The node asks the API server whether this client may do what it wants.
+	if c.kubeletClient, err = c.Authority.Client("kube-apiserver-kubelet-client", "system:masters"); err != nil {
+		return err
+	}
+	c.serviceAccount = filepath.Join(c.Dir, "service-account.key")
+	if _, err := writeKey(c.serviceAccount); err != nil {
+		return err
+	}
+	if c.Admin, err = c.Kubeconfig("admin", "system:masters"); err != nil {
+		return err
+	}
+	ca, err := os.ReadFile(c.Authority.CAFile)
+	if err != nil {
+		return err
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	c.clients = &http.Client{
+		Timeout:   5 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true},
+	}
+	return nil
+}
+
+// Kubeconfig makes a client certificate for a user and returns a file for clients to use it with.
+func (c *ControlPlane) Kubeconfig(user string, groups ...string) (string, error) {
+	pair, err := c.Authority.Client(user, groups...)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(c.Dir, fileName(user)+".kubeconfig")
+	return path, Kubeconfig(path, c.URL, c.Authority.CAFile, pair)
+}
+
+func (c *ControlPlane) log(name string) string { return filepath.Join(c.LogDir, name+".log") }
+
+func (c *ControlPlane) startEtcd() (err error) {
+	c.etcd, err = StartProcess("etcd", c.log("etcd"), c.programs.Etcd,
+		"--data-dir", filepath.Join(c.Dir, "etcd"),
+		"--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
+		"--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380",
+		"--initial-cluster", "default=http://127.0.0.1:2380",
+		"--unsafe-no-fsync", // nobody wants the data after a crash of the machine
+		"--log-level", "warn")
+	return err
+}
+
+// StartAPIServer starts the API server, also after KillAPIServer, and returns when it is ready.
+func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
+	c.apiServer, err = StartProcess("kube-apiserver", c.log("kube-apiserver"), c.programs.APIServer,
+		"--etcd-servers", etcdURL,
+		"--bind-address", Address, "--advertise-address", Address, "--secure-port", apiPort,
+		"--tls-cert-file", c.serving.CertFile, "--tls-private-key-file", c.serving.KeyFile,
+		"--client-ca-file", c.Authority.CAFile,
+		"--kubelet-certificate-authority", c.Authority.CAFile,
+		"--kubelet-client-certificate", c.kubeletClient.CertFile, "--kubelet-client-key", c.kubeletClient.KeyFile,
+		"--kubelet-preferred-address-types", "InternalIP",
+		"--service-account-issuer", "https://kubernetes.default.svc",
+		"--service-account-key-file", c.serviceAccount, "--service-account-signing-key-file", c.serviceAccount,
+		"--service-cluster-ip-range", ServiceRange,
+		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
+		"--allow-privileged", "--profiling=false", "--v", "1")
+	if err != nil {
+		return err
+	}
+	return c.apiServer.awaitReady(ctx, func(ctx context.Context) error { return c.get(ctx, c.URL+"/readyz") })
+}
+
+// KillAPIServer ends the API server as a crash would.
+func (c *ControlPlane) KillAPIServer() { c.apiServer.Kill() }
+
+// startControllers starts the controller manager and the scheduler beside each other.
+func (c *ControlPlane) startControllers(ctx context.Context) error {
+	controllers, err := c.Kubeconfig("system:kube-controller-manager")
+	if err != nil {
+		return err
+	}
+	scheduler, err := c.Kubeconfig("system:kube-scheduler")
+	if err != nil {
+		return err
+	}
+	serving := []string{
+		"--bind-address", "127.0.0.1", "--tls-cert-file", c.serving.CertFile, "--tls-private-key-file", c.serving.KeyFile,
+		"--leader-elect=false", "--profiling=false", "--v", "1",
+	}
+	c.controllers, err = StartProcess("kube-controller-manager", c.log("kube-controller-manager"), c.programs.ControllerManager,
+		append(serving, "--secure-port", controllerPort, "--kubeconfig", controllers,
+			"--use-service-account-credentials", "--service-account-private-key-file", c.serviceAccount,
+			"--root-ca-file", c.Authority.CAFile)...)
+	if err != nil {
+		return err
+	}
+	c.scheduler, err = StartProcess("kube-scheduler", c.log("kube-scheduler"), c.programs.Scheduler,
+		append(serving, "--secure-port", schedulerPort, "--kubeconfig", scheduler)...)
+	if err != nil {
+		return err
+	}
+	for process, port := range map[*Process]string{c.controllers: controllerPort, c.scheduler: schedulerPort} {
+		ready := func(ctx context.Context) error { return c.get(ctx, "https://127.0.0.1:"+port+"/healthz") }
+		if err := process.awaitReady(ctx, ready); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// get asks for a page, which anybody may read, and is an error unless the answer is 200.
+func (c *ControlPlane) get(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := c.clients.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s: %s", url, answer.Status, body)
+	}
+	return nil
+}
+
+// Failure says which program ended although nobody asked it to; nil if none did. The API server after KillAPIServer counts
+// as one.
+func (c *ControlPlane) Failure() error {
+	var errs []error
+	for _, process := range []*Process{c.etcd, c.apiServer, c.controllers, c.scheduler} {
+		select {
+		case <-process.Ended():
+			errs = append(errs, process.failure())
+		default:
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Stop ends everything, those first that need others, and removes the node's address. The files stay for the caller to
+// read and remove.
+func (c *ControlPlane) Stop() error {
+	for _, process := range []*Process{c.scheduler, c.controllers, c.apiServer, c.etcd} {
+		if process != nil {
+			process.Kill() // none of them keeps anything that is needed, and some take long to end in order
+		}
+	}
+	if c.link == nil {
+		return nil
+	}
+	return c.link.remove()
+}

@@ -1,0 +1,174 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// patience bounds each wait of a step, on a machine that may be busy.
+	patience = 2 * time.Minute
+	// waitLimit is patience for kubectl.
+	waitLimit = "--timeout=120s"
+	// look is the pause between two looks at what cannot be waited for.
+	look = 100 * time.Millisecond
+)
+
+// command is a kubectl in the scene's namespace.
+func (s *scene) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, s.programs.Kubectl, args...)
+	// Its cache of the API is kept under the home folder.
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.plane.Admin, "HOME="+filepath.Join(s.plane.Dir, "home"))
+	if s.namespace != "" {
+		cmd.Args = append([]string{cmd.Args[0], "--namespace", s.namespace}, args...)
+	}
+	cmd.WaitDelay = 10 * time.Second
+	return cmd
+}
+
+// run runs kubectl and returns what it wrote to stdout; the error has what it wrote to stderr.
+func (s *scene) run(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience+30*time.Second)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := s.command(ctx, args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// kubectl runs a kubectl that must succeed, and returns its output.
+func (s *scene) kubectl(args ...string) string {
+	s.Helper()
+	output, err := s.run(s.Context(), nil, args...)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return strings.TrimSpace(output)
+}
+
+// apply gives objects to the API server. In the text SHELL is the image with busybox, HELLO the one with the HTTP service
+// on port 8080, NODENAME the node's name.
+func (s *scene) apply(text string) {
+	s.Helper()
+	if _, err := s.run(s.Context(), strings.NewReader(s.expand(text)), "apply", "-f", "-"); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *scene) expand(text string) string {
+	return strings.NewReplacer("SHELL", s.env.Image("test/busybox:latest"), "HELLO", s.env.Image("test/hello:latest"),
+		"NODENAME", s.node.name).Replace(text)
+}
+
+// ready waits until the pods that the selector finds are ready.
+func (s *scene) ready(what ...string) {
+	s.Helper()
+	s.kubectl(append([]string{"wait", "--for=condition=Ready", waitLimit}, what...)...)
+}
+
+// pods are those in the namespace that have the label, which may be empty.
+func (s *scene) pods(label string) []v1.Pod {
+	s.Helper()
+	list, err := s.core.Pods(s.namespace).List(s.Context(), metav1.ListOptions{LabelSelector: label})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return list.Items
+}
+
+// pod is one pod of the namespace.
+func (s *scene) pod(name string) *v1.Pod {
+	s.Helper()
+	pod, err := s.core.Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return pod
+}
+
+// until waits until a pod is as check wants it, and returns it.
+func (s *scene) until(name string, check func(*v1.Pod) error) *v1.Pod {
+	s.Helper()
+	var found *v1.Pod
+	s.eventually("pod "+name, func() (err error) {
+		if found, err = s.core.Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		return check(found)
+	})
+	return found
+}
+
+// event waits for an event of that reason about an object.
+func (s *scene) event(object, reason string) v1.Event {
+	s.Helper()
+	var found v1.Event
+	s.eventually(fmt.Sprintf("event %s of %s", reason, object), func() error {
+		list, err := s.core.Events(s.namespace).List(s.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=" + object})
+		if err != nil {
+			return err
+		}
+		var seen []string
+		for _, event := range list.Items {
+			if event.Reason == reason {
+				found = event
+				return nil
+			}
+			seen = append(seen, event.Reason)
+		}
+		return fmt.Errorf("there are only %v", seen)
+	})
+	return found
+}
+
+// eventually repeats check until it returns nil.
+func (s *scene) eventually(what string, check func() error) {
+	s.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(look)
+	}
+}
+
+// httpGet reads a page of a pod or of a forwarded port.
+func httpGet(ctx context.Context, address string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)
+	if err != nil {
+		return "", err
+	}
+	request.Close = true
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = errors.New(answer.Status)
+	}
+	return string(body), err
+}

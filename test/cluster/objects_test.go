@@ -1,0 +1,157 @@
+package cluster
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// objectsChange shows that a running container sees new contents of its config map and secret, and that their values in
+// the environment stay.
+func objectsChange(s *scene) {
+	s.apply(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {colour: red}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: password}
+stringData: {word: sesame}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: reader}
+spec:
+  terminationGracePeriodSeconds: 1
+  volumes:
+  - {name: settings, configMap: {name: settings}}
+  - {name: password, secret: {secretName: password}}
+  - name: both
+    projected: {sources: [{configMap: {name: settings}}, {secret: {name: password}}]}
+  containers:
+  - name: main
+    image: SHELL
+    command: [sleep, "3600"]
+    env: [{name: COLOUR, valueFrom: {configMapKeyRef: {name: settings, key: colour}}}]
+    envFrom: [{secretRef: {name: password}}]
+    volumeMounts:
+    - {name: settings, mountPath: /settings}
+    - {name: password, mountPath: /password}
+    - {name: both, mountPath: /both}
+`)
+	s.ready("pod/reader")
+	s.sees("red sesame red sesame", "/settings/colour", "/password/word", "/both/colour", "/both/word")
+	s.kubectl("patch", "configmap", "settings", "--patch", `{"data":{"colour":"blue"}}`)
+	s.kubectl("patch", "secret", "password", "--patch", `{"stringData":{"word":"swordfish"}}`)
+	s.sees("blue swordfish blue swordfish", "/settings/colour", "/password/word", "/both/colour", "/both/word")
+	if got := s.kubectl("exec", "reader", "--", "sh", "-c", "echo $COLOUR $word"); got != "red sesame" {
+		s.Errorf("the environment is %q", got)
+	}
+	if status, err := container(s.pod("reader")); err != nil || status.RestartCount != 0 {
+		s.Errorf("restarted by a change: %+v, %v", status, err)
+	}
+}
+
+// sees waits until files of the container have these words.
+func (s *scene) sees(want string, files ...string) {
+	s.Helper()
+	s.eventually(strings.Join(files, " "), func() error {
+		output := s.kubectl("exec", "reader", "--", "sh", "-c", "for f in "+strings.Join(files, " ")+"; do cat $f; echo; done")
+		if got := strings.Join(strings.Fields(output), " "); got != want {
+			return fmt.Errorf("they have %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// downwardAndToken shows what a container learns of its pod, and that the API server knows its token.
+func downwardAndToken(s *scene) {
+	s.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: self, labels: {colour: red}}
+spec:
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: about, downwardAPI: {items: [{path: labels, fieldRef: {fieldPath: metadata.labels}}]}}]
+  containers:
+  - name: main
+    image: SHELL
+    command: [sleep, "3600"]
+    resources: {limits: {memory: 64Mi}}
+    env:
+    - {name: MY_NODE, valueFrom: {fieldRef: {fieldPath: spec.nodeName}}}
+    - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+    - {name: LIMIT, valueFrom: {resourceFieldRef: {resource: limits.memory}}}
+    volumeMounts: [{name: about, mountPath: /about}]
+`)
+	s.ready("pod/self")
+	pod := s.pod("self")
+	want := fmt.Sprintf("%s %s %d", s.node.name, pod.Status.PodIP, 64<<20)
+	if got := s.kubectl("exec", "self", "--", "sh", "-c", "echo $MY_NODE $POD_IP $LIMIT"); got != want {
+		s.Errorf("the environment is %q, want %q", got, want)
+	}
+	s.kubectl("label", "pod/self", "--overwrite", "colour=blue")
+	s.eventually("labels in a file", func() error {
+		if got := s.kubectl("exec", "self", "--", "cat", "/about/labels"); got != `colour="blue"` {
+			return errors.New(got)
+		}
+		return nil
+	})
+	const folder = "/var/run/secrets/kubernetes.io/serviceaccount/"
+	if got := s.kubectl("exec", "self", "--", "cat", folder+"namespace"); got != s.namespace {
+		s.Errorf("namespace %q", got)
+	}
+	authority, err := os.ReadFile(s.plane.Authority.CAFile)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if got := s.kubectl("exec", "self", "--", "cat", folder+"ca.crt"); got != strings.TrimSpace(string(authority)) {
+		s.Errorf("ca.crt is %q", got)
+	}
+	s.tokenIsOf(s.kubectl("exec", "self", "--", "cat", folder+"token"), string(pod.UID))
+}
+
+// tokenIsOf checks who the API server takes the token's holder for, and that the token names the pod.
+func (s *scene) tokenIsOf(token, uid string) {
+	s.Helper()
+	config := filepath.Join(s.plane.Dir, s.namespace+".kubeconfig")
+	bare := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"a","cluster":{"server":%q,"certificate-authority":%q}}],`+
+		`"contexts":[{"name":"a","context":{"cluster":"a","user":"a"}}],"current-context":"a","users":[{"name":"a","user":{"token":%q}}]}`,
+		s.plane.URL, s.plane.Authority.CAFile, token)
+	if err := os.WriteFile(config, []byte(bare), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	got := s.kubectl("--kubeconfig", config, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+	if want := "system:serviceaccount:" + s.namespace + ":default"; got != want {
+		s.Errorf("the token is of %q, want %q", got, want)
+	}
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		s.Fatalf("the token has %d parts", len(parts))
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		s.Fatal(err)
+	}
+	var claims struct {
+		Kubernetes struct{ Pod struct{ UID string } } `json:"kubernetes.io"`
+	}
+	if err := json.Unmarshal(payload, &claims); err != nil || claims.Kubernetes.Pod.UID != uid {
+		s.Errorf("the token is bound to pod %q, want %s; %v", claims.Kubernetes.Pod.UID, uid, err)
+	}
+}
+
+// fileHas checks a file in the node's folder.
+func (s *scene) fileHas(name, want string) {
+	s.Helper()
+	text, err := os.ReadFile(filepath.Join(s.node.server.Dir, name))
+	if err != nil || string(text) != want {
+		s.Errorf("%s has %q, %v", name, text, err)
+	}
+}

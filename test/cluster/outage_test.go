@@ -1,0 +1,199 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// outage is how long the API server is away.
+const outage = time.Minute
+
+// apiServerAway takes the API server away and shows that the pods run on, and that the node takes orders when it is back.
+func apiServerAway(s *scene) {
+	before := s.steadyPods()
+	s.plane.KillAPIServer()
+	for end := time.Now().Add(outage); time.Now().Before(end); time.Sleep(time.Second) {
+		s.sameContainers(before)
+		s.sameAnswer()
+	}
+	if err := s.plane.StartAPIServer(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	s.nodeIsBack()
+	s.takesOrders()
+	s.sameContainers(before)
+}
+
+// kubeletKilled ends the kubelet as a crash would. A pod that is deleted meanwhile is gone when it is back.
+func kubeletKilled(s *scene) {
+	before := s.steadyPods()
+	s.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: doomed}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: main, image: SHELL, command: [sleep, "3600"]}]
+`)
+	s.ready("pod/doomed")
+	s.node.process.Kill()
+	s.kubectl("delete", "pod", "doomed", "--wait=false")
+	s.sameContainers(before)
+	s.sameAnswer()
+	s.node.start(s.T)
+	s.kubectl("wait", "--for=delete", "pod/doomed", waitLimit)
+	s.nodeIsBack()
+	s.takesOrders()
+	s.sameContainers(before)
+}
+
+// criadapterKilled ends criadapter as a crash would.
+func criadapterKilled(s *scene) {
+	before := s.steadyPods()
+	if err := s.node.restartServer(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	s.sameAnswer()
+	s.takesOrders()
+	s.nodeIsBack()
+	s.sameContainers(before)
+}
+
+// steadyPods starts pods that must not notice anything, and returns their containers' ids and attempts by their names.
+func (s *scene) steadyPods() map[string]string {
+	s.Helper()
+	s.apply(web(2) + `
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: probed}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: SHELL
+    command: [sleep, "3600"]
+    livenessProbe: {exec: {command: ["true"]}, periodSeconds: 2}
+`)
+	s.kubectl("rollout", "status", "deployment/web", waitLimit)
+	s.ready("pod/probed")
+	containers := s.running()
+	if len(containers) != 3 {
+		s.Fatalf("%d containers run, want 3: %v", len(containers), containers)
+	}
+	return containers
+}
+
+// running are the steady pods' containers that run, as the runtime tells.
+func (s *scene) running() map[string]string {
+	s.Helper()
+	list, err := s.node.server.Runtime.ListContainers(s.Context(), &runtimeapi.ContainerFilter{
+		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		LabelSelector: map[string]string{model.LabelPodNamespace: s.namespace},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	containers := make(map[string]string)
+	for _, one := range list {
+		pod := one.GetLabels()[model.LabelPodName]
+		if pod == "probed" || strings.HasPrefix(pod, "web-") {
+			containers[pod] = fmt.Sprintf("%s, attempt %d", one.GetId(), one.GetMetadata().GetAttempt())
+		}
+	}
+	return containers
+}
+
+// sameContainers checks that the containers are the same as before, among others that may have been added.
+func (s *scene) sameContainers(before map[string]string) {
+	s.Helper()
+	now := s.running()
+	maps.DeleteFunc(now, func(pod, _ string) bool { return before[pod] == "" })
+	if !maps.Equal(before, now) {
+		s.Fatalf("the containers were %v and are %v", before, now)
+	}
+}
+
+// sameAnswer checks that the pods' service is reached.
+func (s *scene) sameAnswer() {
+	s.Helper()
+	for pod, address := range s.addresses() {
+		if got, err := httpGet(s.Context(), address+":8080"); err != nil || got != "hello from "+pod+"\n" {
+			s.Errorf("%s answers %q, %v", pod, got, err)
+		}
+	}
+}
+
+// addresses are those of the web pods, from the runtime.
+func (s *scene) addresses() map[string]string {
+	s.Helper()
+	sandboxes, err := s.node.server.Runtime.ListPodSandbox(s.Context(), &runtimeapi.PodSandboxFilter{
+		State:         &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY},
+		LabelSelector: map[string]string{model.LabelPodNamespace: s.namespace},
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+	addresses := make(map[string]string)
+	for _, sandbox := range sandboxes {
+		if pod := sandbox.GetMetadata().GetName(); strings.HasPrefix(pod, "web-") {
+			status, err := s.node.server.Runtime.PodSandboxStatus(s.Context(), sandbox.GetId(), false)
+			if err != nil {
+				s.Fatal(err)
+			}
+			addresses[pod] = status.GetStatus().GetNetwork().GetIp()
+		}
+	}
+	return addresses
+}
+
+// nodeIsBack waits until the node is ready, says so anew, and its steady pods are ready without a restart.
+func (s *scene) nodeIsBack() {
+	s.Helper()
+	began := metav1.Now()
+	s.eventually("the node renews its lease", func() error {
+		text := s.kubectl("--namespace", "kube-node-lease", "get", "lease", s.node.name, "-o", "jsonpath={.spec.renewTime}")
+		renewed, err := time.Parse(time.RFC3339Nano, text)
+		if err == nil && !renewed.After(began.Time) {
+			err = fmt.Errorf("last at %s", text)
+		}
+		return err
+	})
+	s.kubectl("wait", "--for=condition=Ready", "node/"+s.node.name, waitLimit)
+	s.ready("pod/probed")
+	s.kubectl("rollout", "status", "deployment/web", waitLimit)
+	for _, pod := range s.pods("") {
+		if status, err := container(&pod); err != nil || status.RestartCount != 0 {
+			s.Errorf("%s: %+v, %v", pod.Name, status, err)
+		}
+	}
+}
+
+// takesOrders shows that pods are made and statuses reported.
+func (s *scene) takesOrders() {
+	s.Helper()
+	s.kubectl("scale", "deployment/web", "--replicas=3")
+	s.kubectl("rollout", "status", "deployment/web", waitLimit)
+	s.eventually("three pods are ready", func() error {
+		ready := 0
+		for _, pod := range s.pods("app=web") {
+			for _, condition := range pod.Status.Conditions {
+				if condition.Type == v1.PodReady && condition.Status == v1.ConditionTrue {
+					ready++
+				}
+			}
+		}
+		if ready != 3 {
+			return fmt.Errorf("%d are", ready)
+		}
+		return nil
+	})
+}

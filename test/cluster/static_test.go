@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// staticPod shows that a pod of the manifests' folder has a mirror at the API server, which may come and go without the
+// pod's noticing, and that only the folder decides of the pod.
+func staticPod(s *scene) {
+	manifest := filepath.Join(s.node.manifests, "static.yaml")
+	temporary := filepath.Join(s.node.server.Dir, "static.new")
+	text := s.expand(`
+apiVersion: v1
+kind: Pod
+metadata: {name: static, namespace: ` + s.namespace + `}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: main, image: SHELL, command: [sh, -c, "echo static; sleep 3600"]}]
+`)
+	if err := errors.Join(os.WriteFile(temporary, []byte(text), 0o644), os.Rename(temporary, manifest)); err != nil {
+		s.Fatal(err)
+	}
+	name := "static-" + s.node.name
+	s.kubectl("wait", "--for=create", "pod/"+name, waitLimit)
+	s.ready("pod/" + name)
+	first := s.pod(name)
+	if first.Annotations[v1.MirrorPodAnnotationKey] == "" {
+		s.Errorf("annotations %v", first.Annotations)
+	}
+	if len(first.OwnerReferences) != 1 || first.OwnerReferences[0].Kind != "Node" || first.OwnerReferences[0].Name != s.node.name {
+		s.Errorf("owners %v", first.OwnerReferences)
+	}
+	if got := s.kubectl("logs", name); got != "static" {
+		s.Errorf("its log is %q", got)
+	}
+	if got := s.kubectl("exec", name, "--", "echo", "hello"); got != "hello" {
+		s.Errorf("exec says %q", got)
+	}
+	before, err := container(first)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.kubectl("delete", "pod", name, "--wait=false")
+	s.eventually("another mirror", func() error {
+		now, err := s.core.Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if now.UID == first.UID {
+			return errors.New("it is the deleted one")
+		}
+		status, err := container(now)
+		if err != nil {
+			return err
+		}
+		if status.ContainerID != before.ContainerID || !status.Ready {
+			return fmt.Errorf("its container is %+v, before it was %s", status, before.ContainerID)
+		}
+		return nil
+	})
+	if err := os.Remove(manifest); err != nil {
+		s.Fatal(err)
+	}
+	s.eventually("the mirror goes with the manifest", func() error {
+		_, err := s.core.Pods(s.namespace).Get(s.Context(), name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there, or unknown: %w", err)
+	})
+	s.nothingRuns()
+}

@@ -1,0 +1,79 @@
+package cluster
+
+import (
+	"slices"
+	"testing"
+)
+
+// kind is a program that makes a machine a node.
+type kind string
+
+const (
+	kubeletCore kind = "kubelet-core"
+	realKubelet kind = "kubelet"
+)
+
+// kinds are in the order of the table's columns.
+var kinds = []kind{kubeletCore, realKubelet}
+
+// step is a line of the table.
+type step struct {
+	name string
+	// on lists the kinds of node that it is for; empty for all.
+	on []kind
+	// alone says that the step disturbs others: it runs by itself, after those that run together.
+	alone bool
+	run   func(*scene)
+}
+
+// steps are in the order of the table's lines; those that run alone run in it, too.
+var steps = []step{
+	{name: "node registers", run: nodeRegisters},
+	{name: "deployment", run: deployment},
+	{name: "job", run: job},
+	{name: "daemon set", run: daemonSet},
+	{name: "readiness gates endpoints", run: readiness},
+	{name: "liveness restarts", run: liveness},
+	{name: "config maps and secrets change", run: objectsChange},
+	{name: "downward API and token", run: downwardAndToken},
+	{name: "kubectl logs", run: logs},
+	{name: "kubectl exec and cp", run: execAndCopy},
+	{name: "kubectl attach", run: attach},
+	{name: "kubectl port-forward", run: portForward},
+	{name: "figures for kubectl top", run: figures},
+	{name: "deletion with grace", run: deletionWithGrace},
+	{name: "static pod", run: staticPod},
+	{name: "no memory for a pod", run: noMemory},
+	{name: "API server away for a minute", alone: true, run: apiServerAway},
+	{name: "kubelet killed and back", alone: true, run: kubeletKilled},
+	{name: "criadapter killed and back", alone: true, run: criadapterKilled},
+	{name: "nothing is left", alone: true, run: nothingIsLeft},
+}
+
+// runSteps runs those that can together, and then the others.
+func (w *world) runSteps(t *testing.T, all []step) {
+	t.Run("together", func(t *testing.T) {
+		for _, step := range all {
+			if step.isFor(w.kind) && !step.alone {
+				t.Run(step.name, func(t *testing.T) {
+					t.Parallel()
+					step.play(t, w)
+				})
+			}
+		}
+	})
+	t.Run("alone", func(t *testing.T) {
+		for _, step := range all {
+			if step.isFor(w.kind) && step.alone {
+				t.Run(step.name, func(t *testing.T) { step.play(t, w) })
+			}
+		}
+	})
+}
+
+func (s step) isFor(kind kind) bool { return len(s.on) == 0 || slices.Contains(s.on, kind) }
+
+func (s step) play(t *testing.T, w *world) {
+	results.record(t, s.name, w.kind)
+	s.run(newScene(t, w, s.name))
+}

@@ -1,0 +1,215 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// shellPod is a pod with a shell that waits.
+const shellPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: shell}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: SHELL, command: [sleep, "3600"]}
+  - {name: other, image: SHELL, command: [sh, -c, "echo from the other; sleep 3600"]}
+`
+
+func logs(s *scene) {
+	s.apply(shellPod + `
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: counter}
+spec:
+  restartPolicy: Never
+  containers: [{name: main, image: SHELL, command: [sh, -c, "for i in $(seq 2000); do echo line $i; done; sleep 3; echo last"]}]
+`)
+	s.ready("pod/counter")
+	// Following ends with the container, and has everything.
+	all := strings.Split(s.kubectl("logs", "--follow", "counter"), "\n")
+	if len(all) != 2001 || all[0] != "line 1" || all[1999] != "line 2000" || all[2000] != "last" {
+		s.Errorf("%d lines followed, from %q to %q", len(all), all[0], all[len(all)-1])
+	}
+	if got := s.kubectl("logs", "--tail=2", "counter"); got != "line 2000\nlast" {
+		s.Errorf("the last two lines are %q", got)
+	}
+	if got := s.kubectl("logs", "--since=1h", "--limit-bytes=6", "counter"); got != "line 1" {
+		s.Errorf("six bytes are %q", got)
+	}
+	if stamp, line, _ := strings.Cut(s.kubectl("logs", "--timestamps", "--tail=1", "counter"), " "); line != "last" || !strings.HasPrefix(stamp, "20") {
+		s.Errorf("with a time stamp: %q %q", stamp, line)
+	}
+	s.ready("pod/shell")
+	s.eventually("the other container's log", func() error {
+		if got := s.kubectl("logs", "shell", "-c", "other"); got != "from the other" {
+			return errors.New(got)
+		}
+		return nil
+	})
+	if _, err := s.run(s.Context(), nil, "logs", "--previous", "shell", "-c", "other"); err == nil {
+		s.Error("a log of a container that never was")
+	}
+}
+
+func execAndCopy(s *scene) {
+	s.apply(shellPod)
+	s.ready("pod/shell")
+	var stdout, stderr bytes.Buffer
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	cmd := s.command(ctx, "exec", "shell", "-c", "main", "--", "sh", "-c", "echo out; echo err >&2; exit 7")
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		s.Errorf("ended with %v, want exit code 7", err)
+	}
+	if stdout.String() != "out\n" || !strings.HasPrefix(stderr.String(), "err\n") {
+		s.Errorf("stdout %q, stderr %q", stdout.String(), stderr.String())
+	}
+	much := strings.Repeat("0123456789abcdef", 1<<16)
+	if got, err := s.run(s.Context(), strings.NewReader(much), "exec", "-i", "shell", "-c", "main", "--", "cat"); err != nil || got != much {
+		s.Errorf("%d bytes came back as %d, %v", len(much), len(got), err)
+	}
+	if got, err := s.run(s.Context(), strings.NewReader("exit 0\n"), "exec", "-i", "-t", "shell", "-c", "main", "--", "tty"); err == nil && strings.Contains(got, "not a tty") {
+		s.Errorf("with -t: %q", got)
+	}
+	from, to := filepath.Join(s.plane.Dir, s.namespace+".from"), filepath.Join(s.plane.Dir, s.namespace+".to")
+	if err := os.WriteFile(from, []byte(much), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	s.kubectl("cp", from, "shell:/tmp/there", "-c", "main")
+	s.kubectl("cp", "shell:/tmp/there", to, "-c", "main")
+	if got, err := os.ReadFile(to); err != nil || string(got) != much {
+		s.Errorf("%d bytes copied there and back are %d, %v", len(much), len(got), err)
+	}
+	if _, err := s.run(s.Context(), nil, "exec", "shell", "-c", "main", "--", "/no/such/program"); err == nil {
+		s.Error("a program that is not there was run")
+	}
+}
+
+func attach(s *scene) {
+	s.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: listener}
+spec:
+  restartPolicy: Never
+  containers:
+  - {name: main, image: SHELL, stdin: true, command: [sh, -c, "read line; echo heard $line"]}
+`)
+	s.ready("pod/listener")
+	got, err := s.run(s.Context(), strings.NewReader("a word\n"), "attach", "-i", "listener")
+	if err != nil || !strings.Contains(got, "heard a word") {
+		s.Errorf("attached: %q, %v", got, err)
+	}
+	s.until("listener", func(pod *v1.Pod) error {
+		if pod.Status.Phase != v1.PodSucceeded {
+			return fmt.Errorf("phase %s", pod.Status.Phase)
+		}
+		return nil
+	})
+}
+
+func portForward(s *scene) {
+	s.apply(web(1))
+	s.kubectl("rollout", "status", "deployment/web", waitLimit)
+	ctx, cancel := context.WithCancel(s.Context())
+	cmd := s.command(ctx, "port-forward", "deployment/web", ":8080", "--address", "127.0.0.1")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it was killed
+	})
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil {
+		s.Fatalf("port-forward: %v: %s", err, stderr.String())
+	}
+	// Forwarding from 127.0.0.1:34567 -> 8080
+	_, rest, _ := strings.Cut(line, "from ")
+	address, _, found := strings.Cut(rest, " ")
+	if !found {
+		s.Fatalf("port-forward says %q", line)
+	}
+	want := "hello from " + s.pods("app=web")[0].Name + "\n"
+	for range 3 {
+		if got, err := httpGet(s.Context(), address); err != nil || got != want {
+			s.Errorf("through %s: %q, %v", address, got, err)
+		}
+	}
+}
+
+// figures reads what a metrics server asks a node for; kubectl top shows what it makes of that.
+func figures(s *scene) {
+	s.apply(shellPod)
+	s.ready("pod/shell")
+	base := "/api/v1/nodes/" + s.node.name + "/proxy/"
+	s.eventually("the pod's figures", func() error {
+		var summary struct {
+			Node struct {
+				Memory struct{ WorkingSetBytes uint64 }
+				CPU    struct{ UsageCoreNanoSeconds uint64 }
+			}
+			Pods []struct {
+				PodRef     struct{ Name, Namespace string }
+				Containers []struct {
+					Name   string
+					Memory struct{ WorkingSetBytes uint64 }
+					CPU    struct{ UsageCoreNanoSeconds uint64 }
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(s.kubectl("get", "--raw", base+"stats/summary")), &summary); err != nil {
+			return err
+		}
+		if summary.Node.Memory.WorkingSetBytes == 0 || summary.Node.CPU.UsageCoreNanoSeconds == 0 {
+			return fmt.Errorf("the node has %+v", summary.Node)
+		}
+		for _, pod := range summary.Pods {
+			if pod.PodRef.Name != "shell" || pod.PodRef.Namespace != s.namespace {
+				continue
+			}
+			for _, container := range pod.Containers {
+				if container.Memory.WorkingSetBytes == 0 || container.CPU.UsageCoreNanoSeconds == 0 {
+					return fmt.Errorf("%+v", container)
+				}
+			}
+			if len(pod.Containers) == 2 {
+				return nil
+			}
+			return fmt.Errorf("%d containers", len(pod.Containers))
+		}
+		return errors.New("the pod is not there")
+	})
+	metrics := s.kubectl("get", "--raw", base+"metrics/resource")
+	for _, name := range []string{"container_memory_working_set_bytes", "container_cpu_usage_seconds_total"} {
+		for _, container := range []string{"main", "other"} {
+			if want := name + `{container="` + container + `",namespace="` + s.namespace + `",pod="shell"}`; !strings.Contains(metrics, want) {
+				s.Errorf("metrics/resource lacks %s", want)
+			}
+		}
+	}
+	if !strings.Contains(metrics, "node_memory_working_set_bytes") {
+		s.Error("metrics/resource lacks the node's memory")
+	}
+}
