@@ -8,6 +8,7 @@ BENCH     ?= .
 BENCHTIME ?= 1s
 PUREPARTS = ./state ./docker/translate ./server
 PKG      ?= ./...
+comma    := ,
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -28,8 +29,13 @@ test: rig ## Run every test; ENGINE=private|system for one half, PKG=./room for 
 	@build/bin/rig test $(PKG)
 
 .PHONY: e2e
-e2e: rig ## Run pods through the kubelet core and criadapter, every test by its name
-	@build/bin/rig test -v ./test/kubelet
+e2e: rig ## Run pods through the kubelet core, every test by its name; RUNTIME=criadapter, containerd or both, RUN=pattern
+ifeq ($(or $(RUNTIME),criadapter),criadapter)
+	@build/bin/rig test -v -run '$(RUN)' ./test/kubelet
+else
+	@go build -o build/bin/differences ./test/kubelet/differences
+	@build/bin/differences -runtimes $(if $(filter both,$(RUNTIME)),criadapter$(comma)containerd,$(RUNTIME)) -run '$(RUN)'
+endif
 
 .PHONY: lint
 lint: ## Check the format of the sources, and run go vet and staticcheck
@@ -49,14 +55,12 @@ critest: ## Run the whole critest suite against criadapter
 	@build/bin/critest
 
 .PHONY: bench
-bench: ## Measure criadapter beside its peers, pods through the kubelet core, and pure parts; QUICK=1 for three minutes, without the kubelet core
+bench: ## Measure criadapter beside its peers, and pure parts; QUICK=1 for three minutes, PARTS=lives,exec,… for some
 	@go build -o build/bin/bench ./test/bench
-	@build/bin/bench $(if $(QUICK),-quick)
-ifndef QUICK
-	@go build -o build/bin/rig ./test/rig
-	@build/bin/rig test -bench . -benchtime 5x ./test/kubelet
-endif
+	@build/bin/bench $(if $(QUICK),-quick) $(if $(PARTS),-parts $(PARTS))
+ifndef PARTS
 	go test -run '^$$' -bench '$(BENCH)' -benchtime $(if $(QUICK),20ms,$(BENCHTIME)) $(PUREPARTS)
+endif
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME

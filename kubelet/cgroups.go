@@ -11,9 +11,9 @@ import (
 	"github.com/criadapter/criadapter/kubelet/cri"
 )
 
-// newCgroups asks the runtime how it makes cgroups.
-func newCgroups(ctx context.Context, runtime *cri.Runtime, root string) *cgroup.Manager {
-	opts := cgroup.Options{Root: root}
+// newCgroups asks the runtime how it makes cgroups; driver is for one that does not tell.
+func newCgroups(ctx context.Context, runtime *cri.Runtime, root string, driver cgroup.Driver) *cgroup.Manager {
+	opts := cgroup.Options{Root: root, Driver: driver}
 	answer, err := runtime.RuntimeConfig(ctx)
 	if err == nil && answer.GetLinux() != nil {
 		switch answer.GetLinux().GetCgroupDriver() {

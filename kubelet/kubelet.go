@@ -78,7 +78,7 @@ func New(ctx context.Context, opts Options) (*Kubelet, error) {
 	if k.host, err = cgroup.Inspect(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
-	k.cgroups = newCgroups(ctx, runtime, opts.CgroupRoot)
+	k.cgroups = newCgroups(ctx, runtime, opts.CgroupRoot, opts.CgroupDriver)
 	k.volumes = volume.New(volume.Options{RootDir: opts.RootDir, Objects: k.objects, Node: k.host.Capacity()})
 	k.pleg = pleg.New(pleg.Options{Runtime: runtime, Cache: k.cache, Relist: opts.Relist, NoEvents: opts.NoEvents})
 	k.actor = container.NewActor(container.Options{

@@ -2,12 +2,15 @@ package kubelet
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/criadapter/criadapter/kubelet/backoff"
+	"github.com/criadapter/criadapter/kubelet/cgroup"
 )
 
 // Options configure a Kubelet. RuntimeEndpoint is required; everything else has the kubelet's defaults, so that tests
@@ -35,6 +38,9 @@ type Options struct {
 	// CgroupRoot is the cgroup below which the pods' cgroups are, as a path; empty means kubelet-core/Owner, so that this
 	// kubelet meets neither a real one nor another core.
 	CgroupRoot string
+	// CgroupDriver is who makes cgroups for a runtime that does not tell (RuntimeConfig is younger than containerd 1.6):
+	// cgroupfs or systemd. Empty leaves the cgroups of such a runtime to it.
+	CgroupDriver cgroup.Driver
 	// ReadAddress is the loopback address of the read-only endpoint; empty for none.
 	ReadAddress string
 
@@ -95,6 +101,9 @@ type LogOptions struct {
 func (o *Options) complete() error {
 	if o.RuntimeEndpoint == "" {
 		return errors.New("the address of the container runtime is missing")
+	}
+	if !slices.Contains([]cgroup.Driver{"", cgroup.Cgroupfs, cgroup.Systemd}, o.CgroupDriver) {
+		return fmt.Errorf("the cgroup driver %q is neither %s nor %s", o.CgroupDriver, cgroup.Cgroupfs, cgroup.Systemd)
 	}
 	if o.NodeName == "" {
 		name, err := os.Hostname()

@@ -37,6 +37,7 @@ func runCommand() *cobra.Command {
 	flags.StringVar(&opts.RootDir, "root-dir", "/var/lib/kubelet-core", "the `folder` for what it keeps")
 	flags.StringVar(&opts.PodLogsDir, "pod-logs-dir", "/var/log/pods", "the `folder` of container logs")
 	flags.StringVar(&opts.CgroupRoot, "cgroup-root", "", "the `cgroup` below which those of the pods are (default kubelet-core/OWNER)")
+	flags.StringVar((*string)(&opts.CgroupDriver), "cgroup-driver", "", "who makes cgroups for a runtime that does not tell: cgroupfs or systemd (default: they are left to it)")
 	flags.StringVar(&opts.ReadAddress, "read-address", "127.0.0.1:10248", "the loopback `address` of the read-only endpoint; empty for none")
 	flags.StringSliceVar(&opts.ClusterDNS, "cluster-dns", nil, "name `servers` for pods with dnsPolicy ClusterFirst")
 	flags.StringVar(&opts.ClusterDomain, "cluster-domain", "", "the cluster's `domain`, for their search list")

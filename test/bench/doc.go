@@ -9,17 +9,17 @@
 // All run in the test rig, with the same OCI runtime, overlay file system, CNI plugins, sandbox image and container
 // image. Usage:
 //
-//	go run ./test/bench [-quick] [-json file]
+//	go run ./test/bench [-quick] [-json file] [-parts list]
+//
+// The parts: lists in process (inprocess); every call of a pod's life (lives); ExecSync over the engine calls that it is
+// made of (exec); CPU time and speed of container logs (logs); pods from a folder and restarts of dead containers through
+// the kubelet core (kubelet); pods brought up by many workers, lists, statuses, figures, CPU time and memory with up to
+// 60 pods, and the engine calls behind them (many).
 //
 // Absolute times drift on a shared machine, so the servers take turns and a goal is judged by the median of the ratios of
 // the turns. Each goal prints one line, which benchmarks of other versions can be compared with:
 //
 //	ratio NAME VALUE goal GOAL
-//
-// Two more are Go benchmarks, so that they can be run alone: ExecSync over the engine calls that it is made of, and the
-// cost of container logs beside containerd:
-//
-//	build/bin/rig test -bench 'ExecSync|ContainerLogs' ./test/bench
 //
 // What is pure (the mirror, the translation) has Go benchmarks in its own package, which `make bench` runs as well.
 package main

@@ -27,7 +27,7 @@ func (b *bench) measureInProcess(ctx context.Context) error {
 	for i, size := range sizes {
 		servers[i] = newInProcess(size)
 	}
-	return turns(listRounds+1, len(sizes), func(round, i int) error {
+	err := turns(listRounds+1, len(sizes), func(round, i int) error {
 		runtime.GC() // the garbage of one must not be another's time
 		began := time.Now()
 		if err := servers[i].writeAndList(ctx); err != nil {
@@ -38,6 +38,11 @@ func (b *bench) measureInProcess(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	b.result.add("list-10000-to-1000-in-process", b.result.InProcess.ratio(rowInProcess, fmt.Sprint(largeList), fmt.Sprint(smallList)), 12)
+	return nil
 }
 
 // rowInProcess is the row of the lists in process.

@@ -35,11 +35,20 @@ func (b *bench) measureLives(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", names[i], err)
 		}
 	}
-	return turns(b.plan.cycles, len(livers), func(round, i int) error {
+	if err := turns(b.plan.cycles, len(livers), func(round, i int) error {
 		tell := func(call string, took time.Duration) { b.result.Lives.add(call, names[i], took) }
 		if err := livers[i].cycle(ctx, fmt.Sprintf("life-%d-%d", i, round), tell); err != nil {
 			return fmt.Errorf("%s: %w", names[i], err)
 		}
 		return nil
-	})
+	}); err != nil {
+		return err
+	}
+	b.result.compare(&b.result.Lives,
+		goal{"run-to-best-raw", callRun, nameRawBest, 1.10},
+		goal{"run-to-cri-dockerd", callRun, nameCRIDockerd, 0.65},
+		goal{"run-to-containerd", callRun, nameContainerd, 1.2},
+		goal{"pod-up-to-cri-dockerd", sumUp, nameCRIDockerd, 0.75},
+		goal{"pod-up-to-containerd", sumUp, nameContainerd, 1.2})
+	return nil
 }

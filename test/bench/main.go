@@ -24,6 +24,8 @@ type options struct {
 	quick bool
 	// jsonFile gets all figures.
 	jsonFile string
+	// parts are the names of those to measure, with commas between them; empty for all.
+	parts string
 	// criDockerd is the program to measure under that name.
 	criDockerd string
 }
@@ -32,6 +34,7 @@ func main() {
 	var opts options
 	flag.BoolVar(&opts.quick, "quick", false, "take fewer samples, for a run of less than three minutes")
 	flag.StringVar(&opts.jsonFile, "json", "build/bench/result.json", "the `file` for all figures")
+	flag.StringVar(&opts.parts, "parts", "", "measure only these, a comma-separated `list`: "+partNames())
 	flag.StringVar(&opts.criDockerd, "cri-dockerd", "", "the `program` to measure as cri-dockerd; empty: build it")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -46,6 +49,9 @@ func main() {
 func run(ctx context.Context, opts options) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	if _, err := chosen(opts.parts); err != nil {
+		return err
 	}
 	env, err := rigenv.FromEnviron(os.Getenv)
 	if err != nil {
@@ -75,7 +81,7 @@ func rerunInRig(ctx context.Context, opts options) error {
 		return fmt.Errorf("build the rig: %w\n%s", err, output)
 	}
 	cmd := exec.CommandContext(ctx, rig, "exec", self,
-		fmt.Sprintf("-quick=%t", opts.quick), "-json", opts.jsonFile, "-cri-dockerd", opts.criDockerd)
+		fmt.Sprintf("-quick=%t", opts.quick), "-json", opts.jsonFile, "-parts", opts.parts, "-cri-dockerd", opts.criDockerd)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = insideGrace

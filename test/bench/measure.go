@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/criadapter/criadapter/test/rig/adapter"
@@ -24,8 +25,6 @@ type bench struct {
 	cgroup string
 	// image is what all containers run, pulled by each server; sandboxes run criadapter's built-in image everywhere.
 	image string
-	// networks counts the pod networks of the peers.
-	networks int
 
 	adapter    *adapter.Server
 	engineLink string
@@ -36,26 +35,77 @@ type bench struct {
 
 // plan says how much is sampled.
 type plan struct {
-	cycles, relists, statuses, stats, storms int
+	cycles, relists, statuses, stats, storms, execs, logs, folders, deaths int
+	// between measures with a number of pods between one and all, and with more workers.
+	between bool
+	// logLines is how many lines of logLine bytes a container writes.
+	logLines int
 	// slow bounds the time for the samples of one figure of one server.
 	slow time.Duration
 }
 
 func planFor(opts options) plan {
 	if opts.quick {
-		return plan{cycles: 8, relists: 60, statuses: 60, stats: 1, storms: 1, slow: time.Second}
+		return plan{cycles: 6, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, folders: 1, deaths: 3,
+			logLines: 200_000, slow: time.Second}
 	}
-	return plan{cycles: 40, relists: 300, statuses: 300, stats: 3, storms: 3, slow: 20 * time.Second}
+	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5, folders: 3, deaths: 10,
+		logLines: 1_000_000, slow: 30 * time.Second}
 }
 
-// measure does all measurements, prints the figures and writes them to opts.jsonFile.
+// part is what can be measured without the others.
+type part struct {
+	name, what string
+	do         func(*bench, context.Context) error
+}
+
+// parts are in the order in which they are measured.
+func parts() []part {
+	return []part{
+		{"inprocess", "lists in process", (*bench).measureInProcess},
+		{"lives", "the life of a pod", (*bench).measureLives},
+		{"many", "many pods", (*bench).measureMany},
+		{"exec", "ExecSync beside the engine's calls", (*bench).measureExec},
+		{"logs", "container logs", (*bench).measureLogs},
+		{"kubelet", "pods through the kubelet core", (*bench).measureKubelet},
+	}
+}
+
+func partNames() string {
+	var names []string
+	for _, p := range parts() {
+		names = append(names, p.name)
+	}
+	return strings.Join(names, ",")
+}
+
+// chosen are the parts of a comma-separated list of names, all for an empty one.
+func chosen(names string) ([]part, error) {
+	if names == "" {
+		return parts(), nil
+	}
+	var some []part
+	for name := range strings.SplitSeq(names, ",") {
+		i := slices.IndexFunc(parts(), func(p part) bool { return p.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("-parts %s: there is no part %q", names, name)
+		}
+		some = append(some, parts()[i])
+	}
+	return some, nil
+}
+
+// measure does the measurements, prints the figures and writes them to opts.jsonFile.
 func measure(ctx context.Context, env rigenv.Env, opts options) (err error) {
+	some, err := chosen(opts.parts)
+	if err != nil {
+		return err
+	}
 	b := &bench{
 		env:    env,
 		plan:   planFor(opts),
 		cgroup: "/" + filepath.Base(filepath.Dir(env.WorkDir)) + "/bench",
 		image:  env.Image("test/busybox:latest"),
-		result: result{Lives: &table{}, Storms: &table{}, InProcess: &table{}},
 	}
 	if b.dir, err = os.MkdirTemp(env.WorkDir, "b"); err != nil {
 		return err
@@ -64,22 +114,13 @@ func measure(ctx context.Context, env rigenv.Env, opts options) (err error) {
 	if err := b.start(ctx, opts); err != nil {
 		return err
 	}
-	for _, step := range []struct {
-		what string
-		do   func(context.Context) error
-	}{
-		{"lists in process", b.measureInProcess},
-		{"the life of a pod", b.measureLives},
-		{"many pods", b.measureMany},
-		{"engine calls of a relist", b.measureEngineCalls},
-	} {
+	for _, p := range some {
 		began := time.Now()
-		if err := step.do(ctx); err != nil {
-			return fmt.Errorf("%s: %w", step.what, err)
+		if err := p.do(b, ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.what, err)
 		}
-		fmt.Fprintf(os.Stderr, "bench: %s took %v\n", step.what, time.Since(began).Round(time.Second))
+		fmt.Fprintf(os.Stderr, "bench: %s took %v\n", p.what, time.Since(began).Round(time.Second))
 	}
-	b.judge()
 	if err := b.result.print(os.Stdout); err != nil {
 		return err
 	}

@@ -124,14 +124,7 @@ func (s *criServer) addContainer(ctx context.Context, p *pod, name string, tell 
 
 // use asks and does what is done with a running pod, and makes sure that its network works.
 func (s *criServer) use(ctx context.Context, p *pod, tell clock) error {
-	err := tell.timed(callExec, func() error {
-		response, err := s.runtime.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: p.containers[0], Cmd: []string{"true"}})
-		if err == nil && response.GetExitCode() != 0 {
-			err = fmt.Errorf("exit code %d", response.GetExitCode())
-		}
-		return err
-	})
-	if err != nil {
+	if err := tell.timed(callExec, func() error { return s.execTrue(ctx, p.containers[0]) }); err != nil {
 		return err
 	}
 	if err := tell.timed(callContainerStatus, func() error {
@@ -184,6 +177,15 @@ func (s *criServer) down(ctx context.Context, p *pod, tell clock) error {
 	}
 	tell(sumDown, sum)
 	return nil
+}
+
+// remove removes a pod in the fewest calls.
+func (s *criServer) remove(ctx context.Context, p *pod) error {
+	if _, err := s.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: p.id}); err != nil {
+		return err
+	}
+	_, err := s.runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: p.id})
+	return err
 }
 
 // cycle takes a pod through its life.

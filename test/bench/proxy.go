@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"os"
 	"sync"
 )
 
@@ -61,41 +60,4 @@ func (p *proxy) close() error {
 		err = errors.Join(err, served)
 	}
 	return err
-}
-
-// measureEngineCalls restarts criadapter with a counting proxy before its engine, and counts the calls of relists and
-// statuses. The restarted server must know all pods.
-func (b *bench) measureEngineCalls(ctx context.Context) (err error) {
-	s := b.servers[0]
-	defer func() { err = errors.Join(err, b.crowd.shrink(context.WithoutCancel(ctx), 0)) }()
-	engine, err := os.Readlink(b.engineLink)
-	if err != nil {
-		return err
-	}
-	p, err := startProxy(b.engineLink+".proxy", engine)
-	if err != nil {
-		return err
-	}
-	// The pods are removed through the proxy, which therefore ends with the process.
-	if err := b.adapter.Stop(ctx); err != nil {
-		return err
-	}
-	if err := errors.Join(os.Remove(b.engineLink), os.Symlink(b.engineLink+".proxy", b.engineLink)); err != nil {
-		return err
-	}
-	if err := b.adapter.Start(ctx); err != nil {
-		return err
-	}
-	if err := s.waitRelist(ctx, allPods); err != nil {
-		return err
-	}
-	b.result.StartCalls = sum(p.take())
-	for range relistsCounted {
-		if err := errors.Join(s.relist(ctx, allPods), b.crowd.podStatus(ctx), b.crowd.containerStatus(ctx)); err != nil {
-			return err
-		}
-	}
-	calls := p.take()
-	b.result.RelistCalls = calls
-	return nil
 }

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// result is everything that was measured.
+// result is everything that was measured; what was not is empty.
 type result struct {
-	Lives     *table           `json:"lives"`
-	Storms    *table           `json:"storms"`
-	Lists     []listsResult    `json:"lists"`
-	Usage     map[string]usage `json:"usage"`
-	InProcess *table           `json:"inProcess"`
-	// StartCalls is how many engine calls criadapter's start with allPods pods took, RelistCalls those of relistsCounted
-	// relists and statuses, by method and path.
-	StartCalls  int            `json:"startCalls"`
-	RelistCalls map[string]int `json:"relistCalls"`
-	Ratios      []ratio        `json:"ratios"`
+	InProcess table              `json:"inProcess"`
+	Lives     table              `json:"lives"`
+	Exec      table              `json:"exec"`
+	Logs      map[string]logCost `json:"logs,omitempty"`
+	Kubelet   table              `json:"kubelet"`
+	Storms    table              `json:"storms"`
+	Lists     []listsResult      `json:"lists,omitempty"`
+	Usage     map[string]usage   `json:"usage,omitempty"`
+	Calls     *engineCalls       `json:"engineCalls,omitempty"`
+	Ratios    []ratio            `json:"ratios"`
 }
 
 // listsResult is what lists cost with that many pods of two containers.
@@ -45,29 +45,7 @@ type goal struct {
 	most             float64
 }
 
-// judge compares all that has a goal with it.
-func (b *bench) judge() {
-	r := &b.result
-	r.compare(r.Lives,
-		goal{"run-to-best-raw", callRun, nameRawBest, 1.10},
-		goal{"run-to-cri-dockerd", callRun, nameCRIDockerd, 0.65},
-		goal{"run-to-containerd", callRun, nameContainerd, 1.2},
-		goal{"pod-up-to-cri-dockerd", sumUp, nameCRIDockerd, 0.75},
-		goal{"pod-up-to-containerd", sumUp, nameContainerd, 1.2})
-	r.compare(r.Storms,
-		goal{"24-pods-4-workers-to-cri-dockerd", stormRow(4), nameCRIDockerd, 0.5},
-		goal{"24-pods-4-workers-to-containerd", stormRow(4), nameContainerd, 1.25})
-	r.compare(r.Lists[len(r.Lists)-1].Table,
-		goal{"relist-60-pods-to-containerd", rowRelist, nameContainerd, 1.0},
-		goal{"relist-60-pods-to-cri-dockerd", rowRelist, nameCRIDockerd, 1.0 / 15},
-		goal{"pod-status-to-containerd", rowPod, nameContainerd, 1.0},
-		goal{"container-status-to-containerd", rowContainer, nameContainerd, 1.0})
-	ours, theirs := r.Usage[nameCriadapter].Server.RSS, r.Usage[nameCRIDockerd].Server.RSS
-	r.add("rss-60-pods-to-cri-dockerd", float64(ours)/float64(theirs), 0.5)
-	r.add("engine-calls-in-60-relists", float64(sum(r.RelistCalls)), 0)
-	r.add("list-10000-to-1000-in-process", r.InProcess.ratio(rowInProcess, fmt.Sprint(largeList), fmt.Sprint(smallList)), 12)
-}
-
+// compare compares criadapter with others.
 func (r *result) compare(t *table, goals ...goal) {
 	for _, g := range goals {
 		r.add(g.name, t.ratio(g.row, nameCriadapter, g.other), g.most)
@@ -78,6 +56,7 @@ func (r *result) add(name string, value, most float64) {
 	r.Ratios = append(r.Ratios, ratio{Name: name, Value: value, Goal: most, Met: value <= most})
 }
 
+// sum adds up calls.
 func sum(calls map[string]int) int {
 	n := 0
 	for _, count := range calls {
@@ -89,27 +68,24 @@ func sum(calls map[string]int) int {
 // print writes all figures as tables, and the ratios last.
 func (r *result) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	r.InProcess.print(w, "Lists in process, by the number of containers")
 	r.Lives.print(w, "The life of a pod with one container")
 	r.Storms.print(w, "Many pods at once")
 	for _, lists := range r.Lists {
 		lists.Table.print(w, fmt.Sprintf("With %d pods of two containers", lists.Pods))
 	}
-	r.InProcess.print(w, "Lists in process, by the number of containers")
-	fmt.Fprintf(w, "With %d pods\tRSS MiB\tRssAnon MiB\tCPU ms server\tCPU ms engine\t (%d relists)\n", allPods, relistsCounted)
-	for _, name := range []string{nameCriadapter, nameContainerd, nameCRIDockerd} {
-		used := r.Usage[name]
-		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t\n", name, float64(used.Server.RSS)/1024, float64(used.Server.RSSAnon)/1024,
-			milliseconds(used.ServerCPU), milliseconds(used.EngineCPU))
-	}
-	fmt.Fprintf(w, "\nA start with %d pods took %d engine calls; %d relists and statuses took %d %v.\n\n",
-		allPods, r.StartCalls, relistsCounted, sum(r.RelistCalls), r.RelistCalls)
+	printUsage(w, r.Usage)
+	r.Calls.print(w)
+	r.Exec.print(w, "ExecSync beside the calls that it is made of")
+	printLogs(w, r.Logs)
+	r.Kubelet.print(w, "Pods through the kubelet core")
 	missed := 0
 	for _, ratio := range r.Ratios {
 		note := ""
 		if !ratio.Met {
 			note, missed = " MISSED", missed+1
 		}
-		fmt.Fprintf(w, "ratio %s %.3f goal %.3g%s\n", ratio.Name, ratio.Value, ratio.Goal, note)
+		fmt.Fprintf(w, "ratio %s %.4g goal %.3g%s\n", ratio.Name, ratio.Value, ratio.Goal, note)
 	}
 	fmt.Fprintf(w, "%d of %d goals met\n", len(r.Ratios)-missed, len(r.Ratios))
 	return w.Flush()
@@ -117,6 +93,9 @@ func (r *result) print(out io.Writer) error {
 
 // print writes the table with p50, p90 and p99 in milliseconds.
 func (t *table) print(w io.Writer, title string) {
+	if len(t.rows) == 0 {
+		return
+	}
 	fmt.Fprintf(w, "%s, p50 / p90 / p99 ms\t", title)
 	for _, column := range t.columns() {
 		fmt.Fprintf(w, "%s\t", column)
@@ -149,7 +128,7 @@ func short(d time.Duration) string {
 }
 
 // MarshalJSON writes quantiles in milliseconds by row and column.
-func (t *table) MarshalJSON() ([]byte, error) {
+func (t table) MarshalJSON() ([]byte, error) {
 	type cell struct {
 		N             int `json:"n"`
 		P50, P90, P99 float64

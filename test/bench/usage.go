@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -114,6 +117,8 @@ func (b *bench) measureUsage(ctx context.Context) error {
 		}
 		b.result.Usage[s.name] = usage{Server: held}
 	}
+	ours, theirs := b.result.Usage[nameCriadapter].Server.RSS, b.result.Usage[nameCRIDockerd].Server.RSS
+	b.result.add("rss-60-pods-to-cri-dockerd", float64(ours)/float64(theirs), 0.5)
 	const blocks = 4
 	return turns(blocks, len(b.servers), func(_, i int) error {
 		s := b.servers[i]
@@ -131,6 +136,19 @@ func (b *bench) measureUsage(ctx context.Context) error {
 		b.result.Usage[s.name] = used
 		return err
 	})
+}
+
+func printUsage(w io.Writer, all map[string]usage) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "With %d pods\tRSS MiB\tRssAnon MiB\tCPU ms server\tCPU ms engine\t (%d relists)\n", allPods, relistsCounted)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		used := all[name]
+		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.1f\t%.1f\t\n", name, float64(used.Server.RSS)/1024, float64(used.Server.RSSAnon)/1024,
+			milliseconds(used.ServerCPU), milliseconds(used.EngineCPU))
+	}
+	fmt.Fprintln(w)
 }
 
 // cpuOf returns the CPU time that a server and its engine use while f runs.

@@ -38,7 +38,7 @@ spec:
 	}
 	web := status(pod, "web")
 	if pod.Status.Phase != v1.PodRunning || pod.Status.PodIP == "" || web.State.Running == nil || web.RestartCount != 0 ||
-		!strings.HasPrefix(web.ContainerID, "docker://") {
+		!strings.HasPrefix(web.ContainerID, n.server.Name()+"://") {
 		t.Errorf("status %+v", pod.Status)
 	}
 	for _, reason := range []string{"Pulling", "Pulled", "Created", "Started"} {

@@ -19,24 +19,26 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	cri "k8s.io/cri-client/pkg"
 
 	"github.com/criadapter/criadapter/kubelet/model"
-	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
-
-// patience bounds each wait of a test.
-const patience = 60 * time.Second
 
 // shell is the image with busybox that most tests run.
 const shell = "test/busybox:latest"
 
-// node is a criadapter and a kubelet-core that watches a folder.
+// node is a runtime and a kubelet-core that watches a folder.
 type node struct {
 	t      testing.TB
 	env    rigenv.Env
-	server *adapter.Server
+	server runtime
+	// cri is the kubelet's own client of the server.
+	cri internalapi.RuntimeService
+	// dir is for everything that belongs to the test.
+	dir string
 	// name is the node's name and the mark of its pods; manifests the folder; logs the root of container logs; root the
 	// kubelet's own folder.
 	name, manifests, logs, root string
@@ -79,7 +81,7 @@ func TestMain(m *testing.M) {
 }
 
 // newNode starts a node with short periods. Flags are added to the kubelet's.
-func newNode(t testing.TB, flags ...string) *node {
+func newNode(t *testing.T, flags ...string) *node {
 	t.Helper()
 	n := prepareNode(t, flags...)
 	n.start()
@@ -87,22 +89,24 @@ func newNode(t testing.TB, flags ...string) *node {
 }
 
 // prepareNode is newNode without starting the kubelet.
-func prepareNode(t testing.TB, flags ...string) *node {
+func prepareNode(t *testing.T, flags ...string) *node {
 	t.Helper()
 	env := rigenv.Require(t)
-	if test, ok := t.(*testing.T); ok {
-		test.Parallel()
-	}
+	t.Parallel()
 	program, err := build()
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := adapter.ForTest(t, adapter.Options{Env: env})
+	server := startRuntime(t, env)
 	n := &node{
-		t: t, env: env, server: server, program: program, flags: flags,
-		name:      strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(strings.ReplaceAll(t.Name(), "/", "-"), "Test"), "Benchmark")),
-		manifests: filepath.Join(server.Dir, "manifests"), logs: filepath.Join(server.Dir, "logs"), root: filepath.Join(server.Dir, "kubelet"),
-		output: filepath.Join(server.Dir, "kubelet.log"),
+		t: t, env: env, server: server, program: program, flags: flags, dir: server.Folder(),
+		name: strings.ToLower(strings.TrimPrefix(strings.ReplaceAll(t.Name(), "/", "-"), "Test")),
+	}
+	n.manifests, n.logs, n.root = filepath.Join(n.dir, "manifests"), filepath.Join(n.dir, "logs"), filepath.Join(n.dir, "kubelet")
+	n.output = filepath.Join(n.dir, "kubelet.log")
+	n.cri, err = cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(server.Endpoint()).WithConnectionTimeout(patience).Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, dir := range []string{n.manifests, n.scratch()} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
@@ -126,9 +130,9 @@ func (n *node) start() {
 		n.t.Fatal(err)
 	}
 	args := append([]string{
-		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint, "--hostname-override", n.name,
+		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint(), "--hostname-override", n.name,
 		// The rig removes the cgroups below its own.
-		"--cgroup-root", filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name),
+		"--cgroup-root", filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name), "--cgroup-driver", "cgroupfs",
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--read-address", "127.0.0.1:0", "--node-ip", "127.0.0.1",
 		"--crash-backoff", "1s", "--crash-backoff-max", "4s", "--pull-backoff", "1s", "--retry", "1s", "--sync-tick", "100ms",
 		"--housekeeping", "500ms", "--container-gc-period", "2s", "--image-gc-high-threshold", "100", "--log-level", "debug",
@@ -193,20 +197,23 @@ func (n *node) clean() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if n.server.PID() == 0 {
+	if !n.server.Running() {
 		if err := n.server.Start(ctx); err != nil {
 			n.t.Error(err)
 			return
 		}
 	}
-	sandboxes, err := n.server.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: n.name}})
+	sandboxes, err := n.cri.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: n.name}})
 	if err != nil {
 		n.t.Error(err)
 	}
 	for _, sandbox := range sandboxes {
-		if err := errors.Join(n.server.Runtime.StopPodSandbox(ctx, sandbox.GetId()), n.server.Runtime.RemovePodSandbox(ctx, sandbox.GetId())); err != nil {
+		if err := errors.Join(n.cri.StopPodSandbox(ctx, sandbox.GetId()), n.cri.RemovePodSandbox(ctx, sandbox.GetId())); err != nil {
 			n.t.Error(err)
 		}
+	}
+	if err := n.cri.Close(ctx); err != nil {
+		n.t.Error(err)
 	}
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -226,7 +233,7 @@ func (n *node) clean() {
 func (n *node) write(name, text string) {
 	n.t.Helper()
 	text = n.expand(text)
-	temporary := filepath.Join(n.server.Dir, name+".new")
+	temporary := filepath.Join(n.dir, name+".new")
 	if err := os.WriteFile(temporary, []byte(text), 0o644); err != nil {
 		n.t.Fatal(err)
 	}
@@ -240,7 +247,7 @@ func (n *node) expand(text string) string {
 }
 
 // scratch is a folder for hostPath volumes.
-func (n *node) scratch() string { return filepath.Join(n.server.Dir, "scratch") }
+func (n *node) scratch() string { return filepath.Join(n.dir, "scratch") }
 
 // scratchHas waits until a file in the scratch folder has a text.
 func (n *node) scratchHas(name, want string) {
@@ -310,77 +317,6 @@ func (n *node) find(name string) (*v1.Pod, error) {
 	return nil, fmt.Errorf("there is no pod %s", name)
 }
 
-// until waits until the pod is as check wants it, and returns it.
-func (n *node) until(name string, check func(*v1.Pod) error) *v1.Pod {
-	n.t.Helper()
-	var found *v1.Pod
-	eventually(n.t, "pod "+name, func() error {
-		pod, err := n.find(name)
-		if err != nil {
-			return err
-		}
-		found = pod
-		return check(pod)
-	})
-	return found
-}
-
-// ready waits until the pod is ready.
-func (n *node) ready(name string) *v1.Pod {
-	n.t.Helper()
-	return n.until(name, func(pod *v1.Pod) error { return wantReady(pod, v1.ConditionTrue) })
-}
-
-func wantReady(pod *v1.Pod, want v1.ConditionStatus) error {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == v1.PodReady && condition.Status == want {
-			return nil
-		}
-	}
-	return fmt.Errorf("not Ready=%s: %s %s", want, pod.Status.Phase, states(pod))
-}
-
-func wantPhase(phase v1.PodPhase) func(*v1.Pod) error {
-	return func(pod *v1.Pod) error {
-		if pod.Status.Phase != phase {
-			return fmt.Errorf("phase %s, want %s: %s", pod.Status.Phase, phase, states(pod))
-		}
-		return nil
-	}
-}
-
-// states tells the states of a pod's containers, for messages.
-func states(pod *v1.Pod) string {
-	text, err := json.Marshal(append(append([]v1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...))
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
-// status is the status of one container; the zero value if there is none.
-func status(pod *v1.Pod, container string) v1.ContainerStatus {
-	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range list {
-			if list[i].Name == container {
-				return list[i]
-			}
-		}
-	}
-	return v1.ContainerStatus{}
-}
-
-// restarted waits until a container has been restarted at least so often.
-func (n *node) restarted(pod, container string, times int32) *v1.Pod {
-	n.t.Helper()
-	return n.until(pod, func(pod *v1.Pod) error {
-		if got := status(pod, container).RestartCount; got < times {
-			return fmt.Errorf("%s was restarted %d times, want %d", container, got, times)
-		}
-		return nil
-	})
-}
-
 // gone waits until neither the kubelet nor the runtime has anything of the pod.
 func (n *node) gone(name string) {
 	n.t.Helper()
@@ -394,7 +330,7 @@ func (n *node) gone(name string) {
 
 // nothingOf says what the runtime has of a pod.
 func (n *node) nothingOf(fullName string) error {
-	sandboxes, err := n.server.Runtime.ListPodSandbox(n.t.Context(), &runtimeapi.PodSandboxFilter{
+	sandboxes, err := n.cri.ListPodSandbox(n.t.Context(), &runtimeapi.PodSandboxFilter{
 		LabelSelector: map[string]string{model.LabelOwner: n.name, model.LabelPodName: fullName},
 	})
 	if err != nil {
@@ -465,7 +401,7 @@ func (n *node) logHas(pod *v1.Pod, container string, attempt uint32, want string
 // exec runs a command in a container and returns its output.
 func (n *node) exec(pod *v1.Pod, container string, command ...string) string {
 	n.t.Helper()
-	stdout, stderr, err := n.server.Runtime.ExecSync(n.t.Context(), id(pod, container), command, 10*time.Second)
+	stdout, stderr, err := n.cri.ExecSync(n.t.Context(), id(pod, container), command, 10*time.Second)
 	if err != nil {
 		n.t.Fatalf("%v: %v: %s", command, err, stderr)
 	}
@@ -478,38 +414,30 @@ func id(pod *v1.Pod, container string) string {
 	return id
 }
 
-// docker runs the docker command on the rig's engine.
-func (n *node) docker(args ...string) string {
+// killContainers kills containers and sandboxes behind the runtime's back: with the docker command on an engine.
+func (n *node) killContainers(ids ...string) {
 	n.t.Helper()
-	output, err := exec.CommandContext(n.t.Context(), "docker", append([]string{"--host", n.env.DockerHost}, args...)...).CombinedOutput()
+	for _, id := range ids {
+		if err := n.server.KillContainer(n.t.Context(), id); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+}
+
+// sandboxes are the ids of a pod's sandboxes, of those that are ready or of all.
+func (n *node) sandboxes(pod *v1.Pod, all bool) []string {
+	n.t.Helper()
+	filter := &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelPodUID: string(pod.UID)}}
+	if !all {
+		filter.State = &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}
+	}
+	list, err := n.cri.ListPodSandbox(n.t.Context(), filter)
 	if err != nil {
-		n.t.Fatalf("docker %s: %v\n%s", strings.Join(args, " "), err, output)
+		n.t.Fatal(err)
 	}
-	return strings.TrimSpace(string(output))
-}
-
-// eventually repeats check until it returns nil.
-func eventually(t testing.TB, what string, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(50 * time.Millisecond)
+	var ids []string
+	for _, sandbox := range list {
+		ids = append(ids, sandbox.GetId())
 	}
-}
-
-// stays checks for a while that nothing changes.
-func stays(t testing.TB, what string, during time.Duration, check func() error) {
-	t.Helper()
-	for deadline := time.Now().Add(during); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if err := check(); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
+	return ids
 }

@@ -39,7 +39,7 @@ spec:
 `)
 	pod := n.ready("pod")
 	n.scratchHas("order", "side is up\nmain starts\n")
-	n.docker("kill", id(pod, "side"))
+	n.killContainers(id(pod, "side"))
 	pod = n.restarted("pod", "side", 1)
 	if got := status(pod, "main").RestartCount; got != 0 {
 		t.Errorf("main was restarted %d times with its sidecar", got)
@@ -222,12 +222,12 @@ func TestChangedWhileStarting(t *testing.T) {
 	})
 }
 
-// TestKilledWithDocker kills a container and then the sandbox behind the kubelet's back.
-func TestKilledWithDocker(t *testing.T) {
+// TestKilledBehindItsBack kills a container and then the sandbox with the docker command, or containerd's process itself.
+func TestKilledBehindItsBack(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
 	pod := n.ready("pod")
-	n.docker("kill", id(pod, "main"))
+	n.killContainers(id(pod, "main"))
 	n.restarted("pod", "main", 1)
 	after := n.ready("pod")
 	if last := status(after, "main").LastTerminationState.Terminated; last == nil || last.ExitCode != 137 {
@@ -236,8 +236,7 @@ func TestKilledWithDocker(t *testing.T) {
 	if after.Status.PodIP != pod.Status.PodIP {
 		t.Errorf("the pod's address changed from %s to %s with a container", pod.Status.PodIP, after.Status.PodIP)
 	}
-	sandbox := n.docker("ps", "-q", "--filter", "label=io.kubernetes.pod.uid="+string(pod.UID), "--filter", "label=io.kubernetes.docker.type=podsandbox")
-	n.docker("kill", sandbox)
+	n.killContainers(n.sandboxes(pod, false)...)
 	n.restarted("pod", "main", 2)
 	n.ready("pod")
 }
@@ -248,13 +247,12 @@ func TestOldSandboxesAreCollected(t *testing.T) {
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
 	pod := n.ready("pod")
 	for times := range int32(2) {
-		n.docker("kill", n.docker("ps", "-q", "--filter", "label=io.kubernetes.pod.uid="+string(pod.UID), "--filter", "label=io.kubernetes.docker.type=podsandbox"))
+		n.killContainers(n.sandboxes(pod, false)...)
 		n.restarted("pod", "main", times+1)
 		n.ready("pod")
 	}
 	eventually(t, "collected", func() error {
-		all := n.docker("ps", "-aq", "--filter", "label=io.kubernetes.pod.uid="+string(pod.UID), "--filter", "label=io.kubernetes.docker.type=podsandbox")
-		if count := len(strings.Fields(all)); count > 2 {
+		if count := len(n.sandboxes(pod, true)); count > 2 {
 			return fmt.Errorf("%d sandboxes", count)
 		}
 		return nil

@@ -35,7 +35,7 @@ func TestKubeletRestart(t *testing.T) {
 	n.start()
 	n.ready("pod")
 	n.kill()
-	n.docker("kill", id(other, "main"))
+	n.killContainers(id(other, "main"))
 	n.start()
 	n.restarted("other", "main", 1)
 	n.ready("pod")
@@ -67,7 +67,7 @@ func TestManifestRemovedWhileAway(t *testing.T) {
 	})
 }
 
-// TestRuntimeAway stops criadapter for a while, so that the socket is away and back: no container is restarted, though
+// TestRuntimeAway stops the runtime for a while, so that the socket is away and back: no container is restarted, though
 // it is probed through the socket; a pod that comes meanwhile starts afterwards, and what died meanwhile is restarted.
 func TestRuntimeAway(t *testing.T) {
 	n := newNode(t)
@@ -89,7 +89,7 @@ spec:
 		t.Fatal(err)
 	}
 	n.write("late.yaml", simple("late", "sleep 1000"))
-	n.docker("kill", id(before, "dies"))
+	n.killContainers(id(before, "dies"))
 	eventually(t, "the kubelet notices", func() error {
 		if _, err := n.get("/healthz"); err == nil {
 			return errors.New("healthy without a runtime")
@@ -106,7 +106,7 @@ spec:
 	stays(t, "after the runtime is back", 2*time.Second, func() error { return n.unchanged(before, "main") })
 }
 
-// TestRuntimeCrash kills criadapter while pods run and start.
+// TestRuntimeCrash kills the runtime while pods run and start.
 func TestRuntimeCrash(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
@@ -149,7 +149,7 @@ func TestPolledWithoutEvents(t *testing.T) {
 	n := newNode(t, "--no-runtime-events")
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
 	pod := n.ready("pod")
-	n.docker("kill", id(pod, "main"))
+	n.killContainers(id(pod, "main"))
 	n.restarted("pod", "main", 1)
 }
 

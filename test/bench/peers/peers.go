@@ -1,6 +1,7 @@
-// Package peers makes the other CRI servers that criadapter is measured against, as far as Debian has no package of them,
-// and keeps them in the cache (see package test/rig/cache): a first build takes about two minutes and the Go module
-// proxy, later ones nothing. Nothing of their source is in this repository.
+// Package peers builds and runs the CRI servers that criadapter is measured against, and that its tests are compared with:
+// cri-dockerd, which is built from its module and kept in the cache (see package test/rig/cache; a first build takes
+// minutes and the Go module proxy, later ones nothing), and Debian's containerd. Nothing of their source is in this
+// repository.
 package peers
 
 import (

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// engineCalls is what criadapter asks of the engine with allPods pods.
+type engineCalls struct {
+	// Start is how many calls its start took. Relist are those of relistsCounted relists and statuses, Stats those of
+	// as many ListContainerStats, by method and path.
+	Start  int            `json:"start"`
+	Relist map[string]int `json:"relist"`
+	Stats  map[string]int `json:"stats"`
+}
+
+func (c *engineCalls) print(w io.Writer) {
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(w, "A start with %d pods took %d engine calls; %d relists and statuses took %d %v, as many ListContainerStats %d %v.\n\n",
+		allPods, c.Start, relistsCounted, sum(c.Relist), c.Relist, sum(c.Stats), c.Stats)
+}
+
+// measureEngineCalls restarts criadapter with a counting proxy before its engine, and counts the calls of relists and
+// statuses and of ListContainerStats. The restarted server must know all pods. In the end it is restarted without.
+func (b *bench) measureEngineCalls(ctx context.Context) (err error) {
+	engine, err := os.Readlink(b.engineLink)
+	if err != nil {
+		return err
+	}
+	p, err := startProxy(b.engineLink+".proxy", engine)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	if err := b.restartBehind(ctx, b.engineLink+".proxy"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.restartBehind(context.WithoutCancel(ctx), engine)) }()
+	s, calls := b.servers[0], &engineCalls{Start: sum(p.take())}
+	b.result.Calls = calls
+	for range relistsCounted {
+		if err := errors.Join(s.relist(ctx, allPods), b.crowd.podStatus(ctx), b.crowd.containerStatus(ctx)); err != nil {
+			return err
+		}
+	}
+	calls.Relist = p.take()
+	for range relistsCounted {
+		if err := b.crowd.listStats(ctx); err != nil {
+			return err
+		}
+	}
+	calls.Stats = p.take()
+	b.result.add("engine-calls-in-60-relists", float64(sum(calls.Relist)), 0)
+	b.result.add("engine-calls-in-60-container-stats", float64(sum(calls.Stats)), 0)
+	return nil
+}
+
+// restartBehind restarts criadapter with another socket of the engine, and waits until it knows all pods.
+func (b *bench) restartBehind(ctx context.Context, engine string) error {
+	if err := b.adapter.Stop(ctx); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Remove(b.engineLink), os.Symlink(engine, b.engineLink)); err != nil {
+		return err
+	}
+	if err := b.adapter.Start(ctx); err != nil {
+		return err
+	}
+	s := b.servers[0]
+	s.processes = []int{b.adapter.PID()}
+	return s.waitRelist(ctx, allPods)
+}

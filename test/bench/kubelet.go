@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// folderPods is how many pods come from a folder at once.
+const folderPods = 40
+
+// listPeriod is how often the kubelet core lists, unless told otherwise.
+const listPeriod = time.Second
+
+// Rows of the kubelet core's table.
+const (
+	rowFolder  = "40 pods Ready"
+	rowEvented = "death to restart, evented"
+	rowPolled  = "death to restart, polled"
+)
+
+// kubeletTimeout bounds each wait for the kubelet core.
+const kubeletTimeout = 3 * time.Minute
+
+// measureKubelet lets the kubelet core run pods from a folder, on criadapter and on containerd.
+func (b *bench) measureKubelet(ctx context.Context) error {
+	if err := b.measureFolder(ctx); err != nil {
+		return err
+	}
+	if err := b.measureDeaths(ctx); err != nil {
+		return err
+	}
+	t := &b.result.Kubelet
+	b.result.compare(t, goal{"kubelet-40-pods-ready-to-containerd", rowFolder, nameContainerd, 1.25})
+	evented, polled := t.cells[rowEvented][nameCriadapter].quantile(0.5), t.cells[rowPolled][nameCriadapter].quantile(0.5)
+	b.result.add("kubelet-restart-polled-to-list-period", float64(polled)/float64(listPeriod), 1)
+	b.result.add("kubelet-restart-evented-to-polled", float64(evented)/float64(polled), 0.75)
+	return nil
+}
+
+// measureFolder measures the time from the manifests of 40 pods until all are Ready, with the image present.
+func (b *bench) measureFolder(ctx context.Context) (err error) {
+	var cores []*core
+	defer func() {
+		for _, c := range cores {
+			err = errors.Join(err, c.close(context.WithoutCancel(ctx)))
+		}
+	}()
+	for _, s := range b.servers[:2] {
+		c, err := s.startCore(ctx, "folder", false)
+		if err != nil {
+			return err
+		}
+		cores = append(cores, c)
+	}
+	return turns(b.plan.folders, len(cores), func(_, i int) error {
+		c := cores[i]
+		took, err := timed(func() error {
+			for n := range folderPods {
+				if err := c.write(fmt.Sprintf("many-%d", n)); err != nil {
+					return err
+				}
+			}
+			return c.wait(ctx, func() error { return allReady(c.Pods(), folderPods) })
+		})
+		if err != nil {
+			return err
+		}
+		b.result.Kubelet.add(rowFolder, c.server.name, took)
+		return c.empty(ctx)
+	})
+}
+
+// measureDeaths measures the time from a container's death to the start of its next attempt, by the runtime's clock: with
+// the runtime's events, which containerd 1.6 does not have, and by listing.
+func (b *bench) measureDeaths(ctx context.Context) (err error) {
+	type member struct {
+		*core
+		row string
+	}
+	var members []member
+	defer func() {
+		for _, m := range members {
+			err = errors.Join(err, m.close(context.WithoutCancel(ctx)))
+		}
+	}()
+	for _, of := range []struct {
+		server *criServer
+		row    string
+	}{{b.servers[0], rowEvented}, {b.servers[0], rowPolled}, {b.servers[1], rowPolled}} {
+		c, err := of.server.startCore(ctx, strings.Fields(of.row)[3], of.row == rowPolled)
+		if err != nil {
+			return err
+		}
+		members = append(members, member{c, of.row})
+		if err := c.write("dying"); err != nil {
+			return err
+		}
+		if err := c.wait(ctx, func() error { return allReady(c.Pods(), 1) }); err != nil {
+			return err
+		}
+	}
+	return turns(b.plan.deaths, len(members), func(_, i int) error {
+		m := members[i]
+		took, err := m.death(ctx)
+		b.result.Kubelet.add(m.row, m.server.name, took)
+		return err
+	})
+}
+
+// death kills the container of the only pod and returns how long nothing ran.
+func (c *core) death(ctx context.Context) (time.Duration, error) {
+	// It may come at any time between two lists.
+	time.Sleep(rand.N(listPeriod))
+	before := c.Pods()[0].Status.ContainerStatuses[0]
+	if err := c.server.kill(ctx, containerID(before)); err != nil {
+		return 0, err
+	}
+	var after v1.ContainerStatus
+	err := c.wait(ctx, func() error {
+		if err := allReady(c.Pods(), 1); err != nil {
+			return err
+		}
+		if after = c.Pods()[0].Status.ContainerStatuses[0]; after.RestartCount == before.RestartCount {
+			return errors.New("the container was not restarted")
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	ended, err := c.server.status(ctx, containerID(before))
+	if err != nil {
+		return 0, err
+	}
+	started, err := c.server.status(ctx, containerID(after))
+	return time.Duration(started.GetStartedAt() - ended.GetFinishedAt()), err
+}
+
+func (s *criServer) status(ctx context.Context, id string) (*runtimeapi.ContainerStatus, error) {
+	response, err := s.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: id})
+	return response.GetStatus(), err
+}
+
+// containerID is a container's id without the runtime's name.
+func containerID(status v1.ContainerStatus) string {
+	_, id, _ := strings.Cut(status.ContainerID, "://")
+	return id
+}
+
+// allReady says whether there are that many pods, and all are ready.
+func allReady(pods []*v1.Pod, want int) error {
+	ready := 0
+	for _, pod := range pods {
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == v1.PodReady && condition.Status == v1.ConditionTrue {
+				ready++
+			}
+		}
+	}
+	if len(pods) != want || ready != want {
+		return fmt.Errorf("%d pods, %d of them ready, want %d", len(pods), ready, want)
+	}
+	return nil
+}
+
+// write puts the manifest of a pod with one container into the folder.
+func (c *core) write(name string) error {
+	text := fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: main, image: %q, imagePullPolicy: IfNotPresent, command: [sleep, "1000000"]}]
+`, name, c.server.image)
+	return os.WriteFile(filepath.Join(c.manifests, name+".yaml"), []byte(text), 0o644)
+}
+
+// empty takes all manifests away and waits until neither the kubelet core nor the runtime has anything of the pods.
+func (c *core) empty(ctx context.Context) error {
+	files, err := filepath.Glob(filepath.Join(c.manifests, "*"))
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+	}
+	return c.wait(ctx, func() error {
+		if left := len(c.Pods()); left > 0 {
+			return fmt.Errorf("the kubelet core has %d pods", left)
+		}
+		return c.nothingLeft(ctx)
+	})
+}

@@ -1,0 +1,198 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/pause"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// Containerd is Debian's containerd with its CRI plugin, with a configuration, root, state, socket and pod network of its
+// own, the same OCI runtime, overlay file system, CNI plugins and sandbox image as criadapter. Its methods must not be
+// called concurrently.
+type Containerd struct {
+	// Dir holds everything of it.
+	Dir string
+
+	env     rigenv.Env
+	network PodNetwork
+	process *Process // nil when it does not run
+}
+
+// NewContainerd writes the configuration into dir, which must exist, without starting anything. number is its PodNetwork's.
+func NewContainerd(env rigenv.Env, dir string, number int) (*Containerd, error) {
+	c := &Containerd{Dir: dir, env: env, network: PodNetwork{Number: number}}
+	networks, err := c.network.Write(dir)
+	if err != nil {
+		return nil, fmt.Errorf("containerd: %w", err)
+	}
+	return c, os.WriteFile(c.path("config.toml"), []byte(c.config(networks)), 0o644)
+}
+
+func (c *Containerd) path(name string) string { return filepath.Join(c.Dir, name) }
+
+// config has nothing but what CRI needs, and no file outside of Dir but the shims' sockets in /run.
+func (c *Containerd) config(networks string) string {
+	return fmt.Sprintf(`version = 2
+root = %q
+state = %q
+disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
+[grpc]
+  address = %q
+[plugins."io.containerd.internal.v1.opt"]
+  path = %q
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = %q
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = %q
+    conf_dir = %q
+  [plugins."io.containerd.grpc.v1.cri".containerd]
+    snapshotter = "overlayfs"
+`, c.path("root"), c.path("state"), c.path("c.sock"), c.path("opt"), pause.Reference, c.env.CNIBinDir, networks)
+}
+
+// Endpoint is the address of the CRI socket, unix:///….
+func (c *Containerd) Endpoint() string { return "unix://" + c.path("c.sock") }
+
+// Start starts it and waits until CRI answers that it is ready; the first time it gets the sandbox image. After Stop or
+// Kill it starts it again over the same folder.
+func (c *Containerd) Start(ctx context.Context) error {
+	if c.process != nil {
+		return errors.New("containerd: already running")
+	}
+	p, err := StartProcess(c.path("containerd.log"), c.environ(), "containerd", "--config", c.path("config.toml"), "--log-level", "warn")
+	if err != nil {
+		return fmt.Errorf("containerd: %w", err)
+	}
+	c.process = p
+	if err := errors.Join(c.waitReady(ctx), c.importSandboxImage(ctx)); err != nil {
+		c.Kill()
+		return fmt.Errorf("containerd: %w", err)
+	}
+	return nil
+}
+
+// environ lets it find the same OCI runtime as the engines do.
+func (c *Containerd) environ() []string {
+	if c.env.RuntimeWrapper == "" {
+		return nil
+	}
+	return []string{"PATH=" + filepath.Dir(c.env.RuntimeWrapper) + string(os.PathListSeparator) + os.Getenv("PATH")}
+}
+
+func (c *Containerd) waitReady(ctx context.Context) error {
+	conn, err := grpc.NewClient(c.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	return c.process.wait(ctx, func(ctx context.Context) error {
+		response, err := client.Status(ctx, &runtimeapi.StatusRequest{})
+		if err != nil {
+			conn.ResetConnectBackoff()
+			return err
+		}
+		for _, condition := range response.GetStatus().GetConditions() {
+			if !condition.GetStatus() {
+				return fmt.Errorf("%s is false: %s", condition.GetType(), condition.GetMessage())
+			}
+		}
+		return nil
+	})
+}
+
+// importSandboxImage gives it the sandbox image that is built into criadapter.
+func (c *Containerd) importSandboxImage(ctx context.Context) error {
+	path := c.path("pause.tar")
+	if _, err := os.Stat(path); err == nil {
+		return nil // at an earlier start
+	}
+	archive, err := pause.Archive(runtime.GOARCH)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, archive, 0o644); err != nil {
+		return err
+	}
+	_, err = c.ctr(ctx, "images", "import", path)
+	return err
+}
+
+// ctr runs containerd's own command.
+func (c *Containerd) ctr(ctx context.Context, args ...string) (string, error) {
+	args = append([]string{"--address", c.path("c.sock"), "--namespace", "k8s.io"}, args...)
+	output, err := exec.CommandContext(ctx, "ctr", args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("ctr %s: %w\n%s", strings.Join(args, " "), err, output)
+	}
+	return string(output), nil
+}
+
+// KillContainer kills a container or sandbox by its process, which works whether containerd runs or not.
+func (c *Containerd) KillContainer(id string) error {
+	text, err := os.ReadFile(filepath.Join(c.path("state"), "io.containerd.runtime.v2.task", "k8s.io", id, "init.pid"))
+	if err != nil {
+		return fmt.Errorf("the process of container %s: %w", id, err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("the process of container %s: %w", id, err)
+	}
+	return syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// Running says whether it was started and neither stopped nor killed since.
+func (c *Containerd) Running() bool { return c.process != nil }
+
+// PID is its process id; it must run.
+func (c *Containerd) PID() int { return c.process.PID() }
+
+// Ended is closed when the running containerd has ended.
+func (c *Containerd) Ended() <-chan struct{} { return c.process.Done() }
+
+// Stop ends it in order; containers live on.
+func (c *Containerd) Stop(ctx context.Context) error {
+	if c.process == nil {
+		return nil
+	}
+	err := c.process.Stop(ctx)
+	c.process = nil
+	return err
+}
+
+// Kill ends it as a crash does; containers live on.
+func (c *Containerd) Kill() {
+	if c.process != nil {
+		c.process.Kill()
+		c.process = nil
+	}
+}
+
+// LogTail is the end of its log, of all starts; it must run.
+func (c *Containerd) LogTail() string {
+	if c.process == nil {
+		return "it does not run"
+	}
+	return c.process.LogTail()
+}
+
+// Close stops it and removes its network. Pods must have been removed before; the folder stays.
+func (c *Containerd) Close(ctx context.Context) error {
+	return errors.Join(c.Stop(ctx), c.network.Remove())
+}

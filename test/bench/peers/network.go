@@ -1,0 +1,58 @@
+package peers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/vishvananda/netlink"
+)
+
+// PodNetwork is what package test/rig/adapter gives criadapter, with another bridge and other addresses:
+// 10.89.Number.0/24. Those who share a network namespace need numbers of their own, 1 to 254.
+type PodNetwork struct{ Number int }
+
+func (n PodNetwork) bridge() string { return fmt.Sprintf("peer%d", n.Number) }
+
+// Write writes the CNI configuration into a new folder net.d in dir, and returns its path. The addresses in use are kept
+// in dir as well.
+func (n PodNetwork) Write(dir string) (string, error) {
+	folder := filepath.Join(dir, "net.d")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	conflist, err := json.MarshalIndent(map[string]any{
+		"cniVersion": "1.0.0",
+		"name":       n.bridge(),
+		"plugins": []any{
+			map[string]any{
+				"type": "bridge", "bridge": n.bridge(), "isGateway": true, "hairpinMode": true,
+				"ipam": map[string]any{
+					"type": "host-local", "dataDir": filepath.Join(dir, "ipam"),
+					"ranges": [][]map[string]string{{{"subnet": fmt.Sprintf("10.89.%d.0/24", n.Number)}}},
+					"routes": []map[string]string{{"dst": "0.0.0.0/0"}},
+				},
+			},
+			map[string]any{"type": "portmap", "capabilities": map[string]bool{"portMappings": true}},
+		},
+	}, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	return folder, os.WriteFile(filepath.Join(folder, "10-peer.conflist"), conflist, 0o644)
+}
+
+// Remove removes the bridge, which the CNI plugin made with the first pod.
+func (n PodNetwork) Remove() error {
+	var missing netlink.LinkNotFoundError
+	link, err := netlink.LinkByName(n.bridge())
+	if errors.As(err, &missing) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("pod network %s: %w", n.bridge(), err)
+	}
+	return netlink.LinkDel(link)
+}

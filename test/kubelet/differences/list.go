@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// outcome is how a test ended.
+type outcome string
+
+const (
+	passed  outcome = "pass"
+	failed  outcome = "fail"
+	skipped outcome = "skip"
+	// absent is that of a test that did not run.
+	absent outcome = "–"
+)
+
+// group is a set of tests that one cause keeps from passing on a runtime.
+type group struct {
+	Runtime string `json:"runtime"`
+	// Cause is why, in one sentence.
+	Cause   string   `json:"cause"`
+	Outcome outcome  `json:"outcome"`
+	Tests   []string `json:"tests"`
+}
+
+// list is the checked-in list of expected differences.
+type list []group
+
+func parseList(text []byte) (list, error) {
+	var all list
+	if err := yaml.UnmarshalStrict(text, &all); err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for i, g := range all {
+		switch {
+		case strings.TrimSpace(g.Cause) == "":
+			return nil, fmt.Errorf("group %d has no cause", i+1)
+		case g.Runtime == "" || g.Runtime == reference:
+			return nil, fmt.Errorf("%q: runtime %q is not one of the others", g.Cause, g.Runtime)
+		case g.Outcome != failed && g.Outcome != skipped:
+			return nil, fmt.Errorf("%q: outcome %q is neither %s nor %s", g.Cause, g.Outcome, failed, skipped)
+		case len(g.Tests) == 0:
+			return nil, fmt.Errorf("%q has no tests", g.Cause)
+		}
+		for _, test := range g.Tests {
+			if key := g.Runtime + " " + test; seen[key] {
+				return nil, fmt.Errorf("%s is listed twice", key)
+			} else {
+				seen[key] = true
+			}
+		}
+	}
+	return all, nil
+}
+
+// expected is how a test should end on a runtime, and why not well.
+func (l list) expected(runtime, test string) (outcome, string) {
+	for _, g := range l {
+		for _, name := range g.Tests {
+			if g.Runtime == runtime && name == test {
+				return g.Outcome, g.Cause
+			}
+		}
+	}
+	return passed, ""
+}

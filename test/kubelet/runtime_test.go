@@ -1,0 +1,118 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/test/bench/peers"
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// runtimeVar names the runtime under test: criadapter, which is the default, or containerd. `make e2e` sets it.
+const runtimeVar = "E2E_RUNTIME"
+
+// runtime is the CRI server under test, with a folder of its own. It is closed with the test.
+type runtime interface {
+	// Name is what the server calls itself: container ids in statuses begin with it.
+	Name() string
+	// Endpoint is the CRI socket, unix:///…, and Folder the one for everything that belongs to the server and the test.
+	Endpoint() string
+	Folder() string
+	// Start starts the server, again after Stop, which ends it in order, or Kill, which crashes it. Pods live on.
+	Start(ctx context.Context) error
+	Stop(ctx context.Context) error
+	Kill()
+	Running() bool
+	// KillContainer kills a container or sandbox with the runtime's own means, whether the server runs or not.
+	KillContainer(ctx context.Context, id string) error
+}
+
+// startRuntime starts the runtime under test.
+func startRuntime(t testing.TB, env rigenv.Env) runtime {
+	t.Helper()
+	var under runtime
+	switch name := os.Getenv(runtimeVar); name {
+	case "", "criadapter":
+		under = criadapter{adapter.NewForTest(t, adapter.Options{Env: env}), env.DockerHost}
+	case "containerd":
+		under = newContainerd(t, env)
+	default:
+		t.Fatalf("%s=%s: want criadapter or containerd", runtimeVar, name)
+	}
+	if err := under.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return under
+}
+
+// criadapter is ours, on the rig's engine.
+type criadapter struct {
+	*adapter.Server
+	engine string
+}
+
+func (c criadapter) Name() string     { return "docker" }
+func (c criadapter) Endpoint() string { return c.Server.Endpoint }
+func (c criadapter) Folder() string   { return c.Dir }
+func (c criadapter) Running() bool    { return c.PID() != 0 }
+
+// KillContainer uses the docker command.
+func (c criadapter) KillContainer(ctx context.Context, id string) error {
+	output, err := exec.CommandContext(ctx, "docker", "--host", c.engine, "kill", id).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("docker kill %s: %w\n%s", id, err, output)
+	}
+	return nil
+}
+
+// containerd is Debian's, with its CRI plugin.
+type containerd struct{ *peers.Containerd }
+
+// networks numbers the pod networks of this process's containerds.
+var networks atomic.Int32
+
+// closeTimeout bounds the clean-up of one test.
+const closeTimeout = time.Minute
+
+func newContainerd(t testing.TB, env rigenv.Env) containerd {
+	t.Helper()
+	dir, err := os.MkdirTemp(env.WorkDir, "ctd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Users inside of containers reach mounted files below it.
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const most = 254 // networks; far more than run at once
+	c, err := peers.NewContainerd(env, dir, int(networks.Add(1)-1)%most+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of containerd's log:\n%s", c.LogTail())
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout) // the test's own is over
+		defer cancel()
+		if err := errors.Join(c.Close(ctx), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	return containerd{c}
+}
+
+func (c containerd) Name() string   { return "containerd" }
+func (c containerd) Folder() string { return c.Dir }
+
+// KillContainer kills the process, because ctr needs containerd.
+func (c containerd) KillContainer(_ context.Context, id string) error {
+	return c.Containerd.KillContainer(id)
+}

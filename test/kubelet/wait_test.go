@@ -1,0 +1,110 @@
+package kubelet
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// patience bounds each wait of a test.
+const patience = 60 * time.Second
+
+// eventually repeats check until it returns nil.
+func eventually(t testing.TB, what string, check func() error) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := check()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// stays checks for a while that nothing changes.
+func stays(t testing.TB, what string, during time.Duration, check func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(during); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if err := check(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
+
+// until waits until the pod is as check wants it, and returns it.
+func (n *node) until(name string, check func(*v1.Pod) error) *v1.Pod {
+	n.t.Helper()
+	var found *v1.Pod
+	eventually(n.t, "pod "+name, func() error {
+		pod, err := n.find(name)
+		if err != nil {
+			return err
+		}
+		found = pod
+		return check(pod)
+	})
+	return found
+}
+
+// ready waits until the pod is ready.
+func (n *node) ready(name string) *v1.Pod {
+	n.t.Helper()
+	return n.until(name, func(pod *v1.Pod) error { return wantReady(pod, v1.ConditionTrue) })
+}
+
+func wantReady(pod *v1.Pod, want v1.ConditionStatus) error {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == v1.PodReady && condition.Status == want {
+			return nil
+		}
+	}
+	return fmt.Errorf("not Ready=%s: %s %s", want, pod.Status.Phase, states(pod))
+}
+
+func wantPhase(phase v1.PodPhase) func(*v1.Pod) error {
+	return func(pod *v1.Pod) error {
+		if pod.Status.Phase != phase {
+			return fmt.Errorf("phase %s, want %s: %s", pod.Status.Phase, phase, states(pod))
+		}
+		return nil
+	}
+}
+
+// states tells the states of a pod's containers, for messages.
+func states(pod *v1.Pod) string {
+	text, err := json.Marshal(append(append([]v1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...))
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// status is the status of one container; the zero value if there is none.
+func status(pod *v1.Pod, container string) v1.ContainerStatus {
+	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range list {
+			if list[i].Name == container {
+				return list[i]
+			}
+		}
+	}
+	return v1.ContainerStatus{}
+}
+
+// restarted waits until a container has been restarted at least so often.
+func (n *node) restarted(pod, container string, times int32) *v1.Pod {
+	n.t.Helper()
+	return n.until(pod, func(pod *v1.Pod) error {
+		if got := status(pod, container).RestartCount; got < times {
+			return fmt.Errorf("%s was restarted %d times, want %d", container, got, times)
+		}
+		return nil
+	})
+}
