@@ -1,0 +1,36 @@
+package server
+
+import (
+	"bytes"
+	"os"
+	"runtime/pprof"
+	"testing"
+	"time"
+)
+
+// goroutines counts those of this package and of what it uses to serve.
+func goroutines() int { return pprof.Lookup("goroutine").Count() }
+
+// settles waits until there are no more goroutines than before.
+func settles(t testing.TB, before int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); goroutines() > before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			var stacks bytes.Buffer
+			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // it goes to memory
+			t.Fatalf("%d goroutines are left of %d before:\n%s", goroutines(), before, stacks.String())
+		}
+	}
+}
+
+func appendTo(t testing.TB, path, text string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
