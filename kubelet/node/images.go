@@ -15,8 +15,9 @@ const (
 	// maxImages and maxNames bound what a status tells of images, as the kubelet does; the scheduler prefers nodes that
 	// have a pod's images, which matters for large ones alone.
 	maxImages, maxNames = 50, 5
-	// imagesEvery is how long a list of images is told.
-	imagesEvery = 30 * time.Second
+	// imagesEvery is how long a list of images is told; imagesTimeout bounds the question, because a runtime that hangs is
+	// what the status is there to tell.
+	imagesEvery, imagesTimeout = 30 * time.Second, 2 * time.Second
 )
 
 // ContainerImages are the runtime's images as a node's status has them: digests before tags.
@@ -54,12 +55,15 @@ func (l *imageList) get(ctx context.Context, ask func(context.Context) ([]v1.Con
 	if ask == nil || !l.asked.IsZero() && time.Since(l.asked) < imagesEvery {
 		return l.last
 	}
+	ctx, cancel := context.WithTimeout(ctx, imagesTimeout)
+	defer cancel()
 	images, err := ask(ctx)
+	l.asked = time.Now()
 	if err != nil {
 		logrus.WithError(err).Debug("The images of this node cannot be listed; the node's status keeps the last ones")
 		return l.last
 	}
-	l.asked, l.last = time.Now(), largest(images)
+	l.last = largest(images)
 	return l.last
 }
 

@@ -47,12 +47,13 @@ type Options struct {
 	// RuntimeVersion is the runtime's, as name://version. Nil or empty means that it is not known.
 	RuntimeVersion func() string
 	// RuntimeErr and NetworkErr are why the runtime and its network cannot be used. Nil functions and errors mean they can.
+	// They, RuntimeVersion, Features and Event answer from memory: the status waits for them.
 	RuntimeErr, NetworkErr func() error
 	// Features is what the runtime says of its handlers and of itself, see RuntimeFeatures. Nil means nothing.
 	Features func() ([]v1.NodeRuntimeHandler, *v1.NodeFeatures)
 	// Images lists the images, see ContainerImages. It is asked every 30 seconds at most. Nil means none are reported.
 	Images func(ctx context.Context) ([]v1.ContainerImage, error)
-	// Event is told when a condition changed. Nil means nobody is.
+	// Event is told when a condition changed, or that the machine was rebooted. Nil means nobody is.
 	Event func(warning bool, reason, message string)
 
 	// StatusEvery is how often the status is looked at; zero means 10 seconds. ReportEvery is how often it is sent although

@@ -88,7 +88,10 @@ func TestAdopt(t *testing.T) {
 			},
 		}}
 		var events []string
-		r, end := start(t, s, m, Options{Labels: map[string]string{"disk": "fast"}, Event: func(_ bool, reason, _ string) { events = append(events, reason) }})
+		r, end := start(t, s, m, Options{
+			Labels: map[string]string{"disk": "fast"}, IPs: []string{"192.0.2.1", "2001:db8::1"},
+			Event: func(_ bool, reason, _ string) { events = append(events, reason) },
+		})
 		<-r.Registered()
 		end()
 		node := s.currentNode()
@@ -109,7 +112,8 @@ func TestAdopt(t *testing.T) {
 		if pids := condition(node, v1.NodePIDPressure); !pids.LastTransitionTime.Equal(&yesterday) || pids.LastHeartbeatTime.IsZero() {
 			t.Errorf("a condition that did not change has %+v", pids)
 		}
-		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"}, {Type: "Hostname", Address: "here"}, {Type: "ExternalIP", Address: "198.51.100.1"}}
+		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"}, {Type: "InternalIP", Address: "2001:db8::1"},
+			{Type: "Hostname", Address: "here"}, {Type: "ExternalIP", Address: "198.51.100.1"}}
 		if !slices.Equal(node.Status.Addresses, want) {
 			t.Errorf("addresses %v", node.Status.Addresses)
 		}
@@ -218,6 +222,47 @@ func onlyKey(t *testing.T, patch, key string) {
 	if len(tree) != 1 || tree["status"][key] == nil {
 		t.Errorf("the patch is %s", patch)
 	}
+}
+
+// TestRuntimeHangs: a runtime that does not answer is reported, and its images stay.
+func TestRuntimeHangs(t *testing.T) {
+	m := fakeMachine(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		s := &apiServer{}
+		var hangs atomic.Bool
+		var lists atomic.Int32
+		r, end := start(t, s, m, Options{
+			RuntimeErr: func() error {
+				if hangs.Load() {
+					return context.DeadlineExceeded
+				}
+				return nil
+			},
+			Images: func(ctx context.Context) ([]v1.ContainerImage, error) {
+				lists.Add(1)
+				if hangs.Load() {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return []v1.ContainerImage{{Names: []string{"i"}, SizeBytes: 7}}, nil
+			},
+		})
+		defer end()
+		<-r.Registered()
+		time.Sleep(29 * time.Second)
+		if n := lists.Load(); n != 1 {
+			t.Errorf("the images were listed %d times in half a minute", n)
+		}
+		hangs.Store(true)
+		time.Sleep(11*time.Second + imagesTimeout)
+		node := s.currentNode()
+		if ready := condition(node, v1.NodeReady); ready.Status != v1.ConditionFalse || len(node.Status.Images) != 1 {
+			t.Errorf("ready %+v, images %v", ready, node.Status.Images)
+		}
+		if n := lists.Load(); n != 2 {
+			t.Errorf("the images were listed %d times", n)
+		}
+	})
 }
 
 // TestServerAway: a minute without a server ends with a status that is right, and what changed meanwhile is known here.
