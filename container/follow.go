@@ -109,8 +109,8 @@ func (s *Service) DrainExited(ctx context.Context, c *state.Container) {
 
 // Recover takes up, after a start of criadapter, what the last one left: the
 // logs of running containers are followed from where they were, those of
-// containers that ended meanwhile are completed, and records of containers that
-// are gone are dropped. Call it after the mirror's first relist. What fails for
+// containers that ended meanwhile are completed, limits are written once more,
+// and records of containers that are gone are dropped. Call it after the mirror's first relist. What fails for
 // one container is logged and does not keep the others; the error is that of
 // ctx.
 func (s *Service) Recover(ctx context.Context) error {
@@ -121,6 +121,10 @@ func (s *Service) Recover(ctx context.Context) error {
 		group.Go(func() error {
 			if err := s.recoverLog(ctx, c); err != nil {
 				logrus.WithError(err).WithField("container", c.ID).Warn("cannot take up a container's log")
+			}
+			// A crash may have come between its start and its limits.
+			if _, err := s.limit(c, "config.linux.resources", c.Status.Resources.GetLinux()); err != nil {
+				logrus.WithError(err).WithField("container", c.ID).Warn("not all limits of a container are in force")
 			}
 			return nil
 		})

@@ -49,6 +49,9 @@ const (
 	settleTimeout = 30 * time.Second
 	// exitDrainTimeout bounds how long an exit is held back for the
 	// container's log.
+	// Cgroups is where limits of huge pages and unified ones are written, which
+	// the engine does not take. With nil they are not in force.
+	Cgroups Cgroups
 	exitDrainTimeout = 2 * time.Second
 	// removeDrainTimeout is the same before the engine deletes its log file.
 	removeDrainTimeout = 10 * time.Second

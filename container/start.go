@@ -20,9 +20,10 @@ const cannotRunExitCode = 128
 // Start starts a created container (CRI StartContainer). It fails with
 // ErrFailedPrecondition in any other state and when the pod is not ready. A
 // container that cannot run (no such command) becomes EXITED with the engine's
-// exit code and text, which is the error's text as well. When ctx ends or the
-// engine goes away during the start, the container may start all the same; the
-// mirror will tell.
+// exit code and text, which is the error's text as well. One whose limits the
+// kernel refuses, of those that the engine does not know, is killed. When ctx
+// ends or the engine goes away during the start, the container may start all the
+// same; the mirror will tell.
 func (s *Service) Start(ctx context.Context, id string) error {
 	c, unlock, err := s.lock(ctx, id)
 	if err != nil {
@@ -41,30 +42,31 @@ func (s *Service) Start(ctx context.Context, id string) error {
 		return err
 	}
 	startErr := s.opts.Engine.StartContainer(ctx, c.ID)
-	if startErr == nil {
-		s.settle(ctx, c)
-		return nil
-	}
-	if ctx.Err() != nil || errdefs.IsUnavailable(startErr) {
-		s.settle(ctx, c)
-		return startErr
+	if startErr == nil || ctx.Err() != nil || errdefs.IsUnavailable(startErr) {
+		return errors.Join(startErr, s.settle(ctx, c))
 	}
 	return errors.Join(startErr, s.cannotRun(ctx, c, startErr))
 }
 
-// settle brings the mirror up to date after the engine's answer. The engine's
-// events will do it when this fails.
-func (s *Service) settle(ctx context.Context, c *state.Container) {
+// settle brings the mirror up to date after the engine's answer; the engine's
+// events will do it when this fails. Then the limits of a running container are
+// completed; one that cannot have them is killed.
+func (s *Service) settle(ctx context.Context, c *state.Container) error {
 	ctx, cancel := settling(ctx)
 	defer cancel()
 	now, err := s.opts.Mirror.RefreshContainer(ctx, c.ID)
 	if err != nil {
 		logrus.WithError(err).WithField("container", c.ID).Warn("cannot look at a container after its start")
-		return
+		return nil
 	}
 	if now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
 		s.DrainExited(ctx, now)
+		return nil
 	}
+	if _, err := s.limit(now, "config.linux.resources", now.Status.Resources.GetLinux()); err != nil {
+		return errors.Join(err, ignoreNotFound(s.opts.Engine.StopContainer(ctx, now.ID, 0)), s.ended(ctx, now))
+	}
+	return nil
 }
 
 // cannotRun publishes the end of a container that the engine refused to run and

@@ -37,7 +37,8 @@ func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContaine
 	old := c.Status.Resources.GetLinux()
 	wanted := mergeResources(old, request.GetLinux())
 	// Step 1: the engine, where an update is whole or not at all.
-	if err := s.applyResources(ctx, c.ID, wanted); err != nil {
+	undo, err := s.applyResources(ctx, c, wanted)
+	if err != nil {
 		return err
 	}
 	// Step 2: the record. A crash before it leaves the new limits in force and
@@ -45,7 +46,8 @@ func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContaine
 	if err := s.recordResources(c, wanted); err != nil {
 		settle, cancel := settling(ctx)
 		defer cancel()
-		return errors.Join(err, s.applyResources(settle, c.ID, old))
+		undo()
+		return errors.Join(err, s.updateEngine(settle, c.ID, old))
 	}
 	// Step 3: everybody.
 	s.opts.Mirror.UpdateContainer(c.ID, func(status *state.ContainerStatus) {
@@ -54,8 +56,22 @@ func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContaine
 	return nil
 }
 
-// applyResources puts limits into force.
-func (s *Service) applyResources(ctx context.Context, id string, wanted *runtimeapi.LinuxContainerResources) error {
+// applyResources puts limits into force, all or none. undo brings back those
+// that the engine does not know of.
+func (s *Service) applyResources(ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
+	if err := s.updateEngine(ctx, c.ID, wanted); err != nil {
+		return nil, err
+	}
+	if undo, err = s.limit(c, "linux", wanted); err != nil {
+		settle, cancel := settling(ctx)
+		defer cancel()
+		return nil, errors.Join(err, s.updateEngine(settle, c.ID, c.Status.Resources.GetLinux()))
+	}
+	return undo, nil
+}
+
+// updateEngine puts those limits into force that the engine knows.
+func (s *Service) updateEngine(ctx context.Context, id string, wanted *runtimeapi.LinuxContainerResources) error {
 	features, err := s.opts.Engine.Features(ctx)
 	if err != nil {
 		return err

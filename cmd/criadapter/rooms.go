@@ -100,12 +100,13 @@ func build(cfg config.Config, metrics *telemetry.Metrics) (_ *rooms, err error) 
 // wire makes the two rooms that need most of the others.
 func (r *rooms) wire(cfg config.Config, files *sandbox.Files) {
 	r.containers = container.New(container.Options{
-		Engine: r.engine,
-		Mirror: r.mirror,
-		Store:  r.store,
-		Images: r.images,
-		Logs:   r.logs,
-		Files:  files.Of,
+		Engine:  r.engine,
+		Mirror:  r.mirror,
+		Store:   r.store,
+		Images:  r.images,
+		Cgroups: r.stats,
+		Logs:    r.logs,
+		Files:   files.Of,
 
 		RootDirectory: filepath.Clean(cfg.RootDirectory),
 		LinkLogs:      cfg.ContainerLogMode == config.LogModeSymlink,

@@ -35,10 +35,8 @@ const (
 // "linux", as in UpdateContainerResourcesRequest.
 //
 // The Docker API has no field for hugepage_limits and for unified keys except
-// what memory_limit_in_bytes and memory.swap.max together say, and
-// oom_score_adj is fixed at create: these are validated and left out, and not
-// refused, because the kubelet sends memory.oom.group and every size of huge
-// pages with each container.
+// what memory_limit_in_bytes and memory.swap.max together say: CgroupFiles has
+// those. oom_score_adj is fixed at create. They are validated and left out.
 func Resources(r *runtimeapi.LinuxContainerResources, f docker.Features) (container.Resources, error) {
 	return resources("linux", r, f)
 }
@@ -87,7 +85,7 @@ func checkResources(field string, r *runtimeapi.LinuxContainerResources) error {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.GetUnified())) {
-		if err := checkFileWord(field+".unified", key); err != nil {
+		if err := checkUnifiedKey(field+".unified", key); err != nil {
 			return err
 		}
 	}
@@ -168,6 +166,19 @@ func checkCPUSet(field, set string) error {
 		if high, err := strconv.ParseUint(last, 10, 16); err != nil || high < low {
 			return invalid(field, "%q is not a list of numbers and ranges", set)
 		}
+	}
+	return nil
+}
+
+// checkUnifiedKey accepts a file of a controller, "memory.high". Those that begin
+// with cgroup hold no limits of resources: they move and kill processes.
+func checkUnifiedKey(field, key string) error {
+	if err := checkFileWord(field, key); err != nil {
+		return err
+	}
+	controller, file, _ := strings.Cut(key, ".")
+	if controller == "" || file == "" || controller == "cgroup" {
+		return invalid(field, "%q is not the file of a controller, such as memory.high", key)
 	}
 	return nil
 }

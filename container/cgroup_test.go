@@ -1,0 +1,157 @@
+package container
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+)
+
+// cgroup is a container's cgroup of version 2, in plain files.
+type cgroup struct {
+	t   *testing.T
+	dir string
+}
+
+// newCgroup gives the node's containers a cgroup with these files, each "max".
+func newCgroup(t *testing.T, n *node, files ...string) cgroup {
+	c := cgroup{t, t.TempDir()}
+	for _, name := range files {
+		if err := os.WriteFile(filepath.Join(c.dir, name), []byte("max"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.opts.Cgroups = c
+	return c
+}
+
+func (c cgroup) Folder(id string, pid int, controller string) (string, bool, error) {
+	if id == "" || pid <= 0 || controller == "" {
+		return "", false, errors.New("no container is meant")
+	}
+	return c.dir, true, nil
+}
+
+func (c cgroup) want(file, value string) {
+	c.t.Helper()
+	if got, err := os.ReadFile(filepath.Join(c.dir, file)); err != nil || string(got) != value {
+		c.t.Errorf("%s holds %q, %v, want %q", file, got, err, value)
+	}
+}
+
+func unified(keys map[string]string) *runtimeapi.LinuxContainerResources {
+	return &runtimeapi.LinuxContainerResources{
+		Unified:        keys,
+		HugepageLimits: []*runtimeapi.HugepageLimit{{PageSize: "2MB", Limit: 2 << 20}},
+	}
+}
+
+func (n *node) createLimited(keys map[string]string) string {
+	n.t.Helper()
+	config := n.config("sleep")
+	config.Linux = &runtimeapi.LinuxContainerConfig{Resources: unified(keys)}
+	return n.create(n.pod(), config)
+}
+
+func TestLimitsInCgroupFiles(t *testing.T) {
+	n, _ := newFakeNode(t)
+	c := newCgroup(t, n, "memory.high", "memory.oom.group", "hugetlb.2MB.max")
+	id := n.createLimited(map[string]string{"memory.high": "100", "memory.oom.group": "1"})
+	c.want("memory.high", "max")
+	n.start(id)
+	c.want("memory.high", "100")
+	c.want("memory.oom.group", "1")
+	c.want("hugetlb.2MB.max", "2097152")
+	if _, err := os.Stat(filepath.Join(c.dir, "hugetlb.2MB.rsvd.max")); err == nil {
+		t.Error("a file was made that the kernel does not have")
+	}
+	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.high": "max"}})); err != nil {
+		t.Fatal(err)
+	}
+	c.want("memory.high", "max")
+
+	// A crash before the limits were written.
+	if err := os.WriteFile(filepath.Join(c.dir, "hugetlb.2MB.max"), []byte("max"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n.restart(func() {})
+	n.opts.Cgroups = c
+	if err := n.Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.want("hugetlb.2MB.max", "2097152")
+}
+
+func TestUpdateOfCgroupFilesIsWholeOrNot(t *testing.T) {
+	n, engine := newFakeNode(t)
+	c := newCgroup(t, n, "hugetlb.2MB.max", "memory.high")
+	id := n.createLimited(map[string]string{"memory.high": "100"})
+	n.start(id)
+	before, err := engine.InspectContainer(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := &runtimeapi.LinuxContainerResources{CpuShares: 99, Unified: map[string]string{"memory.high": "7", "memory.nosuch": "1"}}
+	err = n.Update(t.Context(), update(id, change))
+	if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "linux.unified[memory.nosuch]: ") {
+		t.Errorf("a file that the kernel does not have: %v", err)
+	}
+	c.want("memory.high", "100")
+	if after, err := engine.InspectContainer(t.Context(), id); err != nil || after.HostConfig.CPUShares == 99 && before.HostConfig.CPUShares != 0 {
+		t.Errorf("the engine keeps %+v, %v", after.HostConfig.CPUShares, err)
+	}
+	if got := n.look(id).Status.Resources.GetLinux().GetUnified(); len(got) != 1 || got["memory.high"] != "100" {
+		t.Errorf("the mirror has %v", got)
+	}
+
+	change.Unified = map[string]string{"memory.high": "7"}
+	n.failCheckpoint(id, func() {
+		if err := n.Update(t.Context(), update(id, change)); err == nil {
+			t.Error("Update succeeded without a checkpoint")
+		}
+	})
+	c.want("memory.high", "100")
+}
+
+// failCheckpoint makes the checkpoint refuse every change meanwhile.
+func (n *node) failCheckpoint(id string, during func()) {
+	n.t.Helper()
+	record, err := n.store.Load(n.look(id).SandboxID)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	broken, err := checkpoint.Open(filepath.Join(n.dir, "broken"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if err := broken.Save(record); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(n.dir, "broken")); err != nil {
+		n.t.Fatal(err)
+	}
+	n.opts.Store = broken
+	during()
+	n.opts.Store = n.store
+}
+
+// What a client asks for holds, or the container does not run.
+func TestContainerWhoseLimitsAreRefusedIsKilled(t *testing.T) {
+	n, _ := newFakeNode(t)
+	newCgroup(t, n)
+	id := n.createLimited(map[string]string{"memory.nosuch": "1"})
+	err := n.Start(t.Context(), id)
+	if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "config.linux.resources.unified[memory.nosuch]: ") {
+		t.Errorf("Start: %v", err)
+	}
+	n.wantState(id, exited)
+
+	// What says "no limit" is no limit.
+	n.start(n.createLimited(map[string]string{"memory.high": "max"}))
+}

@@ -1,0 +1,62 @@
+package translate
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// HugetlbController is the cgroup controller of version 1 whose files
+// CgroupFiles names.
+const HugetlbController = "hugetlb"
+
+// CgroupFile is a file in a container's cgroup and what is to be written there.
+type CgroupFile struct {
+	Name, Value string
+	// Field is what the client said it with, below its resources.
+	Field string
+	// Optional says that the limit is none where this kernel has no such file.
+	Optional bool
+}
+
+// CgroupFiles returns the limits for which the Docker API has no field, as files
+// in the container's cgroup of version 2 (unified), or in its cgroup of the
+// controller hugetlb of version 1, where unified keys mean nothing. The kubelet
+// sends a limit for every size of huge pages of the node, and memory.high=max.
+func CgroupFiles(r *runtimeapi.LinuxContainerResources, unified bool) []CgroupFile {
+	var files []CgroupFile
+	suffix := ".limit_in_bytes"
+	if unified {
+		suffix = ".max"
+	}
+	for i, limit := range r.GetHugepageLimits() {
+		value := strconv.FormatUint(limit.GetLimit(), 10)
+		// What is reserved counts as well as what is touched.
+		for _, kind := range []string{"", ".rsvd"} {
+			files = append(files, CgroupFile{
+				Name:     "hugetlb." + limit.GetPageSize() + kind + suffix,
+				Value:    value,
+				Field:    item("hugepage_limits", i),
+				Optional: true,
+			})
+		}
+	}
+	if !unified {
+		return files
+	}
+	for _, key := range slices.Sorted(maps.Keys(r.GetUnified())) {
+		if key == swapMaxKey && r.GetMemoryLimitInBytes() > 0 {
+			continue // the engine sets it together with the memory, see memorySwap
+		}
+		value := r.GetUnified()[key]
+		files = append(files, CgroupFile{
+			Name:     key,
+			Value:    value,
+			Field:    "unified[" + key + "]",
+			Optional: value == cgroupMax || key == swapMaxKey,
+		})
+	}
+	return files
+}
