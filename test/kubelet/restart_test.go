@@ -68,7 +68,8 @@ func TestManifestRemovedWhileAway(t *testing.T) {
 }
 
 // TestRuntimeAway stops the runtime for a while, so that the socket is away and back: no container is restarted, though
-// it is probed through the socket; a pod that comes meanwhile starts afterwards, and what died meanwhile is restarted.
+// it is probed through the socket; a pod that comes meanwhile starts afterwards, and what died meanwhile is restarted. The
+// probe has time enough for a busy machine.
 func TestRuntimeAway(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", `
@@ -81,7 +82,7 @@ spec:
   - name: main
     image: SHELL
     command: [sleep, "1000"]
-    livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, failureThreshold: 1}
+    livenessProbe: {exec: {command: ["true"]}, periodSeconds: 1, failureThreshold: 1, timeoutSeconds: 20}
   - {name: dies, image: SHELL, command: [sleep, "1000"]}
 `)
 	before := n.ready("pod")
