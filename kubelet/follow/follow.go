@@ -55,7 +55,9 @@ const listTimeout = 30 * time.Second
 func Run[T runtime.Object](ctx context.Context, opts Options[T]) {
 	var expected T
 	asked := &asker{list: opts.List, watch: opts.Watch, selector: opts.FieldSelector, report: reporter{tell: opts.Problem}}
-	reflector := cache.NewReflectorWithOptions(asked, expected, store[T]{opts.Store}, cache.ReflectorOptions{Backoff: opts.Retry.backoff()})
+	reflector := cache.NewReflectorWithOptions(asked, expected, store[T]{opts.Store}, cache.ReflectorOptions{
+		Name: "follow", Backoff: opts.Retry.backoff(),
+	})
 	reflector.RunWithContext(ctx)
 }
 

@@ -1,0 +1,152 @@
+package apitest
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// query is a list or a watch.
+type query struct {
+	resource, namespace string
+	selector            fields.Selector
+	watch               bool
+	from                int
+}
+
+func parseQuery(r *http.Request) (query, error) {
+	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
+	q := query{resource: path[len(path)-1], watch: r.URL.Query().Get("watch") != ""}
+	if len(path) == 3 && path[0] == "namespaces" {
+		q.namespace = path[1]
+	}
+	q.from, _ = strconv.Atoi(r.URL.Query().Get("resourceVersion")) // none is 0
+	var err error
+	q.selector, err = fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
+	return q, err
+}
+
+func (q query) matches(resource string, object runtime.Object) bool {
+	return resource == q.resource && (q.namespace == "" || accessor(object).GetNamespace() == q.namespace) && q.selector.Matches(fieldsOf(object))
+}
+
+// ServeHTTP is http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q, err := parseQuery(r)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	s.mu.Lock()
+	fail := s.fail
+	asked := "list " + q.resource
+	if q.watch {
+		asked = "watch " + q.resource + " from " + strconv.Itoa(q.from)
+	}
+	s.asked = append(s.asked, asked)
+	s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case fail != nil:
+		fail(w, r)
+	case q.watch:
+		s.watch(w, r, q)
+	default:
+		s.list(w, q)
+	}
+}
+
+// lists are the kinds of lists by resource.
+var lists = map[string]string{"pods": "PodList", "configmaps": "ConfigMapList", "secrets": "SecretList"}
+
+func (s *Server) list(w http.ResponseWriter, q query) {
+	s.mu.Lock()
+	items := []runtime.Object{}
+	for key, object := range s.objects {
+		resource, _, _ := strings.Cut(key, "/")
+		if q.matches(resource, object) {
+			items = append(items, object)
+		}
+	}
+	answer, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": lists[q.resource], "items": items, "metadata": metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)},
+	})
+	after := s.afterGet
+	s.afterGet = nil
+	s.mu.Unlock()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	if after != nil {
+		after()
+	}
+	_, _ = w.Write(answer) // a client that left needs none
+}
+
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, q query) {
+	s.mu.Lock()
+	broken, gone := s.broken, q.from < s.oldest
+	s.mu.Unlock()
+	send := func(kind watch.EventType, object runtime.Object) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"type": kind, "object": typed(object)}) // see list
+		_ = http.NewResponseController(w).Flush()
+	}
+	if gone {
+		status := apierrors.NewResourceExpired("too old resource version").Status()
+		send(watch.Error, &status)
+		return
+	}
+	_ = http.NewResponseController(w).Flush()
+	for sent := q.from; ; {
+		s.mu.Lock()
+		changes, moved := s.since(sent, q), s.moved
+		ended := s.broken != broken // before what was set since
+		s.mu.Unlock()
+		if ended {
+			return
+		}
+		for _, c := range changes {
+			send(c.kind, c.object)
+			sent = c.version
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-broken:
+			return
+		case <-moved:
+		}
+	}
+}
+
+// since are the changes after a version that the query matches. The caller holds mu.
+func (s *Server) since(version int, q query) []change {
+	var found []change
+	for _, c := range s.changes {
+		if c.version > version && (c.kind == watch.Bookmark && c.resource == q.resource || q.matches(c.resource, c.object)) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// typed is the object with its kind, by which a watch is decoded.
+func typed(object runtime.Object) runtime.Object {
+	object = object.DeepCopyObject()
+	kinds := map[string]string{"pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret"}
+	if _, ok := object.(*metav1.Status); ok {
+		object.GetObjectKind().SetGroupVersionKind(v1.SchemeGroupVersion.WithKind("Status"))
+		return object
+	}
+	object.GetObjectKind().SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(kinds[resourceOf(object)]))
+	return object
+}
