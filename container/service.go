@@ -24,8 +24,8 @@ type Images interface {
 	Resolve(ctx context.Context, ref string) (id string, err error)
 }
 
-// Options are what a Service needs. All fields but RootDirectory and
-// LinkLogs are required.
+// Options are what a Service needs. All fields but Cgroups,
+// RootDirectory and LinkLogs are required.
 type Options struct {
 	Engine docker.Engine
 	Mirror *state.Mirror
@@ -35,6 +35,9 @@ type Options struct {
 	// Files returns the pod's own resolv.conf, hosts and hostname, which are
 	// mounted into each of its containers.
 	Files func(sandboxID string) translate.HostFiles
+	// Cgroups is where limits of huge pages and unified ones are written, which
+	// the engine does not take. With nil they are not in force.
+	Cgroups Cgroups
 	// RootDirectory, when not empty, marks the containers as those of the
 	// criadapter with this root directory; it is that of state.Options.
 	RootDirectory string
@@ -49,9 +52,6 @@ const (
 	settleTimeout = 30 * time.Second
 	// exitDrainTimeout bounds how long an exit is held back for the
 	// container's log.
-	// Cgroups is where limits of huge pages and unified ones are written, which
-	// the engine does not take. With nil they are not in force.
-	Cgroups Cgroups
 	exitDrainTimeout = 2 * time.Second
 	// removeDrainTimeout is the same before the engine deletes its log file.
 	removeDrainTimeout = 10 * time.Second
