@@ -154,7 +154,7 @@ func TestLogsAreFollowedToTheEnd(t *testing.T) {
 func TestFollowersThatLeave(t *testing.T) {
 	r := &runtime{log: logOf(t)}
 	a := startAPI(t, r, nil)
-	before := goroutines()
+	before := a.before()
 	ctx, cancel := context.WithCancel(t.Context())
 	follow := func() {
 		t.Helper()

@@ -102,10 +102,11 @@ func (a *authority) issue(name string, edit func(*x509.Certificate)) (certificat
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})
 }
 
-// runtime is one with a running container "c" in pod ns/pod. Where it gives out URLs, they are url.
+// runtime is one with a running container "c" in pod ns/pod. Where it gives out URLs, they are url or what give makes.
 type runtime struct {
 	figures
 	url      string
+	give     func(request any) (string, error)
 	log      string
 	execSync func(ctx context.Context, cmd []string) (stdout, stderr []byte, err error)
 	asked    chan any
@@ -138,18 +139,27 @@ func (r *runtime) PodStatus(_ context.Context, uid types.UID) (*model.PodStatus,
 }
 
 func (r *runtime) Exec(_ context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
-	r.asked <- request
-	return &runtimeapi.ExecResponse{Url: r.url}, r.failing
+	url, err := r.stream(request)
+	return &runtimeapi.ExecResponse{Url: url}, err
 }
 
 func (r *runtime) Attach(_ context.Context, request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
-	r.asked <- request
-	return &runtimeapi.AttachResponse{Url: r.url}, r.failing
+	url, err := r.stream(request)
+	return &runtimeapi.AttachResponse{Url: url}, err
 }
 
 func (r *runtime) PortForward(_ context.Context, request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error) {
+	url, err := r.stream(request)
+	return &runtimeapi.PortForwardResponse{Url: url}, err
+}
+
+// stream notes a request and gives out its URL.
+func (r *runtime) stream(request any) (string, error) {
 	r.asked <- request
-	return &runtimeapi.PortForwardResponse{Url: r.url}, r.failing
+	if r.give != nil {
+		return r.give(request)
+	}
+	return r.url, r.failing
 }
 
 func (r *runtime) ExecSync(ctx context.Context, _ string, cmd []string, _ time.Duration) (stdout, stderr []byte, err error) {

@@ -2,14 +2,32 @@ package server
 
 import (
 	"bytes"
+	"net/http"
 	"os"
 	"runtime/pprof"
 	"testing"
 	"time"
 )
 
-// goroutines counts those of this package and of what it uses to serve.
+// goroutines counts all there are: tests of this package run one after the other.
 func goroutines() int { return pprof.Lookup("goroutine").Count() }
+
+// before counts them while the API is idle.
+func (a *api) before() int {
+	a.t.Helper()
+	if code, _ := a.get("/healthz"); code != http.StatusOK {
+		a.t.Fatalf("healthz: %d", code)
+	}
+	a.client.CloseIdleConnections()
+	count := goroutines()
+	for still := 0; still < 10; still++ {
+		time.Sleep(10 * time.Millisecond)
+		if now := goroutines(); now != count {
+			count, still = now, 0
+		}
+	}
+	return count
+}
 
 // settles waits until there are no more goroutines than before.
 func settles(t testing.TB, before int) {
