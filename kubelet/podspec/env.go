@@ -19,6 +19,8 @@ import (
 type environment struct {
 	names  []string
 	values map[string]string
+	// services are set where the container sets nothing itself.
+	services map[string]string
 }
 
 func (e *environment) set(name, value string) {
@@ -30,6 +32,9 @@ func (e *environment) set(name, value string) {
 
 func (e *environment) lookup(name string) (string, bool) {
 	value, ok := e.values[name]
+	if !ok {
+		value, ok = e.services[name]
+	}
 	return value, ok
 }
 
@@ -42,9 +47,14 @@ func (e *environment) keyValues() []*runtimeapi.KeyValue {
 }
 
 // environment is what the container's envFrom and env make: envFrom first, later ones over earlier ones, then env in its
-// order. $(NAME) in a value stands for a variable that was set before.
+// order, and the variables of services behind all of these. $(NAME) in a value stands for a variable that was set before,
+// or one of a service.
 func (g *Generator) environment(in ContainerInput) (*environment, error) {
-	env := &environment{values: map[string]string{}}
+	services, err := g.opts.Services(in.Pod)
+	if err != nil {
+		return nil, err
+	}
+	env := &environment{values: map[string]string{}, services: services}
 	for i := range in.Container.EnvFrom {
 		if err := g.setAll(env, in.Pod, &in.Container.EnvFrom[i]); err != nil {
 			return nil, fmt.Errorf("envFrom[%d]: %w", i, err)
@@ -63,6 +73,10 @@ func (g *Generator) environment(in ContainerInput) (*environment, error) {
 		if found {
 			env.set(variable.Name, value)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(env.services)) {
+		value, _ := env.lookup(name)
+		env.set(name, value)
 	}
 	return env, nil
 }

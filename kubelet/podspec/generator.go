@@ -41,6 +41,8 @@ type Options struct {
 	AllowedUnsafeSysctls []string
 	// RecursiveReadOnly says that the runtime can make mounts read-only with all that is mounted below them.
 	RecursiveReadOnly bool
+	// Services answers the environment variables of services; nil gives none.
+	Services func(*v1.Pod) (map[string]string, error)
 	// Warn is told what was left out of a pod and does not keep it from running. Nil means the log.
 	Warn func(pod *v1.Pod, reason, message string)
 }
@@ -56,6 +58,9 @@ func New(opts Options) *Generator {
 		opts.Warn = func(pod *v1.Pod, reason, message string) {
 			logrus.WithFields(logrus.Fields{"pod": model.FullName(pod), "reason": reason}).Warn(message)
 		}
+	}
+	if opts.Services == nil {
+		opts.Services = func(*v1.Pod) (map[string]string, error) { return nil, nil }
 	}
 	return &Generator{opts: opts}
 }

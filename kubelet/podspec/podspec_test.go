@@ -164,6 +164,29 @@ func TestEnvironmentIsMissing(t *testing.T) {
 	}
 }
 
+// TestServicesStandBehind has a container that uses one variable of a service and overrides another.
+func TestServicesStandBehind(t *testing.T) {
+	g := testGenerator(t, func(o *Options) {
+		o.Services = func(*v1.Pod) (map[string]string, error) {
+			return map[string]string{"DB_PORT": "1", "DB_SERVICE_HOST": "10.0.0.1"}, nil
+		}
+	})
+	pod := testPod(func(pod *v1.Pod) {
+		pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "URL", Value: "db://$(DB_SERVICE_HOST)"}, {Name: "DB_PORT", Value: "own"}}
+	})
+	if got, want := environmentOf(mustContainer(t, g, input(pod))), "URL=db://10.0.0.1 DB_PORT=own DB_SERVICE_HOST=10.0.0.1"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	unknown := testGenerator(t, func(o *Options) {
+		o.Services = func(*v1.Pod) (map[string]string, error) { return nil, errors.New("not known") }
+	})
+	_, undo, err := unknown.Container(context.Background(), input(pod))
+	undo()
+	if err == nil {
+		t.Error("a container is made although its services are not known")
+	}
+}
+
 func TestInvalidNamesAreToldAndLeftOut(t *testing.T) {
 	var told []string
 	g := testGenerator(t, func(o *Options) {

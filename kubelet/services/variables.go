@@ -1,0 +1,49 @@
+package services
+
+import (
+	"net"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// variables adds those of one service: the two that Kubernetes names, and those of Docker's links, which older programs
+// read. A service without an address of its own has none.
+func variables(env map[string]string, service *v1.Service) {
+	host := service.Spec.ClusterIP
+	if host == "" || host == v1.ClusterIPNone || len(service.Spec.Ports) == 0 {
+		return
+	}
+	name := variable(service.Name)
+	env[name+"_SERVICE_HOST"] = host
+	env[name+"_SERVICE_PORT"] = port(&service.Spec.Ports[0])
+	env[name+"_PORT"] = url(host, &service.Spec.Ports[0])
+	for i := range service.Spec.Ports {
+		p := &service.Spec.Ports[i]
+		if p.Name != "" {
+			env[name+"_SERVICE_PORT_"+variable(p.Name)] = port(p)
+		}
+		prefix := name + "_PORT_" + port(p) + "_" + strings.ToUpper(protocol(p))
+		env[prefix] = url(host, p)
+		env[prefix+"_PROTO"] = protocol(p)
+		env[prefix+"_PORT"] = port(p)
+		env[prefix+"_ADDR"] = host
+	}
+}
+
+// variable makes a name of a DNS label.
+func variable(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }
+
+func port(p *v1.ServicePort) string { return strconv.Itoa(int(p.Port)) }
+
+func protocol(p *v1.ServicePort) string {
+	if p.Protocol == "" {
+		return strings.ToLower(string(v1.ProtocolTCP))
+	}
+	return strings.ToLower(string(p.Protocol))
+}
+
+func url(host string, p *v1.ServicePort) string {
+	return protocol(p) + "://" + net.JoinHostPort(host, port(p))
+}
