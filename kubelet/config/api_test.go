@@ -88,17 +88,25 @@ func run(t *testing.T, mux *Mux, found *problems, source func(context.Context) e
 	return &running{t: t, mux: mux, problems: found}
 }
 
+// next waits for the next change.
+func (r *running) next() Update {
+	r.t.Helper()
+	select {
+	case u := <-r.mux.Updates():
+		return u
+	case <-time.After(10 * time.Second):
+		r.t.Fatalf("nothing more is told than %q", r.words)
+		return Update{}
+	}
+}
+
 // want waits for the next changes, and says what they must be.
 func (r *running) want(what, words string) {
 	r.t.Helper()
-	for deadline := time.After(10 * time.Second); len(r.words) < len(strings.Fields(words)); {
-		select {
-		case u := <-r.mux.Updates():
-			for _, pod := range u.Pods {
-				r.words = append(r.words, fmt.Sprintf("%s:%s", u.Op, pod.UID))
-			}
-		case <-deadline:
-			r.t.Fatalf("%s: told only %q, want %q", what, r.words, words)
+	for len(r.words) < len(strings.Fields(words)) {
+		u := r.next()
+		for _, pod := range u.Pods {
+			r.words = append(r.words, fmt.Sprintf("%s:%s", u.Op, pod.UID))
 		}
 	}
 	if got := strings.Join(r.words, " "); got != words {
@@ -161,13 +169,13 @@ func TestAPIPodsAreMarked(t *testing.T) {
 	claimed.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
 	server.Set(claimed)
 	mux := NewMux(Options{})
-	runAPI(t, server.Client(t), mux)
-	first := (<-mux.Updates()).Pods[0]
+	r := runAPI(t, server.Client(t), mux)
+	first := r.next().Pods[0]
 	if model.IsStatic(first) || first.Spec.RestartPolicy != v1.RestartPolicyAlways || first.ManagedFields != nil || first.ResourceVersion == "" {
 		t.Errorf("pod %+v", first)
 	}
 	server.Set(edited(claimed, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }))
-	if again := (<-mux.Updates()).Pods[0]; again.Annotations[model.AnnotationConfigSeen] != first.Annotations[model.AnnotationConfigSeen] {
+	if again := r.next().Pods[0]; again.Annotations[model.AnnotationConfigSeen] != first.Annotations[model.AnnotationConfigSeen] {
 		t.Error("a pod that changed counts as seen only now")
 	}
 }
@@ -238,16 +246,12 @@ func TestAPIBetweenListAndWatch(t *testing.T) {
 	})
 	r := runAPI(t, server.Client(t), NewMux(Options{}))
 	wanted := map[types.UID]bool{}
-	for deadline := time.After(10 * time.Second); len(wanted) != 1 || !wanted["2"]; { // the first pod may be told, or never
-		select {
-		case u := <-r.mux.Updates():
-			for _, pod := range u.Pods {
-				if delete(wanted, pod.UID); u.Op == Add {
-					wanted[pod.UID] = true
-				}
+	for len(wanted) != 1 || !wanted["2"] { // the first pod may be told, or never
+		u := r.next()
+		for _, pod := range u.Pods {
+			if delete(wanted, pod.UID); u.Op == Add {
+				wanted[pod.UID] = true
 			}
-		case <-deadline:
-			t.Fatalf("what happened in between is lost: %v are wanted", wanted)
 		}
 	}
 }

@@ -1,0 +1,258 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/manifest"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// site is a URL, asked by hand, and the server behind it.
+type site struct {
+	*URL
+	t        *testing.T
+	server   *httptest.Server
+	answer   atomic.Pointer[http.HandlerFunc]
+	problems []error
+}
+
+func newSite(t *testing.T, opts URLOptions) *site {
+	s := &site{t: t}
+	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.answer.Load())(w, r) }))
+	t.Cleanup(s.server.Close)
+	opts.URL, opts.NodeName = s.server.URL+"/pods", "n"
+	opts.Problem = func(_ string, err error) { s.problems = append(s.problems, err) }
+	s.URL = NewURL(opts, NewMux(Options{Sources: []string{model.SourceHTTP}}))
+	return s
+}
+
+// want asks once, and says which images the pods must have and how many problems were told since the last time.
+func (s *site) want(what string, answer http.HandlerFunc, images map[string]string, problems int) {
+	s.t.Helper()
+	s.answer.Store(&answer)
+	s.problems = nil
+	if err := s.poll(s.t.Context()); err != nil {
+		s.t.Fatalf("%s: %v", what, err)
+	}
+	drain(s.mux)
+	got := map[string]string{}
+	for _, pod := range s.mux.pods[model.SourceHTTP] {
+		got[strings.TrimSuffix(pod.Name, "-n")] = pod.Spec.Containers[0].Image
+	}
+	if !maps.Equal(got, images) || len(s.problems) != problems {
+		s.t.Errorf("%s: %v and problems %v, want %v and %d", what, got, s.problems, images, problems)
+	}
+}
+
+func text(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }
+}
+
+func code(number int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(number) }
+}
+
+const podList = `{"apiVersion":"v1","kind":"PodList","items":[
+	{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"1"}]}},
+	{"metadata":{"name":"b"},"spec":{"containers":[{"name":"c","image":"1"}]}}]}`
+
+func TestURLAnswers(t *testing.T) {
+	s := newSite(t, URLOptions{})
+	s.want("YAML", text(podText("a", "1")), map[string]string{"a": "1"}, 0)
+	s.want("JSON", text(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"2"}]}}`), map[string]string{"a": "2"}, 0)
+	s.want("a list", text(podList), map[string]string{"a": "1", "b": "1"}, 0)
+	s.want("documents", text(podText("a", "1")+"---\n"+podText("d", "1")), map[string]string{"a": "1", "d": "1"}, 0)
+	for _, pod := range s.mux.pods[model.SourceHTTP] {
+		if pod.Annotations[model.AnnotationConfigSource] != model.SourceHTTP || len(pod.UID) != 32 || !model.IsStatic(pod) || pod.Spec.RestartPolicy == "" {
+			t.Errorf("pod %+v", pod)
+		}
+	}
+	if !s.mux.Ready() {
+		t.Error("not ready")
+	}
+}
+
+// TestURLKeepsWhatWas answers badly in many ways: what was named before stays, and each way is told once.
+func TestURLKeepsWhatWas(t *testing.T) {
+	s := newSite(t, URLOptions{Every: time.Second})
+	elsewhere := httptest.NewServer(text(podText("evil", "1")))
+	defer elsewhere.Close()
+	both := map[string]string{"a": "1", "b": "1"}
+	bad := map[string]http.HandlerFunc{
+		"garbage":            text("<html>hello"),
+		"another kind":       text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n"),
+		"no document":        text("# nothing\n"),
+		"not found":          code(http.StatusNotFound),
+		"server error":       code(http.StatusInternalServerError),
+		"no content":         code(http.StatusNoContent),
+		"not modified":       code(http.StatusNotModified), // though nothing was asked for by version
+		"another server":     http.RedirectHandler(elsewhere.URL, http.StatusFound).ServeHTTP,
+		"in circles":         http.RedirectHandler("/pods", http.StatusFound).ServeHTTP,
+		"too large":          text(strings.Repeat("#", maxManifest) + "\n" + podText("c", "1")),
+		"cut off":            cutOff,
+		"hung up":            func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"hanging":            func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"hanging in between": hangInBetween,
+	}
+	ends := 0 // problems that end when the list is there again
+	for _, name := range slices.Sorted(maps.Keys(bad)) {
+		s.want("before "+name, text(podList), both, ends)
+		ends = 1
+		began := time.Now()
+		s.want(name, bad[name], both, 1)
+		if took := time.Since(began); took >= s.opts.Every {
+			t.Errorf("%s: the next request waits, after %s", name, took)
+		}
+		if !strings.HasPrefix(name, "hanging") { // which takes its time
+			s.want(name+" again", bad[name], both, 0)
+		}
+	}
+	s.want("one of two wrong", text(podText("a", "2")+"---\n"+strings.Replace(podText("b", "2"), "image", "imagge", 1)), map[string]string{"a": "2", "b": "1"}, 1)
+	s.want("right", text(podText("a", "3")), map[string]string{"a": "3"}, 1)
+	if s.problems[0] != nil {
+		t.Errorf("problem %v, want its end", s.problems[0])
+	}
+}
+
+func cutOff(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "9999")
+	fmt.Fprint(w, podText("c", "1"))
+}
+
+func hangInBetween(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprint(w, podText("c", "1"))
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+// TestURLEmpty ends all pods with an empty answer, as the kubelet does.
+func TestURLEmpty(t *testing.T) {
+	s := newSite(t, URLOptions{})
+	s.want("a list", text(podList), map[string]string{"a": "1", "b": "1"}, 0)
+	s.want("empty", text(""), map[string]string{}, 1)
+	s.want("still empty", text(""), map[string]string{}, 0)
+	s.want("the list again", text(podList), map[string]string{"a": "1", "b": "1"}, 1)
+}
+
+// TestURLNotModified asks for what changed only, and after a failure is right again with what it knows.
+func TestURLNotModified(t *testing.T) {
+	s := newSite(t, URLOptions{})
+	versioned := func(body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"7"`)
+			if r.Header.Get("If-None-Match") == `"7"` {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			fmt.Fprint(w, body)
+		}
+	}
+	both := map[string]string{"a": "1", "b": "1"}
+	s.want("first", versioned(podList), both, 0)
+	s.want("not modified", versioned("garbage that nobody reads"), both, 0)
+	s.want("failing", code(http.StatusBadGateway), both, 1)
+	s.want("not modified after that", versioned("garbage that nobody reads"), both, 1)
+	s.want("without versions", text(podList), both, 0)
+	s.want("a version forgotten by both", versioned(podText("a", "2")), map[string]string{"a": "2"}, 0)
+}
+
+func TestURLHeader(t *testing.T) {
+	s := newSite(t, URLOptions{Header: http.Header{"x-token": {"1", "2"}, "Host": {"pods.example"}}})
+	s.want("headers", func(w http.ResponseWriter, r *http.Request) {
+		if !slices.Equal(r.Header.Values("X-Token"), []string{"1", "2"}) || r.Host != "pods.example" {
+			t.Errorf("asked with %v of %s", r.Header, r.Host)
+		}
+		if r.URL.Path == "/pods" {
+			http.Redirect(w, r, "/moved", http.StatusFound) // within one server they are sent again
+			return
+		}
+		fmt.Fprint(w, podText("a", "1"))
+	}, map[string]string{"a": "1"}, 0)
+}
+
+// TestURLObjects tells that config maps and secrets are not read from a URL, and takes the pods.
+func TestURLObjects(t *testing.T) {
+	s := newSite(t, URLOptions{})
+	body := podText("a", "1") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n"
+	s.want("a config map", text(body), map[string]string{"a": "1"}, 1)
+	s.want("the same", text(body), map[string]string{"a": "1"}, 0)
+}
+
+// TestURLPassword shows the password of a URL nowhere.
+func TestURLPassword(t *testing.T) {
+	u := NewURL(URLOptions{URL: "http://me:hidden@127.0.0.1:1/pods", Problem: func(where string, err error) {
+		if strings.Contains(where+err.Error(), "hidden") || err == nil {
+			t.Errorf("told %s: %v", where, err)
+		}
+	}}, NewMux(Options{}))
+	if err := u.poll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	docs, err := manifest.Parse([]byte(podText("a", "1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := accept(docs.Pods, manifest.Origin{Source: model.SourceHTTP, Location: u.where(), NodeName: "n"})
+	if err != nil || strings.Contains(pods[0].Annotations[model.AnnotationManifest], "hidden") {
+		t.Errorf("pods %+v, %v", pods, err)
+	}
+}
+
+// TestURLRuns restores the pods of the checkpoint while the URL fails, takes its word when it comes, and asks again.
+func TestURLRuns(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch n := asked.Add(1); {
+		case n < 3:
+			w.WriteHeader(http.StatusBadGateway)
+		case n < 5: // what was restored is kept where the manifest is wrong
+			fmt.Fprint(w, podText("fresh", "1")+"---\nkind: [")
+		default:
+			fmt.Fprint(w, podText("fresh", "1"))
+		}
+	}))
+	defer server.Close()
+	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
+	old, foreign := pod("1", "old-n", server.URL), pod("2", "foreign-n", "http://elsewhere.example/")
+	for _, p := range []*v1.Pod{old, foreign} {
+		p.Annotations[model.AnnotationConfigSource] = model.SourceHTTP
+	}
+	if err := checkpoint.Save([]*v1.Pod{old, foreign}); err != nil {
+		t.Fatal(err)
+	}
+	mux := NewMux(Options{Checkpoint: checkpoint, Sources: []string{model.SourceHTTP}})
+	if _, err := mux.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found := newProblems()
+	r := run(t, mux, found, NewURL(URLOptions{URL: server.URL, NodeName: "n", Every: 20 * time.Millisecond, Problem: found.tell}, mux).Run)
+	r.want("restored", "ADD:2 ADD:1")
+	if err := r.problems.await(t); err == nil || mux.Ready() {
+		t.Errorf("problem %v, ready %v", err, mux.Ready())
+	}
+	var words []string
+	for len(words) < 3 {
+		u := r.next()
+		words = append(words, string(u.Op)+":"+strings.TrimSuffix(u.Pods[0].Name, "-n"))
+	}
+	if want := []string{"REMOVE:foreign", "ADD:fresh", "REMOVE:old"}; !slices.Equal(words, want) {
+		t.Errorf("told %q, want %q", words, want)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !mux.Ready() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if problems := found.all(); len(problems) != 3 || problems[1] == nil || problems[2] != nil || !mux.Ready() {
+		t.Errorf("told %v, ready %v", problems, mux.Ready())
+	}
+}
