@@ -71,11 +71,9 @@ func (m *Mirrors) create(ctx context.Context, static *v1.Pod) error {
 	if err != nil {
 		return err
 	}
-	created, err := m.opts.Pods.Pods(mirror.Namespace).Create(ctx, mirror, metav1.CreateOptions{})
-	if err != nil {
+	if _, err := m.opts.Pods.Pods(mirror.Namespace).Create(ctx, mirror, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create mirror pod %s/%s: %w", mirror.Namespace, mirror.Name, err)
 	}
-	m.opts.Created(static, created)
 	return nil
 }
 

@@ -19,9 +19,6 @@ type Options struct {
 	Pods corev1.PodsGetter
 	// Node returns this node as the server knows it, nil as long as it is not registered.
 	Node func() *v1.Node
-	// Created is told of each mirror that was made: there is somewhere to report the static pod's status to now. It must
-	// not block. Nil tells nobody.
-	Created func(static, mirror *v1.Pod)
 	// Problem is told the first time in a row that a mirror pod cannot be made, replaced or removed. Static is nil when
 	// it is gone. Nil logs it.
 	Problem func(fullName string, static *v1.Pod, err error)
@@ -44,9 +41,6 @@ type Mirrors struct {
 
 // New makes Mirrors; Run has it work.
 func New(opts Options) *Mirrors {
-	if opts.Created == nil {
-		opts.Created = func(*v1.Pod, *v1.Pod) {}
-	}
 	if opts.Problem == nil {
 		opts.Problem = func(fullName string, _ *v1.Pod, err error) {
 			logrus.WithError(err).WithField("pod", fullName).Warn("A static pod has not the mirror pod it should have; it is tried again")

@@ -83,6 +83,15 @@ func (b *statusBench) mirror(static *v1.Pod) *v1.Pod {
 // saw shows the reporter the server's pod as it is.
 func (b *statusBench) saw(name string) { b.statuses.Saw(b.server.Pod("ns", name)) }
 
+// sawMirrors shows it those mirrors that the server has.
+func (b *statusBench) sawMirrors(names ...string) {
+	var mirrors []*v1.Pod
+	for _, name := range names {
+		mirrors = append(mirrors, b.server.Pod("ns", name))
+	}
+	b.statuses.SawMirrors(mirrors)
+}
+
 // set keeps a status of that phase, and waits until it is reported if it can be.
 func (b *statusBench) set(pod *v1.Pod, phase v1.PodPhase, change ...func(*v1.PodStatus)) {
 	s := v1.PodStatus{

@@ -42,9 +42,8 @@ type Statuses struct {
 	told  map[types.UID]told                              // by the store's UID
 	// queued is the store's pod that was queued last: while the server is away, news of one pod is no reason to try all.
 	queued map[types.UID]*v1.Pod
-	// seen and mirrors are the server's pods as the source of pods shows them: by UID, mirror pods by full name.
-	seen    map[types.UID]*v1.Pod
-	mirrors map[string]*v1.Pod
+	// seen and mirrors are the server's pods as the source of pods shows them, by the store's UIDs.
+	seen, mirrors map[types.UID]*v1.Pod
 }
 
 // told is what the server was told of a pod.
@@ -75,7 +74,7 @@ func NewStatuses(opts StatusOptions) *Statuses {
 		opts.Parallel = 3
 	}
 	return &Statuses{
-		opts: opts, told: map[types.UID]told{}, queued: map[types.UID]*v1.Pod{}, seen: map[types.UID]*v1.Pod{}, mirrors: map[string]*v1.Pod{},
+		opts: opts, told: map[types.UID]told{}, queued: map[types.UID]*v1.Pod{}, seen: map[types.UID]*v1.Pod{}, mirrors: map[types.UID]*v1.Pod{},
 	}
 }
 
@@ -110,7 +109,7 @@ func (s *Statuses) Run(ctx context.Context) error {
 	}
 }
 
-// Wake has a pod of the store looked at soon: it has finished, or its mirror pod was made.
+// Wake has a pod of the store looked at soon: it has finished.
 func (s *Statuses) Wake(uid types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,27 +126,35 @@ func (s *Statuses) wake(uid types.UID) {
 	}
 }
 
-// Saw takes a pod as the source of the server's pods shows it, mirror pods included, each time it changes. The pod must
-// not be changed afterwards.
+// Saw takes a pod as the source of the server's pods shows it, each time it changes. The pod must not be changed
+// afterwards.
 func (s *Statuses) Saw(pod *v1.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !model.IsMirror(pod) {
-		before := s.seen[pod.UID]
-		s.seen[pod.UID] = pod
-		if before == nil && s.told[pod.UID].gone {
-			s.wake(pod.UID)
-		}
-		return
-	}
-	before := s.mirrors[model.FullName(pod)]
-	s.mirrors[model.FullName(pod)] = pod
-	if before == nil || before.UID != pod.UID {
-		s.wake(mirrored(pod))
+	before := s.seen[pod.UID]
+	s.seen[pod.UID] = pod
+	if before == nil && s.told[pod.UID].gone {
+		s.wake(pod.UID)
 	}
 }
 
-// mirrored is the UID of the static pod that a mirror pod shows.
+// SawMirrors takes the whole set of mirror pods that the server has for this node, as the source of its pods shows it. It
+// costs nothing when nothing changed. The pods must not be changed afterwards.
+func (s *Statuses) SawMirrors(mirrors []*v1.Pod) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.mirrors
+	s.mirrors = make(map[types.UID]*v1.Pod, len(mirrors))
+	for _, mirror := range mirrors {
+		uid := mirrored(mirror)
+		s.mirrors[uid] = mirror
+		if old := before[uid]; old == nil || old.UID != mirror.UID {
+			s.wake(uid)
+		}
+	}
+}
+
+// mirrored is the UID of the static pod that a mirror pod shows: its hash is its UID, see manifest.Static.
 func mirrored(mirror *v1.Pod) types.UID {
 	return types.UID(mirror.Annotations[model.AnnotationConfigMirror])
 }
@@ -183,14 +190,26 @@ func (s *Statuses) due(pod *v1.Pod) bool {
 	if t.pod != pod {
 		return true
 	}
-	shown := s.seen[pod.UID]
-	if model.IsStatic(pod) {
-		shown = s.mirrors[model.FullName(pod)]
-	}
+	shown := s.shown(pod)
 	if shown == nil {
 		return false
 	}
 	return !equality.Semantic.DeepEqual(shown.Status, t.answer) || s.removable(shown)
+}
+
+// shown is the server's pod for one of the store, as it was seen last; nil for none. The caller holds mu.
+func (s *Statuses) shown(pod *v1.Pod) *v1.Pod {
+	if model.IsStatic(pod) {
+		return s.mirrors[pod.UID]
+	}
+	return s.seen[pod.UID]
+}
+
+// hasMirror says whether a mirror of the static pod was seen.
+func (s *Statuses) hasMirror(static *v1.Pod) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shown(static) != nil
 }
 
 // removable says whether the server's pod is one that was deleted, has ended, and is shown to have ended. Mirror pods are
@@ -212,7 +231,6 @@ func (s *Statuses) forget() {
 	maps.DeleteFunc(s.told, func(uid types.UID, _ told) bool { return !known[uid] })
 	maps.DeleteFunc(s.queued, func(uid types.UID, _ *v1.Pod) bool { return !known[uid] })
 	maps.DeleteFunc(s.seen, func(uid types.UID, _ *v1.Pod) bool { return !known[uid] })
-	maps.DeleteFunc(s.mirrors, func(_ string, mirror *v1.Pod) bool { return !known[mirrored(mirror)] })
 }
 
 func (s *Statuses) note(uid types.UID, t told) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -190,6 +191,21 @@ func TestPodIsForgotten(t *testing.T) {
 	}
 }
 
+// TestPodGoesMeanwhile forgets a pod that goes between question and patch.
+func TestPodGoesMeanwhile(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		b.server.SetFail(func(call string) error {
+			if call == patchA {
+				return apierrors.NewNotFound(v1.Resource("pods"), "a")
+			}
+			return nil
+		})
+		b.set(b.pod("a"), v1.PodRunning)
+		time.Sleep(time.Minute)
+		b.wantCalls(getA, patchA)
+	})
+}
+
 // TestUIDIsAPrecondition patches nothing when another pod takes the name between question and patch.
 func TestUIDIsAPrecondition(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
@@ -290,27 +306,38 @@ func TestStaticPodIsShownByItsMirror(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {
 		pod := static("a", "hash")
 		b.set(pod, v1.PodRunning)
-		b.wantCalls(getA)
 		b.set(pod, v1.PodRunning, func(s *v1.PodStatus) { s.PodIP = "10.0.0.2" })
 		time.Sleep(65 * time.Second)
 		b.wantCalls() // there is no mirror
 		b.mirror(pod)
-		b.saw("a")
+		b.sawMirrors("a")
 		synctest.Wait()
 		b.wantCalls(getA, patchA)
 		got := b.server.Pod("ns", "a").Status
 		if got.Phase != v1.PodRunning || got.PodIP != "10.0.0.2" || got.ObservedGeneration != 4 || find(got.Conditions, v1.PodReady).ObservedGeneration != 4 {
 			t.Errorf("status %+v", got)
 		}
-		b.saw("a")
+		b.sawMirrors("a")
 		time.Sleep(time.Minute)
 		b.wantCalls()
 		b.finish(pod.UID)
 		b.server.Edit("ns", "a", func(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
-		b.saw("a")
+		b.sawMirrors("a")
 		b.set(pod, v1.PodFailed)
 		time.Sleep(time.Minute)
 		b.wantPhase("a", v1.PodFailed) // and it is there: mirrors are not finalised
+		b.server.Calls()
+		b.server.Remove("ns", "a")
+		b.set(pod, v1.PodSucceeded)
+		b.wantCalls(getA)
+		b.sawMirrors()
+		b.set(pod, v1.PodFailed)
+		time.Sleep(time.Minute)
+		b.wantCalls()
+		b.mirror(pod)
+		b.sawMirrors("a")
+		synctest.Wait()
+		b.wantPhase("a", v1.PodFailed)
 	})
 }
 
@@ -321,8 +348,7 @@ func TestWhatIsNoMirror(t *testing.T) {
 		b.mirror(static("b", "old"))
 		b.set(static("a", "hash"), v1.PodRunning)
 		b.set(static("b", "new"), v1.PodRunning)
-		b.saw("a")
-		b.saw("b")
+		b.sawMirrors("b")
 		time.Sleep(time.Minute)
 		b.wantPhase("a", v1.PodPending)
 		b.wantPhase("b", "")

@@ -31,16 +31,17 @@ func (s *Statuses) work(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	}
 }
 
-// attempt reports one pod, and has it tried again later if that failed. The first failure in a row is logged.
+// attempt reports one pod, and has it tried again later if that failed. The second failure in a row is logged: the first
+// one is usual for a new pod, of which the server's authorizer may not know yet that it is this node's.
 func (s *Statuses) attempt(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID], uid types.UID) {
 	err := s.report(ctx, uid)
 	if err == nil {
 		queue.Forget(uid)
 		return
 	}
-	level := logrus.WarnLevel
-	if queue.NumRequeues(uid) > 0 || ctx.Err() != nil {
-		level = logrus.DebugLevel
+	level := logrus.DebugLevel
+	if queue.NumRequeues(uid) == 1 && ctx.Err() == nil {
+		level = logrus.WarnLevel
 	}
 	logrus.WithError(err).WithField("uid", uid).Log(level, "The API server was not told of a pod's status; it is tried again")
 	queue.AddRateLimited(uid)
@@ -52,18 +53,17 @@ func (s *Statuses) report(ctx context.Context, uid types.UID) error {
 	if pod == nil {
 		return nil
 	}
-	shown, err := s.opts.Pods.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && !shows(shown, pod) {
+	if model.IsStatic(pod) && !s.hasMirror(pod) {
+		s.note(uid, told{gone: true}) // a node may not even ask for a pod that is not its own
+		return nil
+	}
+	shown, err := s.send(ctx, pod)
+	if apierrors.IsNotFound(err) {
 		s.note(uid, told{gone: true})
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("get pod %s/%s: %w", pod.Namespace, pod.Name, err)
-	}
-	if wanted := merged(shown, pod); !equality.Semantic.DeepEqual(*normalised(pod, &shown.Status), wanted) {
-		if shown, err = s.patch(ctx, shown, wanted); err != nil {
-			return fmt.Errorf("patch the status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
-		}
+		return err
 	}
 	s.note(uid, told{pod: pod, answer: shown.Status})
 	if !s.removable(shown) {
@@ -74,6 +74,26 @@ func (s *Statuses) report(ctx context.Context, uid types.UID) error {
 	}
 	s.note(uid, told{gone: true})
 	return nil
+}
+
+// send has the server show the status of a pod, and returns the pod as the server has it then. A pod that is not there
+// any more, or another one of its name, is a NotFound.
+func (s *Statuses) send(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
+	shown, err := s.opts.Pods.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err == nil && !shows(shown, pod) {
+		err = apierrors.NewNotFound(v1.Resource("pods"), pod.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	wanted := merged(shown, pod)
+	if equality.Semantic.DeepEqual(*normalised(pod, &shown.Status), wanted) {
+		return shown, nil
+	}
+	if shown, err = s.patch(ctx, shown, wanted); err != nil {
+		return nil, fmt.Errorf("patch the status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return shown, nil
 }
 
 // shows says whether the server's pod is the store's pod, or its mirror as it is now.
