@@ -13,7 +13,7 @@ comma    := ,
 .DEFAULT_GOAL := help
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build build/criadapter and build/kubelet-core, static and stripped
@@ -37,6 +37,11 @@ else
 	@build/bin/differences -runtimes $(if $(filter both,$(RUNTIME)),criadapter$(comma)containerd,$(RUNTIME)) -run '$(RUN)'
 endif
 
+.PHONY: e2e-cluster
+e2e-cluster: ## Run a real control plane, and the real kubelet and the kubelet core on criadapter; RUN=pattern for some steps
+	@go build -o build/bin/e2e-cluster ./test/cluster/run
+	@build/bin/e2e-cluster $(if $(CACHED),-cached) $(if $(RUN),-run '$(RUN)')
+
 .PHONY: lint
 lint: ## Check the format of the sources, and run go vet and staticcheck
 	@unformatted=$$(gofmt -l $$(find . -path ./build -prune -o -name '*.go' -print)); \
@@ -52,7 +57,7 @@ run: build ## Bring up examples/pod.yaml on the local engine and serve; ONCE=1 r
 .PHONY: critest
 critest: ## Run the whole critest suite against criadapter
 	@go build -o build/bin/critest ./test/critest
-	@build/bin/critest
+	@build/bin/critest $(if $(CACHED),-cached)
 
 .PHONY: bench
 bench: ## Measure criadapter beside its peers, and pure parts; QUICK=1 for three minutes, PARTS=lives,exec,… for some

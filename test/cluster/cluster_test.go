@@ -12,6 +12,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/cluster"
@@ -37,12 +38,13 @@ func TestMain(m *testing.M) {
 
 // world is a control plane with one node.
 type world struct {
-	env      rigenv.Env
-	programs build.Programs
-	kind     kind
-	plane    *controlplane.ControlPlane
-	core     corev1.CoreV1Interface
-	node     *node
+	env          rigenv.Env
+	programs     build.Programs
+	kind         kind
+	plane        *controlplane.ControlPlane
+	core         corev1.CoreV1Interface
+	coordination coordinationv1.CoordinationV1Interface
+	node         *node
 }
 
 // TestCluster runs every step on a node of each kind, one kind after the other: two kubelets on one engine see each
@@ -86,7 +88,7 @@ func newWorld(t *testing.T, env rigenv.Env, programs build.Programs, kind kind) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.core = clients.Core
+	w.core, w.coordination = clients.Core, clients.Coordination
 	w.node = newNode(t, w)
 	w.node.start(t)
 	root := &scene{T: t, world: w}

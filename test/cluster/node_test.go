@@ -16,6 +16,10 @@ import (
 	"github.com/criadapter/criadapter/test/rig/adapter"
 )
 
+// resync is how often a kubelet looks at a pod without reason, and so refreshes its volumes. The usual minute would be
+// most of the test's time.
+const resync = "10s"
+
 // node is a criadapter and a kubelet of either kind on it.
 type node struct {
 	world  *world
@@ -83,7 +87,7 @@ func (n *node) coreArgs() []string {
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--cgroup-root", n.cgroup,
 		"--address", controlplane.Address, "--client-ca-file", n.world.plane.Authority.CAFile,
 		"--tls-cert-file", n.serving.CertFile, "--tls-private-key-file", n.serving.KeyFile,
-		"--read-address", "127.0.0.1:0", "--image-gc-high-threshold", "100", "--log-level", "debug",
+		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--image-gc-high-threshold", "100", "--log-level", "debug",
 	}
 }
 
@@ -172,6 +176,7 @@ tlsCertFile: %s
 tlsPrivateKeyFile: %s
 authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: %s}}
 authorization: {mode: Webhook}
+syncFrequency: %s
 readOnlyPort: 0
 healthzPort: 0
 cgroupDriver: cgroupfs
@@ -183,7 +188,7 @@ makeIPTablesUtilChains: false
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: 100Mi, nodefs.available: "1%%"}
 `, n.server.Endpoint, n.manifests, n.logs, filepath.Join(n.server.Dir, "volumeplugins"), n.cgroup, controlplane.Address,
-		n.serving.CertFile, n.serving.KeyFile, n.world.plane.Authority.CAFile)
+		n.serving.CertFile, n.serving.KeyFile, n.world.plane.Authority.CAFile, resync)
 }
 
 // cgroupMount is where the hierarchies are.

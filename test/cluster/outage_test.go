@@ -158,15 +158,7 @@ func (s *scene) addresses() map[string]string {
 // nodeIsBack waits until the node is ready, says so anew, and its steady pods are ready without a restart.
 func (s *scene) nodeIsBack() {
 	s.Helper()
-	began := metav1.Now()
-	s.eventually("the node renews its lease", func() error {
-		text := s.kubectl("--namespace", "kube-node-lease", "get", "lease", s.node.name, "-o", "jsonpath={.spec.renewTime}")
-		renewed, err := time.Parse(time.RFC3339Nano, text)
-		if err == nil && !renewed.After(began.Time) {
-			err = fmt.Errorf("last at %s", text)
-		}
-		return err
-	})
+	s.leaseRenewed()
 	s.kubectl("wait", "--for=condition=Ready", "node/"+s.node.name, waitLimit)
 	s.ready("pod/probed")
 	s.kubectl("rollout", "status", "deployment/web", waitLimit)
@@ -193,6 +185,22 @@ func (s *scene) takesOrders() {
 		}
 		if ready != 3 {
 			return fmt.Errorf("%d are", ready)
+		}
+		return nil
+	})
+}
+
+// leaseRenewed waits for the next sign of life of the node.
+func (s *scene) leaseRenewed() {
+	s.Helper()
+	began := time.Now()
+	s.eventually("the node renews its lease", func() error {
+		lease, err := s.coordination.Leases("kube-node-lease").Get(s.Context(), s.node.name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if renewed := lease.Spec.RenewTime; renewed == nil || !renewed.After(began) {
+			return fmt.Errorf("last at %v", renewed)
 		}
 		return nil
 	})

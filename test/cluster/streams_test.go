@@ -108,7 +108,7 @@ metadata: {name: listener}
 spec:
   restartPolicy: Never
   containers:
-  - {name: main, image: SHELL, stdin: true, command: [sh, -c, "read line; echo heard $line"]}
+  - {name: main, image: SHELL, stdin: true, stdinOnce: true, command: [sh, -c, "read line; echo heard $line"]}
 `)
 	s.ready("pod/listener")
 	got, err := s.run(s.Context(), strings.NewReader("a word\n"), "attach", "-i", "listener")

@@ -69,16 +69,7 @@ func nodeRegisters(s *scene) {
 	if node.Labels[v1.LabelHostname] != s.node.name || node.Labels[v1.LabelOSStable] != "linux" {
 		s.Errorf("labels %v", node.Labels)
 	}
-	lease := func() string {
-		return s.kubectl("--namespace", "kube-node-lease", "get", "lease", s.node.name, "-o", "jsonpath={.spec.renewTime}")
-	}
-	first := lease()
-	s.eventually("the lease is renewed", func() error {
-		if lease() == first {
-			return fmt.Errorf("still %s", first)
-		}
-		return nil
-	})
+	s.leaseRenewed()
 }
 
 func deployment(s *scene) {

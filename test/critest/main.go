@@ -42,6 +42,7 @@ type options struct {
 	expected  string
 	reportDir string
 	buildOnly bool
+	cached    bool
 }
 
 func main() {
@@ -50,6 +51,7 @@ func main() {
 	flag.StringVar(&opts.expected, "expected", "test/critest/expected.yaml", "the `file` with the specs that are expected not to pass; empty: all must pass")
 	flag.StringVar(&opts.reportDir, "report", "build/critest", "the `folder` for the log and Ginkgo's reports")
 	flag.BoolVar(&opts.buildOnly, "build", false, "only build crictl and critest, and print where they are")
+	flag.BoolVar(&opts.cached, "cached", false, "do nothing where critest would have to be built first")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, opts)
@@ -64,7 +66,17 @@ func run(ctx context.Context, opts options) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
-	critest, err := buildSuite(ctx)
+	registry, err := suiteRegistry(ctx)
+	if err != nil {
+		return err
+	}
+	if opts.cached {
+		if has, err := build.CritestCached(ctx, registry); err != nil || !has {
+			fmt.Println("critest skipped: it is not cached, run make critest once")
+			return err
+		}
+	}
+	critest, err := build.NewCritest(ctx, registry)
 	if err != nil {
 		return err
 	}
@@ -84,21 +96,18 @@ func run(ctx context.Context, opts options) error {
 	return examine(ctx, env, critest.Path, opts)
 }
 
-// buildSuite builds critest for the images that the rig's registry serves.
-func buildSuite(ctx context.Context) (build.Critest, error) {
+// suiteRegistry is the rig's registry, as critest is built for it.
+func suiteRegistry(ctx context.Context) (build.Registry, error) {
 	cacheDir, err := cache.Dir()
 	if err != nil {
-		return build.Critest{}, err
+		return build.Registry{}, err
 	}
 	catalog, err := images.Catalog(ctx, cacheDir)
 	if err != nil {
-		return build.Critest{}, err
+		return build.Registry{}, err
 	}
 	digest, err := catalog[images.CritestDigestImage].Digest()
-	if err != nil {
-		return build.Critest{}, err
-	}
-	return build.NewCritest(ctx, build.Registry{Port: registryPort, Digest: digest.String()})
+	return build.Registry{Port: registryPort, Digest: digest.String()}, err
 }
 
 // rerunInRig runs this program again, with the same arguments, inside the rig. The rig's program is built, because go run

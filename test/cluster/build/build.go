@@ -114,17 +114,17 @@ func Missing(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := cache.Dir()
-	if err != nil {
-		return nil, err
-	}
 	var missing []string
 	for _, one := range programs() {
 		key, err := one.key(root)
 		if err != nil {
 			return nil, err
 		}
-		if _, err := os.Stat(filepath.Join(base, key, one.name)); err != nil {
+		has, err := cache.Has(key)
+		if err != nil {
+			return nil, err
+		}
+		if !has {
 			missing = append(missing, one.name)
 		}
 	}

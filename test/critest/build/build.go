@@ -55,6 +55,19 @@ const (
 	diffFile    = "registry.diff"
 )
 
+// CritestCached says whether NewCritest has nothing to build.
+func CritestCached(ctx context.Context, registry Registry) (bool, error) {
+	pinned, err := pinnedTools(ctx)
+	if err != nil {
+		return false, err
+	}
+	patch, err := registryPatch(registry)
+	if err != nil {
+		return false, err
+	}
+	return cache.Has(pinned.critestKey(patch))
+}
+
 // NewCritest returns critest for a registry.
 func NewCritest(ctx context.Context, registry Registry) (Critest, error) {
 	pinned, err := pinnedTools(ctx)
@@ -65,7 +78,7 @@ func NewCritest(ctx context.Context, registry Registry) (Critest, error) {
 	if err != nil {
 		return Critest{}, err
 	}
-	dir, err := cache.Fill(ctx, pinned.key("critest", patch.fingerprint()), func(ctx context.Context, dir string) error {
+	dir, err := cache.Fill(ctx, pinned.critestKey(patch), func(ctx context.Context, dir string) error {
 		return buildCritest(ctx, pinned, patch, dir)
 	})
 	if err != nil {
@@ -173,6 +186,9 @@ func (t tools) key(program string, more ...string) string {
 	parts := []string{program, module + "@" + t.version, runtime.GOOS, runtime.GOARCH, runtime.Version(), "trimpath", t.sum}
 	return cache.Key(append(parts, more...)...)
 }
+
+// critestKey names the cache entry of critest with that patch.
+func (t tools) critestKey(p patch) string { return t.key("critest", p.fingerprint()) }
 
 // source returns the folder of cri-tools in the module cache, after a download if it is not there.
 func (t tools) source(ctx context.Context) (string, error) {

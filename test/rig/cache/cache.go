@@ -28,6 +28,19 @@ func Key(parts ...string) string {
 	return strings.NewReplacer("/", "-", " ", "", ",", "_", ":", "_").Replace(strings.Join(parts, "_"))
 }
 
+// Has says whether there is an entry named key, so that Fill returns at once.
+func Has(key string) (bool, error) {
+	base, err := Dir()
+	if err != nil {
+		return false, err
+	}
+	_, err = os.Stat(filepath.Join(base, key))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Fill returns the folder of the entry named key. When there is none, fill makes its content in an empty folder beside
 // it, which is then renamed: processes that fill one entry at once do the work twice and agree on one result, and a
 // killed one leaves no entry behind.

@@ -16,8 +16,12 @@ func TestFillMakesAnEntryOnce(t *testing.T) {
 		made++
 		return os.WriteFile(filepath.Join(dir, "file"), []byte("content"), 0o644)
 	}
+	key := Key("tool", "example.com/tool@v1")
+	if has, err := Has(key); has || err != nil {
+		t.Errorf("before: %v, %v", has, err)
+	}
 	for range 2 {
-		dir, err := Fill(t.Context(), Key("tool", "example.com/tool@v1"), fill)
+		dir, err := Fill(t.Context(), key, fill)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -27,6 +31,9 @@ func TestFillMakesAnEntryOnce(t *testing.T) {
 	}
 	if made != 1 {
 		t.Errorf("made %d times", made)
+	}
+	if has, err := Has(key); !has || err != nil {
+		t.Errorf("after: %v, %v", has, err)
 	}
 }
 
