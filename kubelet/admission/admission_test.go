@@ -241,3 +241,57 @@ func TestCritical(t *testing.T) {
 		}
 	}
 }
+
+// serverPod is what an API server makes of a controller's pod.
+const serverPod = `
+metadata:
+  name: web-6d4cf56db6-abcde
+  generateName: web-6d4cf56db6-
+  namespace: default
+  uid: 4a1a5d2c-7a0b-4b8e-9a57-0a4b6f2f5a11
+  labels: {app: web, pod-template-hash: 6d4cf56db6}
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web-6d4cf56db6, uid: r, controller: true, blockOwnerDeletion: true}]
+spec:
+  nodeName: here
+  volumes:
+  - name: kube-api-access-x
+    projected:
+      defaultMode: 420
+      sources:
+      - serviceAccountToken: {expirationSeconds: 3607, path: token}
+      - configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}
+      - downwardAPI: {items: [{path: namespace, fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}}]}
+  containers:
+  - name: c
+    image: image
+    imagePullPolicy: Always
+    resources: {}
+    terminationMessagePath: /dev/termination-log
+    terminationMessagePolicy: File
+    volumeMounts: [{name: kube-api-access-x, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}]
+  restartPolicy: Always
+  terminationGracePeriodSeconds: 30
+  dnsPolicy: ClusterFirst
+  serviceAccountName: default
+  serviceAccount: default
+  securityContext: {}
+  schedulerName: default-scheduler
+  tolerations:
+  - {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}
+  - {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 300}
+  priority: 0
+  enableServiceLinks: true
+  preemptionPolicy: PreemptLowerPriority
+status: {phase: Pending, qosClass: BestEffort, conditions: [{type: PodScheduled, status: "True"}]}
+`
+
+// TestServerPod: a pod of a cluster is taken, also by a node whose controller has not seen it ready yet.
+func TestServerPod(t *testing.T) {
+	node := read[v1.Node](t, theNode)
+	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
+		node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: key, Effect: v1.TaintEffectNoExecute})
+	}
+	if got := Check(Input{Node: node, Pod: read[v1.Pod](t, serverPod)}); got != nil {
+		t.Error(got)
+	}
+}
