@@ -28,6 +28,9 @@ type draft struct {
 	spec docker.ContainerSpec
 	// config is the client's configuration as the checkpoint keeps it.
 	config json.RawMessage
+	// release lets go of the images that it mounts, which the container holds
+	// from its creation on.
+	release func()
 }
 
 // Create makes a container in a pod and returns its id (CRI CreateContainer).
@@ -56,6 +59,7 @@ func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimea
 	if err != nil {
 		return "", err
 	}
+	defer d.release()
 	// One request of a name at a time, until its container is published: the
 	// next one must not take it for a leftover.
 	unlock, err := s.locks.Lock(ctx, d.spec.Name)
@@ -85,7 +89,8 @@ func withConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) *state.Pod 
 	return &completed
 }
 
-// prepare does everything that can fail without touching the engine.
+// prepare does everything that can fail without touching the engine's
+// containers.
 func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeapi.ContainerConfig) (*draft, error) {
 	features, err := s.opts.Engine.Features(ctx)
 	if err != nil {
@@ -107,7 +112,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 	if err != nil {
 		return nil, err
 	}
-	spec, err := translate.Container(translate.ContainerInput{
+	in := translate.ContainerInput{
 		Config: config,
 		Sandbox: translate.SandboxRef{
 			ID:             pod.ID,
@@ -121,7 +126,9 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 		EngineLogOnly: s.opts.LinkLogs,
 		ReadProfile:   os.ReadFile,
 		RootDirectory: s.opts.RootDirectory,
-	})
+		ImageSources:  namedImages(config),
+	}
+	spec, err := translate.Container(in)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +139,11 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 	if err != nil {
 		return nil, err
 	}
-	return &draft{pod: pod, spec: spec, config: raw}, nil
+	d := &draft{pod: pod, spec: spec, config: raw, release: func() {}}
+	if err := s.addImageVolumes(ctx, d, in); err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // checkSources refuses host paths that do not exist: the engine would fail only

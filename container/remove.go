@@ -47,5 +47,6 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 		return err
 	}
 	s.opts.Mirror.RemoveContainer(c.ID)
+	s.tidyImageVolumes(c.Meta.Config)
 	return nil
 }

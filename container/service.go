@@ -24,7 +24,18 @@ type Images interface {
 	Resolve(ctx context.Context, ref string) (id string, err error)
 }
 
-// Options are what a Service needs. All fields but Cgroups,
+// ImageVolumes makes the files of images mountable.
+type ImageVolumes interface {
+	// Mount returns the host path of an image's files, or of a part of them.
+	// release is to be called once the engine has the container that mounts them,
+	// or will not have it. A part that the image does not have is an
+	// errdefs.ErrNotFound.
+	Mount(ctx context.Context, imageID, subPath string) (path string, release func(), err error)
+	// Tidy is told that a container that may have had an image mounted is gone.
+	Tidy()
+}
+
+// Options are what a Service needs. All fields but ImageVolumes, Cgroups,
 // RootDirectory and LinkLogs are required.
 type Options struct {
 	Engine docker.Engine
@@ -32,6 +43,9 @@ type Options struct {
 	Store  *checkpoint.Store
 	Images Images
 	Logs   *logs.Service
+	// ImageVolumes serves mounts of images that the engine cannot mount by itself;
+	// without it they are refused.
+	ImageVolumes ImageVolumes
 	// Files returns the pod's own resolv.conf, hosts and hostname, which are
 	// mounted into each of its containers.
 	Files func(sandboxID string) translate.HostFiles

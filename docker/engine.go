@@ -166,6 +166,10 @@ type Images interface {
 	PullImage(ctx context.Context, ref string, opts PullOptions) error
 	// LoadImage loads an archive in the format of docker save.
 	LoadImage(ctx context.Context, archive io.Reader) error
+	// SaveImage writes an image to archive, in the format of docker save: its
+	// layers as they were pulled, and manifest.json with their order. What was
+	// written before an error is worth nothing. An error of archive is wrapped.
+	SaveImage(ctx context.Context, ref string, archive io.Writer) error
 	// TagImage gives an image one more name.
 	TagImage(ctx context.Context, source, target string) error
 	// RemoveImage removes one name of an image, or the image when ref is an

@@ -120,6 +120,28 @@ func (k *errorKeeper) err() error {
 	return nil
 }
 
+// SaveImage implements Images. It lasts as long as its context.
+func (c *Client) SaveImage(ctx context.Context, ref string, archive io.Writer) error {
+	o := op{verb: "save image", object: ref}
+	if err := checkImage(ref); err != nil {
+		return typed(ctx, o, err)
+	}
+	// Engines answer for an image that they do not have with one error or
+	// another, some of them within the archive.
+	if _, err := c.InspectImage(ctx, ref); err != nil {
+		return err
+	}
+	return c.do(ctx, o, func(ctx context.Context, s *session) error {
+		saved, err := s.api.ImageSave(ctx, []string{ref})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = saved.Close() }()
+		_, err = io.Copy(archive, saved)
+		return err
+	})
+}
+
 // TagImage implements Images.
 func (c *Client) TagImage(ctx context.Context, source, target string) error {
 	if err := checkTag(target); err != nil {

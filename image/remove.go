@@ -3,6 +3,7 @@ package image
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -20,8 +21,8 @@ const restoreTimeout = 30 * time.Second
 // error if the image has already been removed"; so an unknown image is no
 // error, nor is one that another call removes at the same time.
 //
-// An image that a container was made from, even a stopped one, is refused with
-// ErrFailedPrecondition and keeps all its names. So is the sandbox image: the
+// An image that a container was made from or has mounted, even a stopped one, is
+// refused with ErrFailedPrecondition and keeps all its names. So is the sandbox image: the
 // CRI text lets a client remove a pinned image on purpose, but here the next
 // pod would need it back at once, and a success that removed nothing would be
 // a lie.
@@ -55,7 +56,7 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 	return s.removeNames(ctx, inspect)
 }
 
-// checkUnused refuses an image that containers were made from. The engine would
+// checkUnused refuses an image that containers were made from or have mounted. The engine would
 // take away all names but the last before it refuses.
 func (s *Service) checkUnused(ctx context.Context, id string) error {
 	containers, err := s.engine.ListContainers(ctx, nil)
@@ -65,6 +66,9 @@ func (s *Service) checkUnused(ctx context.Context, id string) error {
 	for _, container := range containers {
 		if container.ImageID == id {
 			return inUse(id, fmt.Sprintf("container %s", container.ID))
+		}
+		if slices.Contains(s.mounted(container), id) {
+			return inUse(id, fmt.Sprintf("container %s, which has it mounted", container.ID))
 		}
 	}
 	return nil

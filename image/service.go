@@ -8,6 +8,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/distribution/reference"
+	"github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker"
 )
@@ -27,6 +28,9 @@ type Options struct {
 	// PullProgressDeadline is how long a pull may go without progress before it
 	// is cancelled, 0 for DefaultPullProgressDeadline.
 	PullProgressDeadline time.Duration
+	// Mounted, when not nil, returns the ids of the images that a container of the
+	// engine's list has mounted: they are in use like the one it was made from.
+	Mounted func(container.Summary) []string
 	// ObservePull, when not nil, is called at the beginning of every transfer of
 	// an image from a registry, for metrics and traces. The transfer uses the
 	// context that it returns, and its error goes to the function that it returns.
@@ -38,6 +42,7 @@ type Options struct {
 type Service struct {
 	engine           docker.Engine
 	progressDeadline time.Duration
+	mounted          func(container.Summary) []string
 	observePull      func(ctx context.Context) (context.Context, func(error))
 	pulls            pulls
 	removing         turn
@@ -64,8 +69,12 @@ func New(opts Options) (*Service, error) {
 	if opts.ObservePull == nil {
 		opts.ObservePull = func(ctx context.Context) (context.Context, func(error)) { return ctx, func(error) {} }
 	}
+	if opts.Mounted == nil {
+		opts.Mounted = func(container.Summary) []string { return nil }
+	}
 	return &Service{
 		engine:           opts.Engine,
+		mounted:          opts.Mounted,
 		observePull:      opts.ObservePull,
 		progressDeadline: deadline,
 		removing:         newTurn(),

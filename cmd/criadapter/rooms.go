@@ -15,6 +15,7 @@ import (
 	"github.com/criadapter/criadapter/container"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/image/volume"
 	"github.com/criadapter/criadapter/logs"
 	"github.com/criadapter/criadapter/sandbox"
 	"github.com/criadapter/criadapter/server"
@@ -30,6 +31,7 @@ type rooms struct {
 	store      *checkpoint.Store
 	mirror     *state.Mirror
 	network    *cni.Network // nil on Docker's bridge
+	volumes    *volume.Store
 	images     *image.Service
 	logs       *logs.Service
 	containers *container.Service
@@ -64,8 +66,13 @@ func build(cfg config.Config, metrics *telemetry.Metrics) (_ *rooms, err error) 
 			return nil, err
 		}
 	}
+	r.volumes, err = volume.Open(volume.Options{Root: filepath.Join(cfg.RootDirectory, "image-volumes"), Engine: r.engine})
+	if err != nil {
+		return nil, err
+	}
 	r.images, err = image.New(image.Options{
 		Engine:               r.engine,
+		Mounted:              r.volumes.Mounted,
 		SandboxImage:         cfg.SandboxImage,
 		PullProgressDeadline: time.Duration(cfg.ImagePullProgressDeadline),
 		ObservePull:          metrics.Pull,
@@ -108,6 +115,7 @@ func (r *rooms) wire(cfg config.Config, files *sandbox.Files) {
 		Logs:    r.logs,
 		Files:   files.Of,
 
+		ImageVolumes:  r.volumes,
 		RootDirectory: filepath.Clean(cfg.RootDirectory),
 		LinkLogs:      cfg.ContainerLogMode == config.LogModeSymlink,
 	})
@@ -203,6 +211,9 @@ func (r *rooms) close() {
 	}
 	if r.images != nil {
 		r.images.Close()
+	}
+	if r.volumes != nil {
+		r.volumes.Close()
 	}
 	if r.stats != nil {
 		r.stats.Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -94,6 +95,7 @@ func Conformance(t *testing.T, subject Subject) {
 		{"ImageNames", testImageNames},
 		{"ImageRefused", testImageRefused},
 		{"Load", testLoad},
+		{"Save", testSave},
 		{"Inherit", testInherit},
 		{"Pull", testPull},
 	} {
@@ -232,6 +234,7 @@ func testEndedContext(t *testing.T, s *suite) {
 		"RemoveContainer": s.Engine.RemoveContainer(ctx, id),
 		"PullImage":       s.Engine.PullImage(ctx, s.Pullable, docker.PullOptions{}),
 		"LoadImage":       s.Engine.LoadImage(ctx, strings.NewReader("")),
+		"SaveImage":       s.Engine.SaveImage(ctx, s.Image, io.Discard),
 		"Events":          s.Engine.Events(ctx, docker.EventsOptions{Handle: func(docker.Event) {}}),
 	} {
 		wantError(t, name, err, context.Canceled)

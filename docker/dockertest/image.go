@@ -40,6 +40,9 @@ type Image struct {
 	Auth *docker.Auth
 	// Layers is how many signs of progress a pull shows, at least one.
 	Layers int
+
+	// tars are the layers of an image that was loaded, the lowest first.
+	tars [][]byte
 }
 
 // completed returns a copy with normal names and everything set.

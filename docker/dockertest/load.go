@@ -33,6 +33,7 @@ func (e *Engine) load(archive io.Reader) error {
 	var manifests []struct {
 		Config   string
 		RepoTags []string
+		Layers   []string
 	}
 	if err := json.Unmarshal(files["manifest.json"], &manifests); err != nil {
 		return fmt.Errorf("%w: manifest.json: %w", errdefs.ErrUnknown, err)
@@ -47,6 +48,9 @@ func (e *Engine) load(archive io.Reader) error {
 			return err
 		}
 		i.Size = size
+		for _, layer := range manifest.Layers {
+			i.tars = append(i.tars, files[layer])
+		}
 		e.mu.Lock()
 		for _, tag := range manifest.RepoTags {
 			e.store(i, normal(tag))

@@ -33,6 +33,9 @@ type ContainerInput struct {
 	Features docker.Features
 	// Files are the pod's own files.
 	Files HostFiles
+	// ImageSources says by the place of the mount where each of ImageVolumes is;
+	// one that is not named is refused.
+	ImageSources map[int]ImageSource
 	// EngineLogOnly says that the engine's own log file, in its driver
 	// json-file, is the container's only one, instead of a buffer in front of
 	// the CRI log.
@@ -45,8 +48,8 @@ type ContainerInput struct {
 	RootDirectory string
 }
 
-// Container returns a pod's container. See HostSources for what the caller must
-// check besides.
+// Container returns a pod's container. See HostSources and ImageVolumes for what the caller
+// must see to besides.
 //
 // It fails with errdefs.ErrInvalidArgument or errdefs.ErrNotImplemented, naming
 // the field.

@@ -2,6 +2,7 @@ package translate
 
 import (
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/criadapter/criadapter/docker"
@@ -9,6 +10,9 @@ import (
 	"github.com/moby/moby/api/types/mount"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
+
+// APIImageMount is the API version since which the engine mounts images by itself.
+const APIImageMount = "1.48"
 
 // apiRecursiveReadOnly is the API version since which the engine makes
 // read-only mounts recursive, unless told otherwise.
@@ -28,6 +32,38 @@ type HostSource struct {
 	// Field is where the configuration names it, for messages.
 	Field string
 	Path  string
+}
+
+// ImageVolume is a mount of an image, or of a part of one.
+type ImageVolume struct {
+	// Index is the mount's place in the configuration, Field its name there, for
+	// messages.
+	Index int
+	Field string
+	// Image is the id or name of the image, SubPath the part of it, empty for all.
+	Image, SubPath string
+}
+
+// ImageVolumes lists the images that a container mounts. The caller, who has the
+// engine and the file system, finds each before the create and says in
+// ContainerInput.ImageSources where it is.
+func ImageVolumes(config *runtimeapi.ContainerConfig) []ImageVolume {
+	var out []ImageVolume
+	for i, m := range config.GetMounts() {
+		if m.GetImage() != nil {
+			out = append(out, ImageVolume{Index: i, Field: item(mountsField, i), Image: m.GetImage().GetImage(), SubPath: m.GetImageSubPath()})
+		}
+	}
+	return out
+}
+
+// ImageSource is where the files of an image volume come from.
+type ImageSource struct {
+	// ID is the image's id.
+	ID string
+	// Path is where the files are on the host. When it is empty, the engine
+	// mounts all of the image by itself, which it can since APIImageMount.
+	Path string
 }
 
 // HostSources lists the paths that a container mounts from the host. The engine
@@ -53,7 +89,7 @@ const (
 	relabelShared  = "z"
 )
 
-// bind is one mount of a host's path.
+// bind is one mount of a host's path, or of an image.
 type bind struct {
 	field       string
 	source      string
@@ -62,13 +98,15 @@ type bind struct {
 	recursive   bool // the read-only of submounts too
 	propagation mount.Propagation
 	relabel     string
+	// image is the id of an image that the engine mounts; it has no source then.
+	image string
 }
 
 // mounts sets the container's mounts: its own and the pod's files.
 func mounts(in ContainerInput, host *container.HostConfig) error {
 	taken := map[string]bool{}
 	for i, m := range in.Config.GetMounts() {
-		b, err := newBind(item(mountsField, i), m, in)
+		b, err := newMount(i, m, in)
 		if err != nil {
 			return err
 		}
@@ -91,13 +129,43 @@ func mounts(in ContainerInput, host *container.HostConfig) error {
 	return nil
 }
 
-func newBind(field string, m *runtimeapi.Mount, in ContainerInput) (bind, error) {
+func newMount(index int, m *runtimeapi.Mount, in ContainerInput) (bind, error) {
+	field := item(mountsField, index)
 	if m == nil {
 		return bind{}, invalid(field, "is missing")
 	}
 	if err := checkMountFeatures(field, m); err != nil {
 		return bind{}, err
 	}
+	if m.GetImage() != nil {
+		return newImageMount(field, m, in.ImageSources[index], in.Features)
+	}
+	return newBind(field, m, in)
+}
+
+// newImageMount is the mount of an image, which is read-only whatever the client
+// says; since nothing is mounted below it, it is so recursively.
+func newImageMount(field string, m *runtimeapi.Mount, source ImageSource, f docker.Features) (bind, error) {
+	target, err := mountTarget(field+".container_path", m.GetContainerPath())
+	if err != nil {
+		return bind{}, err
+	}
+	if m.GetPropagation() != runtimeapi.MountPropagation_PROPAGATION_PRIVATE {
+		return bind{}, invalid(field+".propagation", "%s makes no sense for an image, nothing is mounted below it", m.GetPropagation())
+	}
+	if source.ID == "" {
+		return bind{}, unsupported(field+".image", "image volumes are not offered here")
+	}
+	b := bind{field: field, source: source.Path, target: target, readOnly: true}
+	if source.Path == "" {
+		b.image = source.ID
+	} else if f.SELinux {
+		b.relabel = relabelShared // all who mount the image read the same files
+	}
+	return b, nil
+}
+
+func newBind(field string, m *runtimeapi.Mount, in ContainerInput) (bind, error) {
 	source, err := absolutePath(field+".host_path", m.GetHostPath())
 	if err != nil {
 		return bind{}, err
@@ -138,10 +206,12 @@ func checkMountFeatures(field string, m *runtimeapi.Mount) error {
 	switch {
 	case m.GetImage() != nil && m.GetHostPath() != "":
 		return invalid(field+".image", "excludes host_path, give one of them")
-	case m.GetImage() != nil:
-		return unsupported(field+".image", "image volumes are not offered by this runtime")
-	case m.GetImageSubPath() != "":
+	case m.GetImage() != nil && m.GetImage().GetImage() == "":
+		return invalid(field+".image.image", "is missing")
+	case m.GetImage() == nil && m.GetImageSubPath() != "":
 		return invalid(field+".image_sub_path", "goes with an image only")
+	case m.GetImageSubPath() != "" && !filepath.IsLocal(m.GetImageSubPath()):
+		return invalid(field+".image_sub_path", "%q must be a relative path that stays in the image", m.GetImageSubPath())
 	case len(m.GetUidMappings()) > 0:
 		return unsupported(field+".uidMappings", "Docker Engine has no idmapped mounts")
 	case len(m.GetGidMappings()) > 0:
@@ -187,6 +257,10 @@ func mountTarget(field, name string) (string, error) {
 func (b bind) addTo(host *container.HostConfig, f docker.Features) error {
 	if b.relabel != relabelNone {
 		return b.addBindTo(host)
+	}
+	if b.image != "" {
+		host.Mounts = append(host.Mounts, mount.Mount{Type: mount.TypeImage, Source: b.image, Target: b.target, ReadOnly: true})
+		return nil
 	}
 	options := &mount.BindOptions{Propagation: b.propagation}
 	if b.readOnly && f.Supports(apiRecursiveReadOnly) {

@@ -211,6 +211,11 @@ var containerRefusals = []struct {
 	{"idmapped groups", "unsupported", "config.mounts[0].gidMappings", mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", GidMappings: []*runtimeapi.IDMapping{{}}})},
 	{"image volume", "unsupported", "config.mounts[0].image", mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}})},
 	{"image volume with a host path", "invalid", "config.mounts[0].image", mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}})},
+	{"image volume without a name", "invalid", "config.mounts[0].image.image", mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{}})},
+	{"image volume on the root", "invalid", "config.mounts[0].container_path", mountsOf(&runtimeapi.Mount{ContainerPath: "/", Image: &runtimeapi.ImageSpec{Image: "x"}})},
+	{"image volume with propagation", "invalid", "config.mounts[0].propagation", mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}, Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL})},
+	{"part above the image", "invalid", "config.mounts[0].image_sub_path", mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}, ImageSubPath: "a/../../b"})},
+	{"absolute part of an image", "invalid", "config.mounts[0].image_sub_path", mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}, ImageSubPath: "/etc"})},
 	{"image folder without an image", "invalid", "config.mounts[0].image_sub_path", mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", ImageSubPath: "x"})},
 	{"mount options", "unsupported", "config.mounts[0].mount_options", mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", MountOptions: []string{"noexec"}})},
 	{"relabelling a path with a colon", "unsupported", "config.mounts[0].selinux_relabel", func(in *ContainerInput, c *runtimeapi.ContainerConfig) {

@@ -1,0 +1,126 @@
+package container
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	crierrors "k8s.io/cri-api/pkg/errors"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// namedImages lets a configuration be judged before its images are looked up.
+func namedImages(config *runtimeapi.ContainerConfig) map[int]translate.ImageSource {
+	sources := make(map[int]translate.ImageSource)
+	for _, volume := range translate.ImageVolumes(config) {
+		sources[volume.Index] = translate.ImageSource{ID: volume.Image}
+	}
+	return sources
+}
+
+// addImageVolumes finds the images that a container mounts and has d mount them.
+// After an error nothing is held.
+//
+// It fails with ErrNotFound for a missing image, and with ErrImageVolumeMountFailed
+// of the CRI API, which the kubelet shows as the container's waiting reason, when
+// the image cannot be mounted.
+func (s *Service) addImageVolumes(ctx context.Context, d *draft, in translate.ContainerInput) (err error) {
+	volumes := translate.ImageVolumes(in.Config)
+	if len(volumes) == 0 {
+		return nil
+	}
+	var releases []func()
+	d.release = func() {
+		for _, release := range releases {
+			release()
+		}
+	}
+	defer func() {
+		if err != nil {
+			d.release()
+		}
+	}()
+	sources, times, err := s.imageIDs(ctx, volumes)
+	if err != nil {
+		return err
+	}
+	for _, volume := range volumes {
+		source := sources[volume.Index]
+		if engineMounts(in.Features, volume, times[source.ID]) {
+			continue
+		}
+		path, release, err := s.mountImage(ctx, volume, source.ID)
+		if err != nil {
+			return err
+		}
+		releases = append(releases, release)
+		sources[volume.Index] = translate.ImageSource{ID: source.ID, Path: path}
+	}
+	in.ImageSources = sources
+	d.spec, err = translate.Container(in)
+	return err
+}
+
+// engineMounts reports whether the engine mounts an image by itself that the
+// container mounts so many times. It does not for a part of an image, although
+// it could: it would tell of one that does not exist only at the start, when the
+// container is as good as ended. Nor for an image at several places, which
+// Docker 28 refuses.
+func engineMounts(features docker.Features, volume translate.ImageVolume, times int) bool {
+	return features.Supports(translate.APIImageMount) && volume.SubPath == "" && times == 1
+}
+
+func (s *Service) mountImage(ctx context.Context, volume translate.ImageVolume, id string) (path string, release func(), err error) {
+	if s.opts.ImageVolumes == nil {
+		return "", nil, fmt.Errorf("%s.image: only all of an image, at one place, by Docker Engine 28 or newer, can be mounted here: %w",
+			volume.Field, errdefs.ErrNotImplemented)
+	}
+	path, release, err = s.opts.ImageVolumes.Mount(ctx, id, volume.SubPath)
+	if err != nil {
+		return "", nil, mountFailed(ctx, volume, err)
+	}
+	return path, release, nil
+}
+
+// imageIDs finds the ids of the images by the place of their mounts, and how
+// often each occurs.
+func (s *Service) imageIDs(ctx context.Context, volumes []translate.ImageVolume) (sources map[int]translate.ImageSource, times map[string]int, err error) {
+	sources, times = make(map[int]translate.ImageSource), make(map[string]int)
+	for _, volume := range volumes {
+		id, err := s.opts.Images.Resolve(ctx, volume.Image)
+		switch {
+		case errdefs.IsNotFound(err):
+			return nil, nil, fmt.Errorf("%s.image.image: pull %q before mounting it: %w", volume.Field, volume.Image, err)
+		case errdefs.IsInvalidArgument(err):
+			return nil, nil, fmt.Errorf("%s.%w", volume.Field, err)
+		case err != nil:
+			return nil, nil, err
+		}
+		sources[volume.Index] = translate.ImageSource{ID: id}
+		times[id]++
+	}
+	return sources, times, nil
+}
+
+// mountFailed puts the sentinel that the kubelet reads before the reason, unless
+// the same request may succeed as it is.
+func mountFailed(ctx context.Context, volume translate.ImageVolume, err error) error {
+	field := volume.Field + ".image"
+	if errdefs.IsNotFound(err) && volume.SubPath != "" {
+		field = volume.Field + ".image_sub_path"
+	}
+	if ctx.Err() != nil || errdefs.IsUnavailable(err) {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	return fmt.Errorf("%w: %s: %w", crierrors.ErrImageVolumeMountFailed, field, err)
+}
+
+// tidyImageVolumes has the images looked at that a removed container had mounted.
+func (s *Service) tidyImageVolumes(config *runtimeapi.ContainerConfig) {
+	if s.opts.ImageVolumes != nil && len(translate.ImageVolumes(config)) > 0 {
+		s.opts.ImageVolumes.Tidy()
+	}
+}

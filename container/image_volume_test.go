@@ -1,0 +1,155 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/mount"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	crierrors "k8s.io/cri-api/pkg/errors"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// volumes makes up paths of images, and counts who holds them.
+type volumes struct {
+	held, tidied int
+	err          error
+}
+
+func (v *volumes) Mount(_ context.Context, imageID, subPath string) (string, func(), error) {
+	if v.err != nil {
+		return "", nil, v.err
+	}
+	v.held++
+	return "/images/" + imageID[len("sha256:"):][:4] + "/" + subPath, func() { v.held-- }, nil
+}
+
+func (v *volumes) Tidy() { v.tidied++ }
+
+// newImageNode is a node whose engine has a version, and two images to mount.
+func newImageNode(t *testing.T, flavor dockertest.Flavor) (*node, *dockertest.Engine, *volumes) {
+	t.Helper()
+	features := dockertest.DefaultFeatures(flavor)
+	features.Root = t.TempDir()
+	engine := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{
+		{Names: []string{"busybox"}}, {Names: []string{"pause"}},
+		{Names: []string{"one"}, ID: "sha256:1111" + strings.Repeat("0", 60)}, {Names: []string{"two"}, ID: "sha256:2222" + strings.Repeat("0", 60)},
+	}})
+	t.Cleanup(engine.Close)
+	n, v := newNode(t, engine, "busybox", "pause"), &volumes{}
+	n.opts.ImageVolumes = v
+	return n, engine, v
+}
+
+// imageMounts has an image and a part of it, "name:part", mounted for each argument.
+func imageMounts(images ...string) []*runtimeapi.Mount {
+	var mounts []*runtimeapi.Mount
+	for i, image := range images {
+		name, part, _ := strings.Cut(image, ":")
+		mounts = append(mounts, &runtimeapi.Mount{ContainerPath: fmt.Sprint("/", i), Image: &runtimeapi.ImageSpec{Image: name}, ImageSubPath: part})
+	}
+	return mounts
+}
+
+func TestWhoMountsImages(t *testing.T) {
+	for _, test := range []struct {
+		flavor dockertest.Flavor
+		images []string
+		want   string // the sources of the mounts, @ before what the engine mounts
+	}{
+		{dockertest.Docker20, []string{"one", "two:a"}, "/images/1111/ /images/2222/a"},
+		{dockertest.Docker29, []string{"one", "two"}, "@sha256:1111 @sha256:2222"},
+		{dockertest.Docker29, []string{"one", "two:a/b"}, "@sha256:1111 /images/2222/a/b"},
+		{dockertest.Docker29, []string{"one", "two", "one"}, "/images/1111/ @sha256:2222 /images/1111/"},
+	} {
+		t.Run(fmt.Sprint(test.flavor, test.images), func(t *testing.T) {
+			n, engine, v := newImageNode(t, test.flavor)
+			config := n.config("sleep", "1000")
+			config.Mounts = imageMounts(test.images...)
+			id := n.create(n.pod(), config)
+			inspect, err := engine.InspectContainer(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, m := range inspect.HostConfig.Mounts {
+				if !m.ReadOnly {
+					t.Errorf("%+v can be written to", m)
+				}
+				if m.Type == mount.TypeImage {
+					m.Source = "@" + m.Source[:len("sha256:1111")]
+				}
+				got = append(got, m.Source)
+			}
+			if strings.Join(got, " ") != test.want {
+				t.Errorf("mounts %q, want %q", got, test.want)
+			}
+			if v.held != 0 {
+				t.Errorf("%d images are still held", v.held)
+			}
+			if mounts := n.look(id).Meta.Config.GetMounts(); len(mounts) != len(test.images) || mounts[0].GetImage().GetImage() != "one" {
+				t.Errorf("the configuration shows %v", mounts)
+			}
+			if err := n.Remove(t.Context(), id); err != nil || v.tidied != 1 {
+				t.Errorf("Remove: %v, tidied %d times", err, v.tidied)
+			}
+		})
+	}
+}
+
+func TestImagesThatCannotBeMounted(t *testing.T) {
+	for name, test := range map[string]struct {
+		images []string
+		err    error
+		fault  string
+		is     func(error) bool
+		text   string
+	}{
+		"a part is missing": {
+			images: []string{"one:x"}, err: fmt.Errorf("no x: %w", errdefs.ErrNotFound), text: "ImageVolumeMountFailed: config.mounts[0].image_sub_path: no x",
+			is: func(err error) bool { return errors.Is(err, crierrors.ErrImageVolumeMountFailed) },
+		},
+		"the disk is full": {
+			images: []string{"one"}, err: errors.New("no space"), text: "ImageVolumeMountFailed: config.mounts[0].image: no space",
+			is: func(err error) bool { return errors.Is(err, crierrors.ErrImageVolumeMountFailed) },
+		},
+		"the engine is away": {
+			images: []string{"one"}, err: errdefs.ErrUnavailable, text: "config.mounts[0].image: ",
+			is: func(err error) bool {
+				return errdefs.IsUnavailable(err) && !errors.Is(err, crierrors.ErrImageVolumeMountFailed)
+			},
+		},
+		"an image is missing": {images: []string{"one", "none"}, is: errdefs.IsNotFound, text: `config.mounts[1].image.image: pull "none"`},
+		"the create fails":    {images: []string{"one", "two"}, fault: "CreateContainer", is: errdefs.IsUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, engine, v := newImageNode(t, dockertest.Docker20)
+			v.err = test.err
+			pod := n.pod()
+			if test.fault != "" {
+				defer engine.Inject(test.fault, dockertest.Fault{})()
+			}
+			config := n.config("sleep", "1000")
+			config.Mounts = imageMounts(test.images...)
+			_, err := n.Create(t.Context(), pod, config, nil)
+			if err == nil || !test.is(err) || !strings.HasPrefix(err.Error(), test.text) {
+				t.Errorf("%v, want %q", err, test.text)
+			}
+			if v.held != 0 {
+				t.Errorf("%d images are still held", v.held)
+			}
+		})
+	}
+	n, _, _ := newImageNode(t, dockertest.Docker20)
+	n.opts.ImageVolumes = nil
+	config := n.config("sleep", "1000")
+	config.Mounts = imageMounts("one")
+	if _, err := n.Create(t.Context(), n.pod(), config, nil); !errdefs.IsNotImplemented(err) {
+		t.Errorf("without a place for files: %v", err)
+	}
+}

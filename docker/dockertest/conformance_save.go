@@ -1,0 +1,52 @@
+package dockertest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+)
+
+// testSave gets back the layer that was loaded, byte by byte.
+func testSave(t *testing.T, s *suite) {
+	name := s.name() + ":saved"
+	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.untag(t, name) })
+	image, err := s.Engine.InspectImage(withPatience(t), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ref := range []string{name, image.ID} {
+		var saved bytes.Buffer
+		if err := s.Engine.SaveImage(withPatience(t), ref, &saved); err != nil {
+			t.Fatalf("SaveImage %s: %v", ref, err)
+		}
+		files, _, err := readArchive(&saved)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var manifests []struct{ Layers []string }
+		if err := json.Unmarshal(files["manifest.json"], &manifests); err != nil || len(manifests) != 1 || len(manifests[0].Layers) != 1 {
+			t.Fatalf("manifest.json: %s, %v", files["manifest.json"], err)
+		}
+		if want := archive(t, file{"greeting", []byte("hello\n")}); !bytes.Equal(files[manifests[0].Layers[0]], want) {
+			t.Errorf("%s is %q", manifests[0].Layers[0], files[manifests[0].Layers[0]])
+		}
+	}
+	wantError(t, "saving nothing", s.Engine.SaveImage(withPatience(t), s.name(), io.Discard), errdefs.ErrNotFound)
+	nobody := "sha256:" + strings.Repeat("0", 64)
+	wantError(t, "saving an unknown id", s.Engine.SaveImage(withPatience(t), nobody, io.Discard), errdefs.ErrNotFound)
+	full := errors.New("the disk is full")
+	wantError(t, "saving to a full disk", s.Engine.SaveImage(withPatience(t), name, brokenWriter{full}), full)
+}
+
+// brokenWriter takes nothing.
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }

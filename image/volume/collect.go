@@ -1,0 +1,177 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/sirupsen/logrus"
+)
+
+const (
+	// collectTimeout bounds one look at what is used.
+	collectTimeout = 2 * time.Minute
+	// collectRetry is the pause after a look that failed.
+	collectRetry = time.Minute
+)
+
+// Mounted returns the ids of the images that a container of the engine's list
+// has mounted, by the engine or from here.
+func (s *Store) Mounted(c container.Summary) []string {
+	var ids []string
+	for _, point := range c.Mounts {
+		if point.Type == mount.TypeImage {
+			ids = append(ids, point.Name) // what the mount was asked for with, an id
+			continue
+		}
+		below, err := filepath.Rel(s.opts.Root, point.Source)
+		if err != nil || !filepath.IsLocal(below) || below == "." {
+			continue
+		}
+		name, _, _ := strings.Cut(below, "/")
+		ids = append(ids, imageID(name))
+	}
+	return ids
+}
+
+// Tidy has the files looked at that may not be needed any more: call it when a
+// container that had an image mounted was removed. It does not wait.
+func (s *Store) Tidy() {
+	select {
+	case s.tidy <- struct{}{}:
+	default: // a look is due anyway
+	}
+}
+
+// collectAll removes what is not used, whenever it is asked to and when the time
+// of what it kept has come, until the store is closed.
+func (s *Store) collectAll() {
+	again := time.NewTimer(0)
+	again.Stop()
+	defer again.Stop()
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-s.tidy:
+		case <-again.C:
+		}
+		wait, err := s.collect(s.ctx)
+		if err != nil && s.ctx.Err() == nil {
+			logrus.WithError(err).Warn("cannot remove the files of images that no container has mounted")
+			wait = collectRetry
+		}
+		if wait > 0 {
+			again.Reset(wait)
+		}
+	}
+}
+
+// collect removes the files that no container has mounted and that are old
+// enough. It returns when to come again for those that are not, 0 for never.
+//
+// A container that is being made is not in the list yet; the call that makes it
+// holds the folder. One that came to hold it after the list was asked for, and
+// let it go again, shows by the number of its use.
+func (s *Store) collect(ctx context.Context) (again time.Duration, err error) {
+	entries, err := os.ReadDir(s.opts.Root)
+	if err != nil || len(entries) == 0 {
+		return 0, err
+	}
+	asked := s.now()
+	mounted, err := s.mounted(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, entry := range entries {
+		name := entry.Name()
+		if strings.HasPrefix(name, removingPrefix) { // of an attempt that failed
+			errs = append(errs, os.RemoveAll(filepath.Join(s.opts.Root, name)))
+			continue
+		}
+		if strings.HasPrefix(name, makingPrefix) || mounted[name] {
+			continue
+		}
+		info, err := entry.Info()
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if left := time.Until(info.ModTime().Add(s.opts.Keep)); left > 0 {
+			again = soonest(again, left)
+			continue
+		}
+		if removed, err := s.remove(name, asked); err != nil {
+			errs = append(errs, err)
+		} else if !removed {
+			again = soonest(again, s.opts.Keep)
+		}
+	}
+	return again, errors.Join(errs...)
+}
+
+func soonest(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// now is the number of the last use of any folder.
+func (s *Store) now() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.uses
+}
+
+// mounted are the names of the folders that containers have mounted.
+func (s *Store) mounted(ctx context.Context) (map[string]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
+	defer cancel()
+	containers, err := s.opts.Engine.ListContainers(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]bool)
+	for _, c := range containers {
+		for _, id := range s.Mounted(c) {
+			if name, err := folderName(id); err == nil {
+				names[name] = true
+			}
+		}
+	}
+	return names, nil
+}
+
+// remove takes a folder away unless a call has come to use it since.
+func (s *Store) remove(name string, since uint64) (bool, error) {
+	removing := filepath.Join(s.opts.Root, removingPrefix+name)
+	moved, err := s.takeAway(name, since, removing)
+	if err != nil || !moved {
+		return false, err
+	}
+	logrus.WithField("image", imageID(name)).Info("removing the files of an image that no container has mounted")
+	if err := os.RemoveAll(removing); err != nil {
+		return false, fmt.Errorf("remove the files of image %s: %w", imageID(name), err)
+	}
+	return true, nil
+}
+
+func (s *Store) takeAway(name string, since uint64, removing string) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if f := s.folders[name]; f != nil {
+		if f.holders > 0 || f.making != nil || f.used > since {
+			return false, nil
+		}
+		delete(s.folders, name)
+	}
+	return true, os.Rename(filepath.Join(s.opts.Root, name), removing)
+}

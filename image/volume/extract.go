@@ -1,0 +1,124 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/moby/go-archive"
+	"github.com/moby/go-archive/compression"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+)
+
+// extract makes the folder of an image: it appears under its name only when it
+// is complete and on the disk.
+//
+// The files come from the archive of docker save and not from that of a
+// container's export: there the engine has put files of its own into /etc and
+// /dev, and keeps few extended attributes.
+func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
+	begun := time.Now()
+	making, err := os.MkdirTemp(s.opts.Root, makingPrefix)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("extract image %s: %w", imageID, err), os.RemoveAll(making))
+		}
+	}()
+	files := filepath.Join(making, filesName)
+	if err := os.Mkdir(files, 0o755); err != nil {
+		return err
+	}
+	if err := os.Chmod(files, 0o755); err != nil { // whatever the umask
+		return err
+	}
+	size, err := s.unpack(ctx, imageID, making)
+	if err != nil {
+		return err
+	}
+	if err := syncFileSystem(making); err != nil {
+		return err
+	}
+	if err := os.Chtimes(making, time.Now(), time.Now()); err != nil {
+		return err
+	}
+	if err := os.Rename(making, filepath.Join(s.opts.Root, name)); err != nil {
+		return err
+	}
+	logrus.WithFields(logrus.Fields{"image": imageID, "bytes": size, "took": time.Since(begun).Round(time.Millisecond)}).
+		Info("extracted an image to be mounted")
+	return syncFileSystem(s.opts.Root)
+}
+
+// unpack writes the files of an image to the folder that is being made and
+// returns how many bytes they have.
+func (s *Store) unpack(ctx context.Context, imageID, making string) (size int64, err error) {
+	spool, err := os.CreateTemp(making, "archive-")
+	if err != nil {
+		return 0, err
+	}
+	defer spool.Close()
+	// Without a name it is gone with the descriptor, however this ends.
+	if err := os.Remove(spool.Name()); err != nil {
+		return 0, err
+	}
+	if err := s.opts.Engine.SaveImage(ctx, imageID, spool); err != nil {
+		return 0, err
+	}
+	layers, err := readLayers(spool)
+	if err != nil {
+		return 0, err
+	}
+	for i, layer := range layers {
+		n, err := unpackLayer(filepath.Join(making, filesName), bounded{ctx, layer})
+		if err != nil {
+			return 0, fmt.Errorf("layer %d: %w", i, err)
+		}
+		size += n
+	}
+	return size, nil
+}
+
+// unpackLayer puts a layer on top of what is there, in the way in which the
+// engine itself does. No entry leads out of the folder.
+func unpackLayer(folder string, layer io.Reader) (size int64, err error) {
+	content, err := compression.DecompressStream(layer)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	return archive.UnpackLayer(folder, content, &archive.TarOptions{})
+}
+
+// bounded ends with its context.
+type bounded struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (b bounded) Read(p []byte) (int, error) {
+	if err := b.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return b.r.Read(p)
+}
+
+// syncFileSystem writes out what is in memory of the file system of a folder.
+func syncFileSystem(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	if err := unix.Syncfs(int(folder.Fd())); err != nil {
+		return &os.PathError{Op: "syncfs", Path: path, Err: err}
+	}
+	return nil
+}

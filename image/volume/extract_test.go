@@ -1,0 +1,194 @@
+package volume
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+)
+
+func TestLayersAreStacked(t *testing.T) {
+	f := newFixture(t, 0)
+	id := f.image(
+		[]entry{
+			dir("etc", 0o755), regular("etc/hosts", "of the image"), regular("etc/old", "old"), symlink("run", "/var/run"),
+			dir("var/run", 0o755), dir("cache", 0o755), regular("cache/a", "a"), regular("cache/b", "b"), regular("replaced", "file"),
+		},
+		[]entry{
+			regular("etc/.wh.old", ""), regular("cache/.wh..wh..opq", ""), regular("cache/c", "c"),
+			dir("replaced", 0o755), regular("replaced/by", "a folder"), regular("run/pid", "1"), hardlink("etc/hosts2", "etc/hosts"),
+		},
+	)
+	path, release := f.mount(id, "")
+	defer release()
+	for name, want := range map[string]string{
+		"etc/hosts": "of the image", "etc/hosts2": "of the image", "cache/c": "c", "replaced/by": "a folder", "var/run/pid": "1",
+	} {
+		wantContent(t, filepath.Join(path, name), want)
+	}
+	wantGone(t, path+"/etc/old", path+"/cache/a", path+"/cache/b", path+"/etc/.wh.old", path+"/.dockerenv", path+"/proc")
+	if info, err := os.Stat(f.opts.Root); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the store is open to others: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestAttributesAreKept(t *testing.T) {
+	f := newFixture(t, 0)
+	setuid := regular("setuid", "program")
+	setuid.Mode, setuid.Uid, setuid.Gid = 0o4755, 1001, 1002
+	device := entry{Header: tar.Header{Name: "null", Typeflag: tar.TypeChar, Devmajor: 1, Devminor: 3, Mode: 0o666}}
+	private := dir("private", 0o700)
+	private.Uid = 1003
+	sticky := dir("tmp", 0o1777)
+	marked := regular("marked", "x")
+	marked.PAXRecords = map[string]string{"SCHILY.xattr.trusted.test": "value"}
+	path, release := f.mount(f.image([]entry{setuid, device, private, sticky, marked}), "")
+	defer release()
+	for name, want := range map[string]struct {
+		mode     fs.FileMode
+		uid, gid uint32
+	}{
+		"setuid":  {0o755 | fs.ModeSetuid, 1001, 1002},
+		"null":    {0o666 | fs.ModeDevice | fs.ModeCharDevice, 0, 0},
+		"private": {0o700 | fs.ModeDir, 1003, 0},
+		"tmp":     {0o777 | fs.ModeDir | fs.ModeSticky, 0, 0},
+		".":       {0o755 | fs.ModeDir, 0, 0},
+	} {
+		info, err := os.Lstat(filepath.Join(path, name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		stat := info.Sys().(*syscall.Stat_t)
+		if info.Mode() != want.mode || stat.Uid != want.uid || stat.Gid != want.gid {
+			t.Errorf("%s: %v of %d:%d, want %v of %d:%d", name, info.Mode(), stat.Uid, stat.Gid, want.mode, want.uid, want.gid)
+		}
+	}
+	value := make([]byte, 16)
+	n, err := unix.Lgetxattr(filepath.Join(path, "marked"), "trusted.test", value)
+	if err != nil || string(value[:n]) != "value" {
+		t.Errorf("extended attribute: %q, %v", value[:max(n, 0)], err)
+	}
+}
+
+// TestNothingLeavesTheFolder tries what an evil image can.
+func TestNothingLeavesTheFolder(t *testing.T) {
+	f := newFixture(t, 0)
+	outside := t.TempDir()
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, layers := range map[string][][]entry{
+		"a path":                 {{regular("../../../../../../../../.."+outside+"/evil", "x")}},
+		"a link out":             {{symlink("out", outside), regular("out/evil", "x")}},
+		"a link of a layer":      {{symlink("out", outside)}, {regular("out/evil", "x")}},
+		"a relative link":        {{symlink("up", "../../../../../../../../.."+outside), regular("up/evil", "x")}},
+		"a whiteout":             {{symlink("out", outside)}, {regular("out/.wh.secret", "")}},
+		"an opaque folder":       {{symlink("out", outside)}, {regular("out/.wh..wh..opq", "")}},
+		"a hard link":            {{hardlink("evil", outside+"/secret")}},
+		"a hard link over links": {{symlink("out", outside), hardlink("evil", "out/secret")}},
+	} {
+		path, release, err := f.Mount(t.Context(), f.image(layers...), "")
+		if err == nil {
+			release()
+			if content, err := os.ReadFile(filepath.Join(path, "evil")); err == nil && string(content) == "secret" {
+				t.Errorf("%s: a file from outside is in the image", name)
+			}
+		}
+		wantGone(t, filepath.Join(outside, "evil"))
+		wantContent(t, filepath.Join(outside, "secret"), "secret")
+	}
+}
+
+func TestImagesThatCannotBeExtracted(t *testing.T) {
+	f := newFixture(t, 0)
+	good := regular("good", strings.Repeat("x", 1000))
+	half := pack(t, good)[:700]
+	for name, layer := range map[string][]byte{"no archive": []byte("this is no archive, but it is long enough to be one"), "half": half} {
+		archive := archiveOf(t, "bad:"+strings.Fields(name)[0], layer)
+		if err := f.engine.LoadImage(t.Context(), bytes.NewReader(archive)); err != nil {
+			t.Fatal(err)
+		}
+		image, err := f.engine.InspectImage(t.Context(), "bad:"+strings.Fields(name)[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := f.Mount(t.Context(), image.ID, ""); err == nil || !strings.Contains(err.Error(), image.ID) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, _, err := f.Mount(t.Context(), "sha256:"+strings.Repeat("0", 64), ""); !errdefs.IsNotFound(err) {
+		t.Errorf("an image that is not there: %v", err)
+	}
+	for _, id := range []string{"", "busybox", "sha256:..", "sha512:" + strings.Repeat("0", 128)} {
+		if _, _, err := f.Mount(t.Context(), id, ""); !errdefs.IsInvalidArgument(err) {
+			t.Errorf("id %q: %v", id, err)
+		}
+	}
+	if names := f.names(); len(names) > 0 {
+		t.Errorf("left behind: %v", names)
+	}
+}
+
+// TestArchives reads what engines of different ages write.
+func TestArchives(t *testing.T) {
+	layer := pack(t, regular("greeting", "hello"))
+	var zipped bytes.Buffer
+	writer := gzip.NewWriter(&zipped)
+	if _, err := writer.Write(layer); err != nil {
+		t.Fatal(err)
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	layers := func(names string) entry { return regular("manifest.json", `[{"Layers":[`+names+`]}]`) }
+	for name, c := range map[string]struct {
+		files []entry
+		want  int // layers; 0 for an error
+	}{
+		"links of Docker 20.10":       {[]entry{regular("a/layer.tar", string(layer)), symlink("b/layer.tar", "../a/layer.tar"), layers(`"a/layer.tar","b/layer.tar"`)}, 2},
+		"blobs of Docker 25":          {[]entry{layers(`"blobs/sha256/a"`), regular("blobs/sha256/a", string(layer))}, 1},
+		"blobs of containerd's store": {[]entry{regular("blobs/sha256/a", zipped.String()), layers(`"./blobs/sha256/a"`)}, 1},
+		"a layer is missing":          {[]entry{layers(`"a"`)}, 0},
+		"a link leads out":            {[]entry{symlink("a", "../../etc/passwd"), layers(`"a"`)}, 0},
+		"no manifest":                 {[]entry{regular("a", string(layer))}, 0},
+		"two images":                  {[]entry{regular("manifest.json", `[{},{}]`)}, 0},
+		"no JSON":                     {[]entry{regular("manifest.json", `?`)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, err := os.CreateTemp(t.TempDir(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			if _, err := file.Write(pack(t, c.files...)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := readLayers(file)
+			if c.want == 0 {
+				if !errdefs.IsDataLoss(err) {
+					t.Errorf("%v", err)
+				}
+				return
+			}
+			if err != nil || len(got) != c.want {
+				t.Fatalf("%d layers, %v", len(got), err)
+			}
+			for _, layer := range got {
+				folder := t.TempDir()
+				if _, err := unpackLayer(folder, layer); err != nil {
+					t.Fatal(err)
+				}
+				wantContent(t, filepath.Join(folder, "greeting"), "hello")
+			}
+		})
+	}
+}

@@ -1,0 +1,211 @@
+package volume
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// fixture is a store on an engine in memory.
+type fixture struct {
+	*Store
+	t      *testing.T
+	engine *dockertest.Engine
+	images int
+}
+
+func newFixture(t *testing.T, keep time.Duration) *fixture {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("files of other users need root")
+	}
+	features := dockertest.DefaultFeatures(dockertest.Docker20)
+	features.Root = t.TempDir()
+	engine := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{{Names: []string{"busybox"}}}})
+	t.Cleanup(engine.Close)
+	f := &fixture{t: t, engine: engine}
+	f.open(filepath.Join(t.TempDir(), "image-volumes"), keep)
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func (f *fixture) open(root string, keep time.Duration) {
+	f.t.Helper()
+	store, err := Open(Options{Root: root, Engine: f.engine, Keep: keep})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.Store = store
+}
+
+// reopen is a restart of criadapter.
+func (f *fixture) reopen() {
+	f.t.Helper()
+	f.Close()
+	f.open(f.opts.Root, f.opts.Keep)
+}
+
+// entry is one entry of a layer.
+type entry struct {
+	tar.Header
+	content string
+}
+
+func dir(name string, mode int64) entry {
+	return entry{Header: tar.Header{Name: name, Typeflag: tar.TypeDir, Mode: mode}}
+}
+
+func regular(name, content string) entry {
+	return entry{Header: tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644}, content: content}
+}
+
+func symlink(name, target string) entry {
+	return entry{Header: tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: target, Mode: 0o777}}
+}
+
+func hardlink(name, target string) entry {
+	return entry{Header: tar.Header{Name: name, Typeflag: tar.TypeLink, Linkname: target, Mode: 0o644}}
+}
+
+func pack(t *testing.T, entries ...entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	writer := tar.NewWriter(&out)
+	for _, e := range entries {
+		e.Size = int64(len(e.content))
+		if err := writer.WriteHeader(&e.Header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := writer.Write([]byte(e.content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// archiveOf is what docker save writes of an image with the layers.
+func archiveOf(t *testing.T, tag string, layers ...[]byte) []byte {
+	t.Helper()
+	config := fmt.Sprintf(`{"os":"linux","architecture":"amd64","config":{"Labels":{"tag":%q}}}`, tag)
+	files := []entry{regular("config.json", config)}
+	var names []string
+	for i, layer := range layers {
+		names = append(names, fmt.Sprintf("%d/layer.tar", i))
+		files = append(files, regular(names[i], string(layer)))
+	}
+	manifest, err := json.Marshal([]map[string]any{{"Config": "config.json", "RepoTags": []string{tag}, "Layers": names}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pack(t, append(files, regular("manifest.json", string(manifest)))...)
+}
+
+// image loads an image of layers and returns its id.
+func (f *fixture) image(layers ...[]entry) string {
+	f.t.Helper()
+	var tars [][]byte
+	for _, layer := range layers {
+		tars = append(tars, pack(f.t, layer...))
+	}
+	f.images++
+	tag := fmt.Sprintf("volume:%d", f.images)
+	if err := f.engine.LoadImage(f.t.Context(), bytes.NewReader(archiveOf(f.t, tag, tars...))); err != nil {
+		f.t.Fatal(err)
+	}
+	image, err := f.engine.InspectImage(f.t.Context(), tag)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return image.ID
+}
+
+// mount is Mount for an image that can be mounted.
+func (f *fixture) mount(id, subPath string) (path string, release func()) {
+	f.t.Helper()
+	path, release, err := f.Mount(f.t.Context(), id, subPath)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return path, release
+}
+
+// container makes a container that has the path mounted.
+func (f *fixture) container(path string) string {
+	f.t.Helper()
+	id, err := f.engine.CreateContainer(f.t.Context(), docker.ContainerSpec{
+		Name:   fmt.Sprintf("c%d", time.Now().UnixNano()),
+		Config: &container.Config{Image: "busybox"},
+		Host:   &container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeBind, Source: path, Target: "/image", ReadOnly: true}}},
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return id
+}
+
+func (f *fixture) removeContainer(id string) {
+	f.t.Helper()
+	if err := f.engine.RemoveContainer(f.t.Context(), id); err != nil && !errdefs.IsNotFound(err) {
+		f.t.Fatal(err)
+	}
+}
+
+// names are what is in the store's folder.
+func (f *fixture) names() []string {
+	f.t.Helper()
+	entries, err := os.ReadDir(f.opts.Root)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+func wantContent(t *testing.T, path, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s: %q, %v; want %q", path, got, err, want)
+	}
+}
+
+func wantGone(t *testing.T, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is there (%v)", path, err)
+		}
+	}
+}
+
+// eventually waits for what happens in the background.
+func eventually(t *testing.T, what string, check func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	for !check() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("not within ten seconds: %s", what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

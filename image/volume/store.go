@@ -1,0 +1,231 @@
+package volume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/opencontainers/go-digest"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+const (
+	makingPrefix   = ".making-"
+	removingPrefix = ".removing-"
+	// filesName is the folder of an image's files within the image's own.
+	filesName = "fs"
+
+	// defaultKeep gives a caller whose time was up before an extraction was done
+	// the time to come again.
+	defaultKeep = 5 * time.Minute
+	// extractTimeout bounds the extraction of one image.
+	extractTimeout = 30 * time.Minute
+)
+
+// Engine is what the store needs of the engine.
+type Engine interface {
+	docker.Containers
+	docker.Images
+}
+
+// Options are the options of Open. Root and Engine are required.
+type Options struct {
+	// Root is the folder of the files, absolute; the engine must see it under the
+	// same path. Programs of images lie there with their setuid bits, so nobody
+	// but root may enter it.
+	Root   string
+	Engine Engine
+	// Keep is how long files stay that no container has mounted, from the last
+	// Mount on, 0 for five minutes.
+	Keep time.Duration
+}
+
+// Store holds the files of images. All methods are safe for concurrent use.
+type Store struct {
+	opts Options
+
+	// ctx ends with Close; what is under way ends with it.
+	ctx    context.Context
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+	tidy   chan struct{}
+
+	mu sync.Mutex
+	// folders are those that were used since the start, by name.
+	folders map[string]*folder
+	// uses numbers the uses of all folders.
+	uses uint64
+}
+
+// folder is what calls have to do with the files of one image.
+type folder struct {
+	// holders are calls whose container the engine may not list yet.
+	holders int
+	// used is the number of the last use.
+	used uint64
+	// making is the extraction under way, nil for none.
+	making *extraction
+}
+
+// extraction is shared by all who wait for one image.
+type extraction struct {
+	done chan struct{} // closed when err is set
+	err  error
+}
+
+// Open returns the store in a folder, which is made if need be. What a crash
+// left half done is removed. Close ends the store.
+func Open(opts Options) (*Store, error) {
+	if opts.Keep == 0 {
+		opts.Keep = defaultKeep
+	}
+	if err := os.MkdirAll(opts.Root, 0o700); err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(opts.Root, 0o700); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(opts.Root)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), makingPrefix) || strings.HasPrefix(entry.Name(), removingPrefix) {
+			if err := os.RemoveAll(filepath.Join(opts.Root, entry.Name())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s := &Store{opts: opts, tidy: make(chan struct{}, 1), folders: make(map[string]*folder)}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.work.Go(s.collectAll)
+	s.Tidy() // containers may have gone since the last Close
+	return s, nil
+}
+
+// Close ends extractions and removals that are under way, and waits for them.
+// What was mounted stays.
+func (s *Store) Close() {
+	s.cancel()
+	s.work.Wait()
+}
+
+// Mount returns the path of an image's files on the host, or of the part of them
+// that subPath names, a file or a folder; links in it lead as they do in the
+// image. The path stays for as long as a container has it mounted; until the
+// engine lists that container, release must not be called, and has to be then.
+//
+// It fails with ErrNotFound for a part that the image does not have. An
+// extraction outlives the caller's context, so that a caller who comes again
+// finds it done.
+func (s *Store) Mount(ctx context.Context, imageID, subPath string) (path string, release func(), err error) {
+	name, err := folderName(imageID)
+	if err != nil {
+		return "", nil, err
+	}
+	s.hold(name)
+	if err = s.ensure(ctx, name, imageID); err == nil {
+		path, err = part(filepath.Join(s.opts.Root, name, filesName), subPath)
+	}
+	if err != nil {
+		s.release(name)
+		return "", nil, err
+	}
+	return path, sync.OnceFunc(func() { s.release(name) }), nil
+}
+
+// folderName is the name of an image's folder. Mounts in the engine's older
+// notation cannot name paths with a colon.
+func folderName(imageID string) (string, error) {
+	id, err := digest.Parse(imageID)
+	if err != nil || id.Algorithm() != digest.SHA256 {
+		return "", fmt.Errorf("%q is not the id of an image: %w", imageID, errdefs.ErrInvalidArgument)
+	}
+	return id.Encoded(), nil
+}
+
+// imageID is the id of the image whose folder has that name.
+func imageID(name string) string { return digest.NewDigestFromEncoded(digest.SHA256, name).String() }
+
+// at returns what is known of a folder. The caller holds the lock.
+func (s *Store) at(name string) *folder {
+	f := s.folders[name]
+	if f == nil {
+		f = &folder{}
+		s.folders[name] = f
+	}
+	return f
+}
+
+func (s *Store) hold(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.at(name)
+	f.holders++
+	s.uses++
+	f.used = s.uses
+}
+
+func (s *Store) release(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.at(name)
+	f.holders--
+	if _, err := os.Lstat(filepath.Join(s.opts.Root, name)); f.holders == 0 && f.making == nil && errors.Is(err, fs.ErrNotExist) {
+		delete(s.folders, name)
+	}
+	s.Tidy() // the container may not have come to be
+}
+
+// ensure waits until the image's files are there. The caller holds the folder.
+func (s *Store) ensure(ctx context.Context, name, imageID string) error {
+	making, err := s.join(name, imageID)
+	if err != nil || making == nil {
+		return err
+	}
+	select {
+	case <-making.done:
+		return making.err
+	case <-ctx.Done():
+		return fmt.Errorf("the files of image %s are still being extracted: %w", imageID, ctx.Err())
+	}
+}
+
+// join finds or begins the extraction of an image; nil when it is done.
+func (s *Store) join(name, imageID string) (*extraction, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := s.at(name)
+	if f.making != nil {
+		return f.making, nil
+	}
+	now := time.Now()
+	err := os.Chtimes(filepath.Join(s.opts.Root, name), now, now)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err := s.ctx.Err(); err != nil {
+		return nil, fmt.Errorf("criadapter is ending: %w", errdefs.ErrUnavailable)
+	}
+	making := &extraction{done: make(chan struct{})}
+	f.making = making
+	s.work.Go(func() {
+		ctx, cancel := context.WithTimeout(s.ctx, extractTimeout)
+		defer cancel()
+		making.err = s.extract(ctx, name, imageID)
+		s.mu.Lock()
+		f.making = nil // f is still the folder's: what is being made is not forgotten
+		s.mu.Unlock()
+		close(making.done)
+		s.Tidy() // nobody may have waited for it
+	})
+	return making, nil
+}

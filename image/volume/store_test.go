@@ -1,0 +1,191 @@
+package volume
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+func TestPartsStayInTheImage(t *testing.T) {
+	f := newFixture(t, 0)
+	id := f.image([]entry{
+		dir("opt/models", 0o755), regular("opt/models/small", "s"), symlink("current", "/opt/models"), symlink("out", "../../../../etc"),
+		symlink("loop", "loop"), dir("etc", 0o755), regular("etc/hosts", "the image's"), symlink("opt/latest", "models/small"), symlink("gone", "/no/such"),
+	})
+	all, release := f.mount(id, "")
+	defer release()
+	for subPath, want := range map[string]string{
+		"opt/models": "opt/models", "opt/models/small": "opt/models/small", "current": "opt/models", "current/small": "opt/models/small",
+		"out/hosts": "etc/hosts", "opt/latest": "opt/models/small", ".": "", "opt/../etc": "etc", "opt//models/": "opt/models", "current/..": "opt",
+	} {
+		if got, release := f.mount(id, subPath); got != filepath.Join(all, want) {
+			t.Errorf("%s: %s, want %s", subPath, got, filepath.Join(all, want))
+		} else {
+			release()
+		}
+	}
+	for subPath, is := range map[string]func(error) bool{
+		"no/such": errdefs.IsNotFound, "opt/models/small/x": errdefs.IsNotFound, "gone": errdefs.IsNotFound, "loop": errdefs.IsInvalidArgument,
+		"..": errdefs.IsInvalidArgument, "/etc": errdefs.IsInvalidArgument, "opt/../../x": errdefs.IsInvalidArgument,
+	} {
+		if _, _, err := f.Mount(t.Context(), id, subPath); !is(err) {
+			t.Errorf("%s: %v", subPath, err)
+		}
+	}
+}
+
+func TestOneExtractionServesAll(t *testing.T) {
+	f := newFixture(t, 0)
+	id := f.image([]entry{regular("a", "a")})
+	faults := f.engine.Calls("SaveImage")
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			path, release, err := f.Mount(t.Context(), id, "a")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer release()
+			wantContent(t, path, "a")
+		})
+	}
+	group.Wait()
+	if got := f.engine.Calls("SaveImage") - faults; got != 1 {
+		t.Errorf("the image was saved %d times", got)
+	}
+}
+
+// TestExtractionOutlivesItsCaller gives up the first call before the engine answers.
+func TestExtractionOutlivesItsCaller(t *testing.T) {
+	f := newFixture(t, 0)
+	id := f.image([]entry{regular("a", "a")})
+	f.engine.Inject("SaveImage", dockertest.Fault{Delay: 300 * time.Millisecond, Times: 1})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, _, err := f.Mount(ctx, id, ""); err == nil || ctx.Err() == nil {
+		t.Fatalf("%v", err)
+	}
+	path, release := f.mount(id, "")
+	defer release()
+	wantContent(t, path+"/a", "a")
+}
+
+func TestFilesGoWithTheLastContainer(t *testing.T) {
+	f := newFixture(t, time.Nanosecond)
+	id := f.image([]entry{dir("sub", 0o755), regular("sub/a", "a")})
+	path, release := f.mount(id, "")
+	first := f.container(path)
+	release()
+	part, release := f.mount(id, "sub")
+	second := f.container(part)
+	release()
+
+	f.removeContainer(first)
+	f.reopen() // which looks at what is used
+	if _, err := f.collect(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantContent(t, path+"/sub/a", "a")
+	f.removeContainer(second)
+	f.Tidy()
+	eventually(t, "the files are gone", func() bool { return len(f.names()) == 0 })
+	path, release = f.mount(id, "") // and come again
+	defer release()
+	wantContent(t, path+"/sub/a", "a")
+}
+
+// TestHeldFilesStay covers the time between Mount and the engine's word.
+func TestHeldFilesStay(t *testing.T) {
+	f := newFixture(t, time.Nanosecond)
+	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
+	if again, err := f.collect(t.Context()); err != nil || again == 0 {
+		t.Errorf("%v, %v", again, err)
+	}
+	wantContent(t, path+"/a", "a")
+	name, since := filepath.Base(filepath.Dir(path)), f.now()
+	f.hold(name) // by one who comes after the list was asked for, and goes before it is used
+	f.hold(name)
+	release()
+	f.release(name)
+	f.release(name)
+	if removed, err := f.remove(name, since); err != nil || removed {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	eventually(t, "the files are gone", func() bool { return len(f.names()) == 0 })
+}
+
+func TestFilesStayForAWhile(t *testing.T) {
+	f := newFixture(t, time.Hour)
+	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
+	release()
+	if again, err := f.collect(t.Context()); err != nil || again < 59*time.Minute || again > time.Hour {
+		t.Errorf("%v, %v", again, err)
+	}
+	wantContent(t, path+"/a", "a")
+	old := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(filepath.Dir(path), old, old); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := f.collect(t.Context()); err != nil || again != 0 {
+		t.Errorf("%v, %v", again, err)
+	}
+	wantGone(t, filepath.Dir(path))
+}
+
+// TestNothingIsRemovedUnseen keeps everything while the engine does not tell.
+func TestNothingIsRemovedUnseen(t *testing.T) {
+	f := newFixture(t, time.Nanosecond)
+	restore := f.engine.Inject("ListContainers", dockertest.Fault{})
+	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
+	release()
+	if _, err := f.collect(t.Context()); !errdefs.IsUnavailable(err) {
+		t.Errorf("%v", err)
+	}
+	wantContent(t, path+"/a", "a")
+	restore()
+	f.Tidy()
+	eventually(t, "the files are gone", func() bool { return len(f.names()) == 0 })
+}
+
+func TestCrashLeavesNothing(t *testing.T) {
+	f := newFixture(t, time.Hour)
+	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
+	release()
+	for _, name := range []string{makingPrefix + "1", removingPrefix + "2"} {
+		if err := os.MkdirAll(filepath.Join(f.opts.Root, name, filesName), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.reopen()
+	if names := f.names(); len(names) != 1 {
+		t.Errorf("left: %v", names)
+	}
+	wantContent(t, path+"/a", "a")
+}
+
+func TestMounted(t *testing.T) {
+	s := &Store{opts: Options{Root: "/var/lib/x/image-volumes"}}
+	hex := strings.Repeat("ab", 32)
+	got := s.Mounted(container.Summary{Mounts: []container.MountPoint{
+		{Type: mount.TypeBind, Source: "/var/lib/x/image-volumes/" + hex + "/fs/sub"},
+		{Type: mount.TypeBind, Source: "/var/lib/x/image-volumes"},
+		{Type: mount.TypeBind, Source: "/var/lib/x/image-volumes-of-others/" + hex},
+		{Type: mount.TypeVolume, Name: "data"},
+		{Type: mount.TypeImage, Name: "sha256:1", Source: "/var/lib/docker/overlay2/x/merged"},
+	}})
+	if want := []string{"sha256:" + hex, "sha256:1"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

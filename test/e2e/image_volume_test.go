@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// imageNode is a server with a pod, an image to run and an image to mount.
+type imageNode struct {
+	t      *testing.T
+	server *adapter.Server
+	config *runtimeapi.PodSandboxConfig
+	pod    string
+	// run and mounted are ids.
+	run, mounted string
+	attempts     uint32
+}
+
+func newImageNode(t *testing.T) *imageNode {
+	t.Helper()
+	env := rigenv.Require(t)
+	n := &imageNode{t: t, server: adapter.ForTest(t, adapter.Options{Env: env})}
+	n.run, n.mounted = n.pull(env.Image("test/busybox:latest")), n.pull(env.Image("test/multi:b"))
+	name := strings.ToLower(t.Name())
+	n.config = &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name + "-uid"},
+		LogDirectory: filepath.Join(n.server.Dir, "logs"),
+		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+	}
+	n.pod = runSandbox(t, n.server, n.config)
+	return n
+}
+
+func (n *imageNode) pull(ref string) (id string) {
+	n.t.Helper()
+	id, err := n.server.Images.PullImage(n.t.Context(), &runtimeapi.ImageSpec{Image: ref}, nil, nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return id
+}
+
+func (n *imageNode) mount(target, subPath string) *runtimeapi.Mount {
+	return &runtimeapi.Mount{ContainerPath: target, Image: &runtimeapi.ImageSpec{Image: n.mounted}, ImageSubPath: subPath}
+}
+
+func (n *imageNode) create(mounts ...*runtimeapi.Mount) (string, error) {
+	n.t.Helper()
+	n.attempts++
+	return n.server.Runtime.CreateContainer(n.t.Context(), n.pod, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main", Attempt: n.attempts},
+		Image:    &runtimeapi.ImageSpec{Image: n.run},
+		Command:  []string{"sleep", "1000000"},
+		Mounts:   mounts,
+	}, n.config)
+}
+
+func (n *imageNode) start(mounts ...*runtimeapi.Mount) string {
+	n.t.Helper()
+	id, err := n.create(mounts...)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if err := n.server.Runtime.StartContainer(n.t.Context(), id); err != nil {
+		n.t.Fatal(err)
+	}
+	return id
+}
+
+// shell runs a script in the container and returns its output.
+func (n *imageNode) shell(id, script string) string {
+	n.t.Helper()
+	stdout, stderr, err := n.server.Runtime.ExecSync(n.t.Context(), id, []string{"sh", "-c", script}, time.Minute)
+	if err != nil {
+		n.t.Errorf("%s: %v", script, err)
+	}
+	return string(stdout) + string(stderr)
+}
+
+func (n *imageNode) remove(id string) {
+	n.t.Helper()
+	if err := n.server.Runtime.RemoveContainer(n.t.Context(), id); err != nil {
+		n.t.Error(err)
+	}
+}
+
+func (n *imageNode) removeImage() error {
+	return n.server.Images.RemoveImage(n.t.Context(), &runtimeapi.ImageSpec{Image: n.mounted})
+}
+
+// files is where the image's files are on an engine that does not mount images.
+func (n *imageNode) files() string {
+	return filepath.Join(n.server.RootDir, "image-volumes", strings.TrimPrefix(n.mounted, "sha256:"), "fs")
+}
+
+func TestImageVolumes(t *testing.T) {
+	n := newImageNode(t)
+	id := n.start(n.mount("/all", ""), n.mount("/deep/part", "bin"), n.mount("/file", "multi"))
+	if got := n.shell(id, "cat /all/multi /file; test -x /all/bin/sh && ls -l /deep/part/sh | cut -c1"); got != "multi\nmulti\n-\n" && got != "multi\nmulti\nl\n" {
+		t.Errorf("the container sees %q", got)
+	}
+	for _, script := range []string{"touch /all/new", "echo x > /file", "rm /all/multi", "mount -o remount,rw /all"} {
+		if got := n.shell(id, "("+script+") 2>/dev/null && echo written; true"); got != "" {
+			t.Errorf("%s: %q", script, got)
+		}
+	}
+	answer, err := n.server.Runtime.ContainerStatus(t.Context(), id, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mounts := answer.GetStatus().GetMounts()
+	if len(mounts) != 3 || mounts[1].GetImage().GetImage() != n.mounted || mounts[1].GetImageSubPath() != "bin" || mounts[1].GetHostPath() != "" {
+		t.Errorf("mounts in the status: %v", mounts)
+	}
+
+	wantCode(t, "RemoveImage of a mounted image", n.removeImage(), codes.FailedPrecondition)
+	n.server.Kill()
+	if err := n.server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := n.shell(id, "cat /all/multi"); got != "multi\n" {
+		t.Errorf("after a crash the container sees %q", got)
+	}
+	wantCode(t, "RemoveImage of a mounted image after a crash", n.removeImage(), codes.FailedPrecondition)
+	second := n.start(n.mount("/all", "bin"))
+	n.remove(id)
+	wantCode(t, "RemoveImage of an image that one container has mounted", n.removeImage(), codes.FailedPrecondition)
+	if _, err := os.Stat(n.files()); err != nil {
+		t.Errorf("the files of a mounted image: %v", err)
+	}
+	n.remove(second)
+	if err := n.removeImage(); err != nil {
+		t.Errorf("RemoveImage: %v", err)
+	}
+}
+
+// TestImageVolumesOfTheDead ends a server with files that nobody has mounted any more.
+func TestImageVolumesOfTheDead(t *testing.T) {
+	n := newImageNode(t)
+	id := n.start(n.mount("/part", "bin"))
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Dir(n.files()), old, old); err != nil {
+		t.Fatal(err)
+	}
+	n.remove(id)
+	eventually(t, func() error {
+		if _, err := os.Stat(n.files()); !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("the files are still there: %v", err)
+		}
+		return nil
+	})
+	n.remove(n.start(n.mount("/part", "bin"))) // they come again
+}
+
+func TestImageVolumesThatFail(t *testing.T) {
+	n := newImageNode(t)
+	for name, test := range map[string]struct {
+		mount *runtimeapi.Mount
+		code  codes.Code
+		text  string
+	}{
+		"no such part": {n.mount("/a", "no/such"), codes.Unknown, "ImageVolumeMountFailed: config.mounts[0].image_sub_path: "},
+		"no such image": {
+			&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "sha256:" + strings.Repeat("0", 64)}},
+			codes.NotFound, "config.mounts[0].image.image: pull ",
+		},
+		"a part above": {n.mount("/a", "../etc"), codes.InvalidArgument, "config.mounts[0].image_sub_path: "},
+		"no name":      {&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{}}, codes.InvalidArgument, "config.mounts[0].image.image: "},
+	} {
+		_, err := n.create(test.mount)
+		wantCode(t, name, err, test.code)
+		if err != nil && !strings.Contains(err.Error(), test.text) {
+			t.Errorf("%s: %v, want it to say %q", name, err, test.text)
+		}
+	}
+	containers, err := n.server.Runtime.ListContainers(t.Context(), &runtimeapi.ContainerFilter{PodSandboxId: n.pod})
+	if err != nil || len(containers) > 0 {
+		t.Errorf("containers were made: %v, %v", containers, err)
+	}
+}
