@@ -1,0 +1,392 @@
+package kubelet
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/client-go/transport/spdy"
+	utilexec "k8s.io/utils/exec"
+
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/server"
+	"github.com/criadapter/criadapter/test/cluster/controlplane"
+)
+
+// kubeletAPI is a kubelet's API before the runtime under test, with the pods of a kubelet-core.
+type kubeletAPI struct {
+	t      *testing.T
+	config *rest.Config
+	http   *http.Client
+}
+
+// serveAPI serves the API of a node until the test ends.
+func serveAPI(t *testing.T, n *node) *kubeletAPI {
+	t.Helper()
+	pki := filepath.Join(n.dir, "pki")
+	if err := os.Mkdir(pki, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	authority, err := controlplane.NewAuthority(pki, "clients")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := authority.Client("kube-apiserver-kubelet-client", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime, err := cri.Connect(t.Context(), cri.Options{Endpoint: n.server.Endpoint(), Owner: n.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := runtime.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	api, err := server.ListenTLS(server.APIOptions{
+		Address: "127.0.0.1:0", CertDir: pki, NodeName: n.name, IPs: []string{"127.0.0.1"}, ClientCAFile: authority.CAFile, Runtime: runtime,
+		Reads: server.Reads{
+			Config: server.Config{Node: n.name, RootDir: n.root}, Pods: n.podList, Healthy: func() error { return nil },
+			Stats: runtime, Selector: map[string]string{model.LabelOwner: n.name}, Evented: func() bool { return true },
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- api.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	config := &rest.Config{Host: "https://" + api.Address(), TLSClientConfig: rest.TLSClientConfig{
+		CertFile: client.CertFile, KeyFile: client.KeyFile, CAFile: filepath.Join(pki, "kubelet.crt"), ServerName: n.name,
+	}}
+	asks, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &kubeletAPI{t: t, config: config, http: asks}
+}
+
+// podList is pods for an API: none while the kubelet does not answer.
+func (n *node) podList() []*v1.Pod {
+	listed, err := n.pods()
+	if err != nil {
+		n.t.Logf("the kubelet's pods: %v", err)
+	}
+	var pods []*v1.Pod
+	for i := range listed {
+		pods = append(pods, &listed[i])
+	}
+	return pods
+}
+
+// ask reads a path.
+func (a *kubeletAPI) ask(method, path string) (string, int) {
+	a.t.Helper()
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, method, a.config.Host+path, nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	answer, err := a.http.Do(request)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return string(body), answer.StatusCode
+}
+
+func (a *kubeletAPI) url(path string) *url.URL {
+	a.t.Helper()
+	parsed, err := url.Parse(a.config.Host + path)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return parsed
+}
+
+// ways are the protocols over which commands run: API servers speak SPDY, newer clients WebSockets. Runtimes other than
+// criadapter know the first alone.
+func (a *kubeletAPI) ways() map[string]func(path string) (remotecommand.Executor, error) {
+	ways := map[string]func(path string) (remotecommand.Executor, error){
+		"SPDY": func(path string) (remotecommand.Executor, error) {
+			return remotecommand.NewSPDYExecutor(a.config, http.MethodPost, a.url(path))
+		},
+	}
+	if name := os.Getenv(runtimeVar); name == "" || name == "criadapter" {
+		ways["WebSocket"] = func(path string) (remotecommand.Executor, error) {
+			return remotecommand.NewWebSocketExecutor(a.config, http.MethodGet, a.url(path).String())
+		}
+	}
+	return ways
+}
+
+// size tells one terminal size.
+type size chan *remotecommand.TerminalSize
+
+func (s size) Next() *remotecommand.TerminalSize { return <-s }
+
+const apiPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "echo out; echo err >&2; while [ ! -e /tmp/end ]; do sleep 0.1; done; echo bye"]
+  - {name: reads, image: SHELL, stdin: true, command: [sh, -c, "while read line; do echo heard $line; done"]}
+  - {name: hello, image: HELLO}
+`
+
+// TestAPICommands runs commands through the kubelet's API.
+func TestAPICommands(t *testing.T) {
+	n := newNode(t)
+	a := serveAPI(t, n)
+	n.write("web.yaml", apiPod)
+	pod := n.ready("web")
+	for way, executor := range a.ways() {
+		t.Run(way, func(t *testing.T) {
+			run := func(path string, opts remotecommand.StreamOptions) (stdout, stderr string, err error) {
+				t.Helper()
+				var out, errOut bytes.Buffer
+				opts.Stdout = &out
+				if !opts.Tty {
+					opts.Stderr = &errOut
+				}
+				executor, err := executor(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				err = executor.StreamWithContext(ctx, opts)
+				return out.String(), errOut.String(), err
+			}
+			exec := fmt.Sprintf("/exec/%s/%s/main?", pod.Namespace, pod.Name)
+			shell := func(script string) string { return exec + "command=sh&command=-c&command=" + url.QueryEscape(script) }
+
+			stdout, stderr, err := run(shell("echo out; echo err >&2; exit 3")+"&output=1&error=1", remotecommand.StreamOptions{})
+			var exit utilexec.ExitError
+			if stdout != "out\n" || stderr != "err\n" || !errors.As(err, &exit) || exit.ExitStatus() != 3 {
+				t.Errorf("exit: %q, %q, %v", stdout, stderr, err)
+			}
+			much := strings.Repeat("0123456789abcde\n", 1<<16)
+			if stdout, _, err = run(exec+"command=cat&input=1&output=1&error=1", remotecommand.StreamOptions{Stdin: strings.NewReader(much)}); stdout != much || err != nil {
+				t.Errorf("%d bytes came back as %d: %v", len(much), len(stdout), err)
+			}
+			sizes := make(size, 1)
+			sizes <- &remotecommand.TerminalSize{Width: 123, Height: 45}
+			defer close(sizes)
+			stdout, _, err = run(shell("until stty size | grep '45 123'; do sleep 0.1; done")+"&input=1&output=1&tty=1", remotecommand.StreamOptions{
+				Stdin: &silent{ctx: t.Context()}, Tty: true, TerminalSizeQueue: sizes,
+			})
+			if !strings.Contains(stdout, "45 123") || err != nil {
+				t.Errorf("size: %q, %v", stdout, err)
+			}
+			if _, _, err := run(exec+"command=/no/such/program&output=1&error=1", remotecommand.StreamOptions{}); err == nil {
+				t.Error("a program that is not there was run")
+			}
+			attached(t, way, func() (remotecommand.Executor, error) {
+				return executor(fmt.Sprintf("/attach/%s/%s/%s/reads?input=1&output=1&error=1", pod.Namespace, pod.Name, pod.UID))
+			})
+		})
+	}
+	if body, code := a.ask(http.MethodPost, fmt.Sprintf("/run/%s/%s/main?cmd=", pod.Namespace, pod.Name)+url.QueryEscape("echo a word")); body != "a word\n" || code != http.StatusOK {
+		t.Errorf("run: %d %q", code, body)
+	}
+	if body, code := a.ask(http.MethodPost, fmt.Sprintf("/run/%s/%s/main?cmd=false", pod.Namespace, pod.Name)); !strings.Contains(body, "exited with 1") || code != http.StatusInternalServerError {
+		t.Errorf("run: %d %q", code, body)
+	}
+}
+
+// silent is an input that says nothing until the test ends.
+type silent struct{ ctx context.Context }
+
+func (s *silent) Read([]byte) (int, error) {
+	<-s.ctx.Done()
+	return 0, io.EOF
+}
+
+// attached says something to a container's process and hears of it.
+func attached(t *testing.T, way string, executor func() (remotecommand.Executor, error)) {
+	t.Helper()
+	attach, err := executor()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, feed := io.Pipe()
+	out, ended := &output{}, make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		ended <- attach.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: out, Stderr: out})
+	}()
+	fmt.Fprintf(feed, "%s\n", way)
+	out.has(t, "heard "+way+"\n")
+	cancel()
+	feed.Close()
+	<-ended // it was given up
+}
+
+// TestAPIPortForward reaches a port of a pod through the kubelet's API.
+func TestAPIPortForward(t *testing.T) {
+	n := newNode(t)
+	a := serveAPI(t, n)
+	n.write("web.yaml", apiPod)
+	pod := n.ready("web")
+	path := fmt.Sprintf("/portForward/%s/%s", pod.Namespace, pod.Name)
+	transport, upgrader, err := spdy.RoundTripperFor(a.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialers := map[string]httpstream.Dialer{"SPDY": spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, a.url(path))}
+	if _, ok := a.ways()["WebSocket"]; ok {
+		if dialers["a tunnel"], err = portforward.NewSPDYOverWebsocketDialer(a.url(path), a.config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for way, dialer := range dialers {
+		t.Run(way, func(t *testing.T) {
+			stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+			forwarder, err := portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
+			if err != nil {
+				t.Fatal(err)
+			}
+			go func() { ended <- forwarder.ForwardPorts() }()
+			select {
+			case <-ready:
+			case err := <-ended:
+				t.Fatal(err)
+			}
+			ports, err := forwarder.GetPorts()
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+			for range 5 {
+				answer, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", ports[0].Local))
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(answer.Body)
+				answer.Body.Close()
+				if err != nil || answer.StatusCode != http.StatusOK || len(body) == 0 {
+					t.Errorf("%s %q, %v", answer.Status, body, err)
+				}
+			}
+			close(stop)
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestAPILogsAndFigures reads logs and figures through the kubelet's API.
+func TestAPILogsAndFigures(t *testing.T) {
+	n := newNode(t)
+	a := serveAPI(t, n)
+	n.write("web.yaml", apiPod)
+	pod := n.ready("web")
+	logs := fmt.Sprintf("/containerLogs/%s/%s/main", pod.Namespace, pod.Name)
+	eventually(t, "the log", func() error {
+		if body, code := a.ask(http.MethodGet, logs+"?stream=Stderr"); body != "err\n" || code != http.StatusOK {
+			return fmt.Errorf("%d %q", code, body)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.config.Host+logs+"?follow=true&tailLines=0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := a.http.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	out, copied := &output{}, make(chan error, 1)
+	go func() {
+		_, err := io.Copy(out, answer.Body)
+		copied <- err
+	}()
+	n.exec(pod, "main", "touch", "/tmp/end")
+	out.has(t, "bye\n")
+	select {
+	case err := <-copied:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the log is followed beyond the container's end")
+	}
+	n.restarted("web", "main", 1)
+	eventually(t, "the previous log", func() error {
+		if body, code := a.ask(http.MethodGet, logs+"?previous=true&stream=Stdout"); body != "out\nbye\n" || code != http.StatusOK {
+			return fmt.Errorf("%d %q", code, body)
+		}
+		return nil
+	})
+
+	var summary server.Summary
+	eventually(t, "the pod's figures", func() error {
+		body, code := a.ask(http.MethodGet, "/stats/summary")
+		if err := json.Unmarshal([]byte(body), &summary); err != nil || code != http.StatusOK {
+			return fmt.Errorf("%d %q, %v", code, body, err)
+		}
+		if len(summary.Pods) != 1 || len(summary.Pods[0].Containers) != 3 || summary.Pods[0].Containers[0].Memory == nil || summary.Node.Runtime == nil {
+			return errors.New(body)
+		}
+		return nil
+	})
+	eventually(t, "what kubectl top shows", func() error {
+		body, code := a.ask(http.MethodGet, "/metrics/resource")
+		for _, part := range []string{
+			"node_cpu_usage_seconds_total ", "node_memory_working_set_bytes ", `pod_memory_working_set_bytes{namespace="default",pod="` + pod.Name + `"} `,
+			`container_cpu_usage_seconds_total{container="hello",namespace="default",pod="` + pod.Name + `"} `,
+			`container_start_time_seconds{container="main",`, "resource_scrape_error 0",
+		} {
+			if code != http.StatusOK || !strings.Contains(body, part) {
+				return fmt.Errorf("%d, no %s in\n%s", code, part, body)
+			}
+		}
+		return nil
+	})
+	if _, ok := a.ways()["WebSocket"]; ok { // criadapter
+		if body, code := a.ask(http.MethodGet, "/metrics/cadvisor"); code != http.StatusOK || !strings.Contains(body, "container_memory_working_set_bytes{") {
+			t.Errorf("metrics: %d %.500s", code, body)
+		}
+	}
+	if body, code := a.ask(http.MethodGet, "/runningpods/"); code != http.StatusOK || !strings.Contains(body, `"uid":"`+string(pod.UID)) {
+		t.Errorf("running pods: %d %s", code, body)
+	}
+}
