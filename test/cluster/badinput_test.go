@@ -1,9 +1,20 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/test/cluster/controlplane"
 )
 
 // noMemory gives the node a pod that it cannot take, past the scheduler.
@@ -16,11 +27,174 @@ spec:
   nodeName: NODENAME
   containers: [{name: main, image: SHELL, command: [sleep, "3600"], resources: {requests: {memory: 1000Ti}}}]
 `)
-	s.until("big", func(pod *v1.Pod) error {
-		if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "OutOfmemory" || pod.Status.Message == "" {
-			return fmt.Errorf("phase %s, reason %q, message %q", pod.Status.Phase, pod.Status.Reason, pod.Status.Message)
+	s.rejected("big", "OutOfmemory", "memory")
+	s.nothingRuns()
+}
+
+// unknownVolume gives the node a volume that only a storage driver could bring.
+func unknownVolume(s *scene) {
+	s.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: odd}
+spec:
+  volumes: [{name: far, nfs: {server: 192.0.2.1, path: /}}]
+  containers: [{name: main, image: SHELL, command: [sleep, "3600"], volumeMounts: [{name: far, mountPath: /far}]}]
+`)
+	s.rejected("odd", "UnsupportedField", "nfs")
+	s.nothingRuns()
+}
+
+// rejected waits until a pod has failed for a reason, and its message says about what.
+func (s *scene) rejected(name, reason, about string) {
+	s.Helper()
+	s.until(name, func(pod *v1.Pod) error {
+		status := pod.Status
+		if status.Phase != v1.PodFailed || status.Reason != reason || !strings.Contains(status.Message, about) {
+			return fmt.Errorf("phase %s, reason %q, message %q", status.Phase, status.Reason, status.Message)
 		}
 		return nil
 	})
+}
+
+// staticTwin is a manifest whose pod is called twin-NODENAME at the API server.
+func (s *scene) staticTwin() string {
+	return `
+apiVersion: v1
+kind: Pod
+metadata: {name: twin, namespace: ` + s.namespace + `}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: static, image: SHELL, command: [sleep, "3600"]}]
+`
+}
+
+// twoSources shows that a name belongs to the pod that had it first, and then to the other.
+func twoSources(s *scene) {
+	name := "twin-" + s.node.name
+	s.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: ` + name + `}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: served, image: SHELL, command: [sleep, "3600"]}]
+`)
+	s.ready("pod/" + name)
+	before, err := container(s.pod(name))
+	if err != nil {
+		s.Fatal(err)
+	}
+	manifest := filepath.Join(s.node.manifests, "twin.yaml")
+	s.writeManifest(manifest, s.staticTwin())
+	s.eventually("the manifest's pod is refused", func() error { return logHas(s.node.logFile(), "refused", name) })
+	if now, err := container(s.pod(name)); err != nil || now.ContainerID != before.ContainerID || !now.Ready {
+		s.Errorf("the first pod has %+v, %v; it had %s", now, err, before.ContainerID)
+	}
+	s.kubectl("delete", "pod", name, "--wait=false")
+	s.until(name, func(pod *v1.Pod) error {
+		status, err := container(pod)
+		if err != nil {
+			return err
+		}
+		if status.Name != "static" || !status.Ready || pod.Annotations[v1.MirrorPodAnnotationKey] == "" {
+			return fmt.Errorf("container %s, ready %v, annotations %v", status.Name, status.Ready, pod.Annotations)
+		}
+		return nil
+	})
+	if err := os.Remove(manifest); err != nil {
+		s.Fatal(err)
+	}
 	s.nothingRuns()
+}
+
+// badURL shows what a web server that misbehaves can do to a node: nothing but keep its own pods from changing.
+func badURL(s *scene) {
+	const hang, garbage, good = 0, 1, 2
+	var mood atomic.Int32
+	pod := s.expand(strings.NewReplacer("twin", "remote").Replace(s.staticTwin()))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Header.Get("X-Word") != "sesame":
+			http.Error(w, "which word?", http.StatusForbidden)
+		case mood.Load() == hang:
+			<-r.Context().Done()
+		case mood.Load() == garbage:
+			fmt.Fprint(w, "\x00kind: {[")
+		default:
+			fmt.Fprint(w, pod)
+		}
+	}))
+	s.Cleanup(server.Close)
+	core := s.newLoneCore("--manifest-url", server.URL, "--manifest-url-header", "X-Word:sesame", "--http-check-frequency", "1s")
+	s.writeManifest(filepath.Join(core.manifests, "twin.yaml"), s.staticTwin())
+	core.start()
+	s.eventually("the folder's pod runs beside a URL that hangs", func() error { return core.runs("twin") })
+	s.eventually("the silence is told", func() error { return logHas(core.log(), server.URL) })
+	mood.Store(good)
+	s.eventually("the URL's pod runs", func() error { return core.runs("remote") })
+	before := core.containers()
+	mood.Store(garbage)
+	s.eventually("the garbage is told", func() error { return logHas(core.log(), server.URL, "yaml") })
+	if now := core.containers(); fmt.Sprint(now) != fmt.Sprint(before) {
+		s.Errorf("containers were %v and are %v", before, now)
+	}
+}
+
+// wrongAuthority shows a kubelet whose API server cannot prove that it is the right one: it keeps its word from the folder
+// of manifests, and tells the server nothing.
+func wrongAuthority(s *scene) {
+	dir, err := os.MkdirTemp(s.plane.Dir, "wrong")
+	if err != nil {
+		s.Fatal(err)
+	}
+	authority, err := controlplane.NewAuthority(dir, "other")
+	if err != nil {
+		s.Fatal(err)
+	}
+	name := "node-deceived"
+	client, err := s.plane.Authority.Client("system:node:"+name, "system:nodes")
+	if err != nil {
+		s.Fatal(err)
+	}
+	config := filepath.Join(dir, "kubeconfig")
+	if err := controlplane.Kubeconfig(config, s.plane.URL, authority.CAFile, client); err != nil {
+		s.Fatal(err)
+	}
+	core := s.newLoneCore("--kubeconfig", config)
+	s.writeManifest(filepath.Join(core.manifests, "twin.yaml"), s.staticTwin())
+	core.owner = name
+	core.start()
+	s.eventually("the folder's pod runs", func() error { return core.runs("twin") })
+	s.eventually("the reason is told", func() error { return logHas(core.log(), "certificate signed by unknown authority") })
+	if _, err := s.core.Nodes().Get(s.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		s.Errorf("the node is known to the server: %v", err)
+	}
+}
+
+// writeManifest puts a manifest into a folder in one step.
+func (s *scene) writeManifest(path, text string) {
+	s.Helper()
+	temporary := filepath.Join(s.node.server.Dir, filepath.Base(path)+"."+s.namespace)
+	if err := errors.Join(os.WriteFile(temporary, []byte(s.expand(text)), 0o644), os.Rename(temporary, path)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// logHas says whether one line of a log has all the words.
+func logHas(path string, words ...string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		has := true
+		for _, word := range words {
+			has = has && strings.Contains(line, word)
+		}
+		if has {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s has no line with %q", filepath.Base(path), words)
 }

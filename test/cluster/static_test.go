@@ -15,18 +15,14 @@ import (
 // pod's noticing, and that only the folder decides of the pod.
 func staticPod(s *scene) {
 	manifest := filepath.Join(s.node.manifests, "static.yaml")
-	temporary := filepath.Join(s.node.server.Dir, "static.new")
-	text := s.expand(`
+	s.writeManifest(manifest, `
 apiVersion: v1
 kind: Pod
-metadata: {name: static, namespace: ` + s.namespace + `}
+metadata: {name: static, namespace: `+s.namespace+`}
 spec:
   terminationGracePeriodSeconds: 1
   containers: [{name: main, image: SHELL, command: [sh, -c, "echo static; sleep 3600"]}]
 `)
-	if err := errors.Join(os.WriteFile(temporary, []byte(text), 0o644), os.Rename(temporary, manifest)); err != nil {
-		s.Fatal(err)
-	}
 	name := "static-" + s.node.name
 	s.kubectl("wait", "--for=create", "pod/"+name, waitLimit)
 	s.ready("pod/" + name)

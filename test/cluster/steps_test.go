@@ -16,6 +16,9 @@ const (
 // kinds are in the order of the table's columns.
 var kinds = []kind{kubeletCore, realKubelet}
 
+// coreOnly is for what the real kubelet does otherwise, or is known to do.
+var coreOnly = []kind{kubeletCore}
+
 // step is a line of the table.
 type step struct {
 	name string
@@ -44,6 +47,10 @@ var steps = []step{
 	{name: "deletion with grace", run: deletionWithGrace},
 	{name: "static pod", run: staticPod},
 	{name: "no memory for a pod", run: noMemory},
+	{name: "unknown volume in a pod", on: coreOnly, run: unknownVolume},
+	{name: "two sources with one pod name", on: coreOnly, run: twoSources},
+	{name: "a URL that hangs or answers garbage", on: coreOnly, run: badURL},
+	{name: "wrong certificate of the API server", on: coreOnly, run: wrongAuthority},
 	{name: "API server away for a minute", alone: true, run: apiServerAway},
 	{name: "kubelet killed and back", alone: true, run: kubeletKilled},
 	{name: "criadapter killed and back", alone: true, run: criadapterKilled},

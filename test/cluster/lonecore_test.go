@@ -1,0 +1,104 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/cluster/controlplane"
+)
+
+// loneCore is a kubelet core beside the node's kubelet core and on the same criadapter: a core leaves the pods of others
+// alone.
+type loneCore struct {
+	scene *scene
+	// owner is the mark of its pods, and the name that it is given unless flags say otherwise.
+	owner     string
+	manifests string
+	dir       string
+	flags     []string
+}
+
+// newLoneCore makes its folders. It does not run yet.
+func (s *scene) newLoneCore(flags ...string) *loneCore {
+	s.Helper()
+	c := &loneCore{scene: s, owner: s.namespace, dir: filepath.Join(s.node.server.Dir, s.namespace), flags: flags}
+	c.manifests = filepath.Join(c.dir, "manifests")
+	if err := os.MkdirAll(c.manifests, 0o755); err != nil {
+		s.Fatal(err)
+	}
+	return c
+}
+
+func (c *loneCore) log() string {
+	return filepath.Join(c.scene.node.server.Dir, c.scene.namespace+".log")
+}
+
+// start runs it until the end of the scene, when its pods are removed.
+func (c *loneCore) start() {
+	c.scene.Helper()
+	node := c.scene.node
+	process, err := controlplane.StartProcess("kubelet-core", c.log(), c.scene.programs.KubeletCore, append([]string{
+		"run", "--hostname-override", c.owner, "--node-ip", controlplane.Address, "--manifests", c.manifests,
+		"--container-runtime-endpoint", node.server.Endpoint, "--read-address", "127.0.0.1:0",
+		"--root-dir", filepath.Join(c.dir, "root"), "--pod-logs-dir", filepath.Join(c.dir, "logs"),
+		"--cgroup-root", filepath.Join(filepath.Dir(node.cgroup), c.owner), "--image-gc-high-threshold", "100", "--log-level", "debug",
+	}, c.flags...)...)
+	if err != nil {
+		c.scene.Fatal(err)
+	}
+	c.scene.Cleanup(func() {
+		if err := errors.Join(process.Stop(), c.remove(), unmountBelow(c.dir)); err != nil {
+			c.scene.Error(err)
+		}
+		if c.scene.Failed() {
+			c.scene.Logf("the end of its log:\n%s", process.LogTail())
+		}
+	})
+}
+
+// sandboxes are those of its pods.
+func (c *loneCore) sandboxes(ctx context.Context) ([]*runtimeapi.PodSandbox, error) {
+	return c.scene.node.server.Runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: c.owner}})
+}
+
+func (c *loneCore) remove() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	sandboxes, err := c.sandboxes(ctx)
+	for _, sandbox := range sandboxes {
+		runtime := c.scene.node.server.Runtime
+		err = errors.Join(err, runtime.StopPodSandbox(ctx, sandbox.GetId()), runtime.RemovePodSandbox(ctx, sandbox.GetId()))
+	}
+	return err
+}
+
+// containers are the ids of its containers that run, by their pods' names.
+func (c *loneCore) containers() map[string]string {
+	c.scene.Helper()
+	list, err := c.scene.node.server.Runtime.ListContainers(c.scene.Context(), &runtimeapi.ContainerFilter{
+		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		LabelSelector: map[string]string{model.LabelOwner: c.owner},
+	})
+	if err != nil {
+		c.scene.Fatal(err)
+	}
+	ids := make(map[string]string)
+	for _, one := range list {
+		ids[one.GetLabels()[model.LabelPodName]] = one.GetId()
+	}
+	return ids
+}
+
+// runs says whether the static pod of that name runs.
+func (c *loneCore) runs(pod string) error {
+	if now := c.containers(); now[pod+"-"+c.owner] == "" {
+		return fmt.Errorf("there are only %v", now)
+	}
+	return nil
+}
