@@ -100,6 +100,16 @@ func (w *Workers) Update(pod *v1.Pod) {
 	known.wake()
 }
 
+// Refresh takes a newer picture of a pod whose source asks for nothing new, because only its status changed there. The
+// next step gets it; nothing is done for it. A pod that is not known, or that no source named, is left out.
+func (w *Workers) Refresh(pod *v1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.pods[pod.UID]; known != nil && (known.termination == nil || !known.termination.Gone) {
+		known.pod = pod
+	}
+}
+
 // Terminate wants the pod to end. A second call can only shorten the grace period. The steps get the pod as it is given
 // here, with its deletion timestamp, unless no source names it any more.
 func (w *Workers) Terminate(pod *v1.Pod, t Termination) {

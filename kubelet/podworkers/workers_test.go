@@ -191,6 +191,21 @@ func TestShorterGraceInterrupts(t *testing.T) {
 	})
 }
 
+func TestRefresh(t *testing.T) {
+	s := &steps{}
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		w.Refresh(pod("unknown", "unknown", "1"))
+		w.Update(pod("a", "a", "1"))
+		tick(0)
+		w.Refresh(pod("a", "a", "2"))
+		tick(0)
+		want(t, s, "sync a 1")
+		w.Wake("a")
+		tick(0)
+		want(t, s, "sync a 2")
+	})
+}
+
 // TestForcedRemovalInterrupts ends a graceful termination when the API server has forgotten the pod.
 func TestForcedRemovalInterrupts(t *testing.T) {
 	s := &steps{}

@@ -173,11 +173,18 @@ func (s *Statuses) enqueue(pick func(*v1.Pod) bool) {
 
 // isNews says whether the store has something that was not queued yet, for a pod that the server has.
 func (s *Statuses) isNews(pod *v1.Pod) bool {
-	if s.told[pod.UID].gone || s.queued[pod.UID] == pod {
+	if s.told[pod.UID].gone || same(s.queued[pod.UID], pod) {
 		return false
 	}
 	s.queued[pod.UID] = pod
 	return true
+}
+
+// same says whether two pods of the store, of which the first may be nil, are one to the server. Of each status that it
+// takes the server makes another resource version, which alone is no reason to ask it again.
+func same(old, pod *v1.Pod) bool {
+	return old == pod || old != nil && (old.DeletionTimestamp == nil) == (pod.DeletionTimestamp == nil) &&
+		equality.Semantic.DeepEqual(old.Status, pod.Status)
 }
 
 // due says whether a pod is to be looked at without a change: the server shows another status than it had, or waits for
@@ -187,7 +194,7 @@ func (s *Statuses) due(pod *v1.Pod) bool {
 	if t.gone || s.queue.NumRequeues(pod.UID) > 0 {
 		return false
 	}
-	if t.pod != pod {
+	if !same(t.pod, pod) {
 		return true
 	}
 	shown := s.shown(pod)
