@@ -11,8 +11,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/follow"
@@ -64,9 +62,7 @@ func (a *API) Run(ctx context.Context) error {
 	pods := newPodStore()
 	client := a.opts.Pods.Pods(metav1.NamespaceAll)
 	following.Go(func() {
-		follow.Run(ctx, follow.Options[*v1.Pod]{
-			List:          func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) },
-			Watch:         func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return client.Watch(ctx, o) },
+		follow.Run(ctx, client, follow.Options[*v1.Pod]{
 			FieldSelector: fields.OneTermEqualSelector("spec.nodeName", a.opts.NodeName).String(),
 			Store:         pods,
 			Problem:       func(err error) { a.opts.Problem(apiServer, err) },

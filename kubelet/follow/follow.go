@@ -23,11 +23,14 @@ type Store[T runtime.Object] interface {
 	Delete(object T)
 }
 
-// Options say what to follow. List, Watch and Store are required.
+// Client is what typed clients have in common, L being the type of their lists.
+type Client[L runtime.Object] interface {
+	List(context.Context, metav1.ListOptions) (L, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// Options say what to follow. Store is required.
 type Options[T runtime.Object] struct {
-	// List and Watch ask the server; the client behind Watch must not bound its requests.
-	List  func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	Watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	// FieldSelector leaves out objects, such as all but metadata.name=settings.
 	FieldSelector string
 	// Store receives the objects.
@@ -51,10 +54,10 @@ type Retry struct {
 // listTimeout bounds a list. Watches are bounded by the server, and by the health check of HTTP/2.
 const listTimeout = 30 * time.Second
 
-// Run follows until ctx ends.
-func Run[T runtime.Object](ctx context.Context, opts Options[T]) {
+// Run follows until ctx ends. The client must not bound its requests: watches last.
+func Run[T, L runtime.Object](ctx context.Context, client Client[L], opts Options[T]) {
 	var expected T
-	asked := &asker{list: opts.List, watch: opts.Watch, selector: opts.FieldSelector, report: reporter{tell: opts.Problem}}
+	asked := &asker[L]{client: client, selector: opts.FieldSelector, report: reporter{tell: opts.Problem}}
 	reflector := cache.NewReflectorWithOptions(asked, expected, store[T]{opts.Store}, cache.ReflectorOptions{
 		Name: "follow", Backoff: opts.Retry.backoff(),
 	})
@@ -72,9 +75,8 @@ func (r Retry) backoff() *wait.Backoff {
 }
 
 // asker is the reflector's way to the server.
-type asker struct {
-	list     func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watch    func(context.Context, metav1.ListOptions) (watch.Interface, error)
+type asker[L runtime.Object] struct {
+	client   Client[L]
 	selector string
 	report   reporter
 }
@@ -82,14 +84,14 @@ type asker struct {
 // IsWatchListSemanticsUnSupported has the reflector list before it watches. The streamed list, which it would prefer,
 // spares the server memory where thousands of objects are listed; here it is the few of one node, and a list has an
 // answer that can be waited for with a limit.
-func (*asker) IsWatchListSemanticsUnSupported() bool { return true }
+func (*asker[L]) IsWatchListSemanticsUnSupported() bool { return true }
 
 // ListWithContext is cache.ListerWithContext.
-func (a *asker) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func (a *asker[L]) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	options.FieldSelector = a.selector
 	bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, fmt.Errorf("no answer in %s", listTimeout))
 	defer cancel()
-	objects, err := a.list(bounded, options)
+	objects, err := a.client.List(bounded, options)
 	if err != nil && ctx.Err() == nil {
 		a.report.failed(err)
 	}
@@ -98,9 +100,9 @@ func (a *asker) ListWithContext(ctx context.Context, options metav1.ListOptions)
 
 // WatchWithContext is cache.WatcherWithContext. Only a watch that began shows that the server can be asked: a list may
 // be allowed where a watch is not.
-func (a *asker) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+func (a *asker[L]) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.FieldSelector = a.selector
-	events, err := a.watch(ctx, options)
+	events, err := a.client.Watch(ctx, options)
 	switch {
 	case err == nil:
 		a.report.worked()
@@ -111,12 +113,12 @@ func (a *asker) WatchWithContext(ctx context.Context, options metav1.ListOptions
 }
 
 // List is cache.Lister, for the reflector's type alone: it takes the one with a context.
-func (a *asker) List(options metav1.ListOptions) (runtime.Object, error) {
+func (a *asker[L]) List(options metav1.ListOptions) (runtime.Object, error) {
 	return a.ListWithContext(context.Background(), options)
 }
 
 // Watch is cache.Watcher, for the reflector's type alone.
-func (a *asker) Watch(options metav1.ListOptions) (watch.Interface, error) {
+func (a *asker[L]) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return a.WatchWithContext(context.Background(), options)
 }
 
