@@ -17,6 +17,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
+
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // Words of the remote command protocol, version 4, that kubelets and runtimes speak.
@@ -67,11 +69,11 @@ func RunningContainer(pod *v1.Pod, name string) (string, error) {
 		}
 		return "", fmt.Errorf("container %s of pod %s does not run (%s): %w", name, pod.Name, word, errdefs.ErrFailedPrecondition)
 	}
-	parsed, err := url.Parse(status.ContainerID)
-	if err != nil || parsed.Host == "" {
+	id := model.RuntimeID(status.ContainerID)
+	if id == "" {
 		return "", fmt.Errorf("container %s of pod %s: %q is no container id: %w", name, pod.Name, status.ContainerID, errdefs.ErrInternal)
 	}
-	return parsed.Host, nil
+	return id, nil
 }
 
 // Exec runs a command in a container and waits for its end: nil for success, an *ExitError for another exit code. What is

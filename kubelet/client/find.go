@@ -116,12 +116,8 @@ func Container(pod *v1.Pod, asked string) (name string, others []string, err err
 
 // containerStatus returns the status of one container; the zero value if there is none yet.
 func containerStatus(pod *v1.Pod, name string) v1.ContainerStatus {
-	for _, list := range [][]v1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range list {
-			if list[i].Name == name {
-				return list[i]
-			}
-		}
+	if status := model.FindStatus(pod, name); status != nil {
+		return *status
 	}
 	return v1.ContainerStatus{}
 }

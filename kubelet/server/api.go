@@ -103,7 +103,10 @@ func (s *API) Address() string { return s.listener.Addr().String() }
 
 // Run serves until ctx ends, which ends all sessions, too.
 func (s *API) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	err := serve(ctx, s.listener, s.handler)
+	cancel() // sessions end even when the listener failed
 	s.sessions.end()
 	return err
 }

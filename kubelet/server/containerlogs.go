@@ -91,7 +91,7 @@ func (s *API) log(r *http.Request, asked logQuery) (logs.Options, error) {
 	if err != nil {
 		return logs.Options{}, err
 	}
-	container := seen.ContainerByID(runtimeID(id))
+	container := seen.ContainerByID(model.RuntimeID(id))
 	if container == nil || container.LogPath == "" {
 		return logs.Options{}, badRequest("unable to retrieve container logs for %s: the runtime does not have it any more", id)
 	}
@@ -114,7 +114,7 @@ func (s *API) stillRuns(pod *v1.Pod, name, id string) func(context.Context) bool
 	return func(context.Context) bool {
 		for _, pod := range s.Pods() {
 			if pod.UID == uid {
-				status := statusOf(pod, name)
+				status := model.FindStatus(pod, name)
 				return status != nil && status.ContainerID == id && status.State.Running != nil
 			}
 		}
@@ -124,7 +124,7 @@ func (s *API) stillRuns(pod *v1.Pod, name, id string) func(context.Context) bool
 
 // attempt is the id of the attempt whose log is meant, with the kubelet's words when there is none.
 func attempt(pod *v1.Pod, name string, previous bool) (string, error) {
-	status := statusOf(pod, name)
+	status := model.FindStatus(pod, name)
 	if status == nil {
 		return "", badRequest("container %q in pod %q is not available", name, pod.Name)
 	}

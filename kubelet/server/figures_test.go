@@ -46,7 +46,8 @@ func (f *figures) ListPodSandboxStats(context.Context, *runtimeapi.PodSandboxSta
 			Attributes: &runtimeapi.ContainerAttributes{
 				Metadata: &runtimeapi.ContainerMetadata{Name: "c", Attempt: attempt}, Labels: map[string]string{kubeletmodel.LabelContainerName: "c"},
 			},
-			Cpu:           &runtimeapi.CpuUsage{Timestamp: 5e9, UsageCoreNanoSeconds: number64(2_500_000_000), UsageNanoCores: number64(250_000_000)},
+			Cpu: &runtimeapi.CpuUsage{Timestamp: 5e9, UsageCoreNanoSeconds: number64(2_500_000_000), UsageNanoCores: number64(250_000_000),
+				Psi: &runtimeapi.PsiStats{Full: &runtimeapi.PsiData{Total: 1, Avg10: 2, Avg60: 3, Avg300: 4}, Some: &runtimeapi.PsiData{Total: 5}}},
 			Memory:        &runtimeapi.MemoryUsage{Timestamp: 5e9, WorkingSetBytes: number64(memory)},
 			WritableLayer: &runtimeapi.FilesystemUsage{UsedBytes: number64(8)},
 		}
@@ -125,7 +126,8 @@ func TestSummary(t *testing.T) {
 	if pod.PodRef.UID != "u" || *pod.Network.RxBytes != 7 || pod.StartTime.Unix() != 1000 {
 		t.Errorf("pod %+v", pod)
 	}
-	if c.Name != "c" || *c.Memory.WorkingSetBytes != 42 || *c.CPU.UsageNanoCores != 250_000_000 || c.StartTime.Unix() != 2000 || *c.Rootfs.UsedBytes != 8 {
+	if c.Name != "c" || *c.Memory.WorkingSetBytes != 42 || *c.CPU.UsageNanoCores != 250_000_000 || c.StartTime.Unix() != 2000 || *c.Rootfs.UsedBytes != 8 ||
+		*c.CPU.PSI != (PSIStats{Full: PSIData{1, 2, 3, 4}, Some: PSIData{Total: 5}}) || c.Memory.PSI != nil || c.IO != nil {
 		t.Errorf("container %+v", c)
 	}
 	node := summary.Node

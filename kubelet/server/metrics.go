@@ -5,6 +5,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // metrics writes the few figures that the kubelet core has itself.
@@ -22,7 +24,7 @@ func (s *reads) metrics(w http.ResponseWriter, _ *http.Request) {
 	}
 	out.family("kubelet_container_restarts_total", counter, "How often a container was started again.")
 	for _, pod := range pods {
-		for _, container := range statuses(pod) {
+		for _, container := range model.Statuses(pod) {
 			out.sample("kubelet_container_restarts_total", float64(container.RestartCount), time.Time{},
 				label{"namespace", pod.Namespace}, label{"pod", pod.Name}, label{"pod_uid", string(pod.UID)}, label{"container", container.Name})
 		}
@@ -51,25 +53,10 @@ func (s *reads) probes(w http.ResponseWriter, _ *http.Request) {
 	out.answer(w)
 }
 
-// statuses are those of all containers of a pod.
-func statuses(pod *v1.Pod) []v1.ContainerStatus {
-	return append(append([]v1.ContainerStatus(nil), pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
-}
-
-// statusOf is the status of one container, nil if there is none.
-func statusOf(pod *v1.Pod, container string) *v1.ContainerStatus {
-	for _, status := range statuses(pod) {
-		if status.Name == container {
-			return &status
-		}
-	}
-	return nil
-}
-
 func running(pods []*v1.Pod) int {
 	n := 0
 	for _, pod := range pods {
-		for _, container := range statuses(pod) {
+		for _, container := range model.Statuses(pod) {
 			if container.State.Running != nil {
 				n++
 				break

@@ -35,6 +35,7 @@ type PodStats struct {
 	Containers []ContainerStats `json:"containers"`
 	CPU        *CPUStats        `json:"cpu,omitempty"`
 	Memory     *MemoryStats     `json:"memory,omitempty"`
+	IO         *IOStats         `json:"io,omitempty"`
 	Network    *NetworkStats    `json:"network,omitempty"`
 	Processes  *ProcessStats    `json:"process_stats,omitempty"`
 }
@@ -53,6 +54,7 @@ type ContainerStats struct {
 	StartTime metav1.Time  `json:"startTime"`
 	CPU       *CPUStats    `json:"cpu,omitempty"`
 	Memory    *MemoryStats `json:"memory,omitempty"`
+	IO        *IOStats     `json:"io,omitempty"`
 	// Rootfs is the writable layer.
 	Rootfs *FsStats   `json:"rootfs,omitempty"`
 	Swap   *SwapStats `json:"swap,omitempty"`
@@ -63,6 +65,7 @@ type CPUStats struct {
 	Time                 metav1.Time `json:"time"`
 	UsageNanoCores       *uint64     `json:"usageNanoCores,omitempty"`
 	UsageCoreNanoSeconds *uint64     `json:"usageCoreNanoSeconds,omitempty"`
+	PSI                  *PSIStats   `json:"psi,omitempty"`
 }
 
 // MemoryStats is memory.
@@ -74,6 +77,27 @@ type MemoryStats struct {
 	RSSBytes        *uint64     `json:"rssBytes,omitempty"`
 	PageFaults      *uint64     `json:"pageFaults,omitempty"`
 	MajorPageFaults *uint64     `json:"majorPageFaults,omitempty"`
+	PSI             *PSIStats   `json:"psi,omitempty"`
+}
+
+// IOStats is the wait for disks.
+type IOStats struct {
+	Time metav1.Time `json:"time"`
+	PSI  *PSIStats   `json:"psi,omitempty"`
+}
+
+// PSIStats says for how long all tasks (full) or at least one (some) waited for a resource.
+type PSIStats struct {
+	Full PSIData `json:"full"`
+	Some PSIData `json:"some"`
+}
+
+// PSIData is a wait: its total in nanoseconds, and the share of the last seconds in percent.
+type PSIData struct {
+	Total  uint64  `json:"total"`
+	Avg10  float64 `json:"avg10"`
+	Avg60  float64 `json:"avg60"`
+	Avg300 float64 `json:"avg300"`
 }
 
 // SwapStats is swap.

@@ -72,9 +72,9 @@ func newest(stats []*runtimeapi.PodSandboxStats) map[string]*runtimeapi.PodSandb
 
 // onlyCPUAndMemory drops the other figures.
 func (p *PodStats) onlyCPUAndMemory() {
-	p.Network, p.Processes = nil, nil
+	p.Network, p.Processes, p.IO = nil, nil, nil
 	for i := range p.Containers {
-		p.Containers[i].Rootfs = nil
+		p.Containers[i].Rootfs, p.Containers[i].IO = nil, nil
 	}
 }
 
@@ -86,6 +86,7 @@ func podStats(pod *runtimeapi.PodSandboxStats, known *v1.Pod) PodStats {
 		Containers: []ContainerStats{},
 		CPU:        cpuStats(pod.GetLinux().GetCpu()),
 		Memory:     memoryStats(pod.GetLinux().GetMemory()),
+		IO:         ioStats(pod.GetLinux().GetIo()),
 	}
 	if network := pod.GetLinux().GetNetwork().GetDefaultInterface(); network != nil {
 		out.Network = &NetworkStats{
@@ -111,7 +112,7 @@ func podStats(pod *runtimeapi.PodSandboxStats, known *v1.Pod) PodStats {
 		}
 		attempts[made.Name] = attempt
 		if known != nil {
-			if status := statusOf(known, made.Name); status != nil && status.State.Running != nil {
+			if status := model.FindStatus(known, made.Name); status != nil && status.State.Running != nil {
 				made.StartTime = status.State.Running.StartedAt
 			}
 		}
@@ -121,7 +122,7 @@ func podStats(pod *runtimeapi.PodSandboxStats, known *v1.Pod) PodStats {
 }
 
 func containerStats(c *runtimeapi.ContainerStats) ContainerStats {
-	out := ContainerStats{Name: c.GetAttributes().GetLabels()[model.LabelContainerName], CPU: cpuStats(c.GetCpu()), Memory: memoryStats(c.GetMemory())}
+	out := ContainerStats{Name: c.GetAttributes().GetLabels()[model.LabelContainerName], CPU: cpuStats(c.GetCpu()), Memory: memoryStats(c.GetMemory()), IO: ioStats(c.GetIo())}
 	if out.Name == "" {
 		out.Name = c.GetAttributes().GetMetadata().GetName()
 	}
@@ -138,7 +139,7 @@ func cpuStats(cpu *runtimeapi.CpuUsage) *CPUStats {
 	if cpu == nil {
 		return nil
 	}
-	return &CPUStats{Time: at(cpu.GetTimestamp()), UsageNanoCores: value(cpu.GetUsageNanoCores()), UsageCoreNanoSeconds: value(cpu.GetUsageCoreNanoSeconds())}
+	return &CPUStats{Time: at(cpu.GetTimestamp()), UsageNanoCores: value(cpu.GetUsageNanoCores()), UsageCoreNanoSeconds: value(cpu.GetUsageCoreNanoSeconds()), PSI: psiStats(cpu.GetPsi())}
 }
 
 func memoryStats(m *runtimeapi.MemoryUsage) *MemoryStats {
@@ -148,8 +149,26 @@ func memoryStats(m *runtimeapi.MemoryUsage) *MemoryStats {
 	return &MemoryStats{
 		Time: at(m.GetTimestamp()), AvailableBytes: value(m.GetAvailableBytes()), UsageBytes: value(m.GetUsageBytes()),
 		WorkingSetBytes: value(m.GetWorkingSetBytes()), RSSBytes: value(m.GetRssBytes()),
-		PageFaults: value(m.GetPageFaults()), MajorPageFaults: value(m.GetMajorPageFaults()),
+		PageFaults: value(m.GetPageFaults()), MajorPageFaults: value(m.GetMajorPageFaults()), PSI: psiStats(m.GetPsi()),
 	}
+}
+
+func ioStats(io *runtimeapi.IoUsage) *IOStats {
+	if io == nil {
+		return nil
+	}
+	return &IOStats{Time: at(io.GetTimestamp()), PSI: psiStats(io.GetPsi())}
+}
+
+func psiStats(psi *runtimeapi.PsiStats) *PSIStats {
+	if psi == nil {
+		return nil
+	}
+	return &PSIStats{Full: psiData(psi.GetFull()), Some: psiData(psi.GetSome())}
+}
+
+func psiData(d *runtimeapi.PsiData) PSIData {
+	return PSIData{Total: d.GetTotal(), Avg10: d.GetAvg10(), Avg60: d.GetAvg60(), Avg300: d.GetAvg300()}
 }
 
 // value is nil for a figure that the runtime does not have.

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -45,7 +44,7 @@ func (s *API) container(r *http.Request) (pod *v1.Pod, id string, err error) {
 	if container := seen.Container(name); container != nil && container.State == model.StateRunning {
 		return pod, container.ID, nil
 	}
-	return nil, "", notFound("container not found (%q): it does not run%s", name, why(statusOf(pod, name)))
+	return nil, "", notFound("container not found (%q): it does not run%s", name, why(model.FindStatus(pod, name)))
 }
 
 // sandbox is the runtime's id of the pod's sandbox, which must be ready.
@@ -75,10 +74,4 @@ func why(status *v1.ContainerStatus) string {
 		return ""
 	}
 	return " (" + reason + ")"
-}
-
-// runtimeID is a container's id in a pod's status without the runtime's name before it.
-func runtimeID(id string) string {
-	_, bare, _ := strings.Cut(id, "://")
-	return bare
 }
