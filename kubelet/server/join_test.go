@@ -45,7 +45,8 @@ func backend(t *testing.T, serve func(net.Conn)) (url string) {
 			if err != nil {
 				return
 			}
-			if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			// What authorizes a client here is no business of the runtime's.
+			if request, err := http.ReadRequest(bufio.NewReader(conn)); err == nil && request.Header.Get("Authorization") == "" {
 				serve(conn)
 			}
 			conn.Close()
