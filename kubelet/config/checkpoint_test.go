@@ -60,7 +60,7 @@ func TestCheckpoint(t *testing.T) {
 	if got := set(t, again, model.SourceFile, pod("2", "two", "x")); got != "file:REMOVE:1" {
 		t.Errorf("the folder's own word: %q", got)
 	}
-	if got := set(t, again, model.SourceAPI, apiPod("10", "ended")); got != "api:REMOVE:9 api:REMOVE:8 api:ADD:10" {
+	if got := set(t, again, model.SourceAPI, apiPod("10", "ended")); got != "api:REMOVE:9 api:REMOVE:8 api:ADD:10 api:RECONCILE:2" {
 		t.Errorf("the server's own word: %q", got)
 	}
 	if set(t, again, model.SourceHTTP); !again.Ready() {

@@ -31,7 +31,7 @@ func diff(source string, before, after map[types.UID]*v1.Pod) []Update {
 		if len(pods) == 0 {
 			continue
 		}
-		slices.SortFunc(pods, func(a, b *v1.Pod) int { return strings.Compare(model.FullName(a), model.FullName(b)) })
+		slices.SortFunc(pods, byName)
 		for i := range pods {
 			pods[i] = pods[i].DeepCopy()
 		}
@@ -39,6 +39,8 @@ func diff(source string, before, after map[types.UID]*v1.Pod) []Update {
 	}
 	return updates
 }
+
+func byName(a, b *v1.Pod) int { return strings.Compare(model.FullName(a), model.FullName(b)) }
 
 // change is what happened to one pod, empty for nothing.
 func change(old, pod *v1.Pod) Op {

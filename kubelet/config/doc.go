@@ -17,7 +17,7 @@
 //	UPDATE      its specification (an image, a resize), labels or annotations changed
 //	DELETE      it has a deletionTimestamp, or a new grace period with it; it may not have been known before
 //	REMOVE      its source no longer names it; a new UID under an old name is REMOVE and then ADD
-//	RECONCILE   only its status changed at the source, or, of a static pod, its mirror
+//	RECONCILE   only its status changed at the source; of a static pod: its mirror, or the API server spoke for the first time
 //
 // A pod's name belongs to the place (a manifest, a URL, the API server) that has it; a pod of that name from another
 // place is refused, once with the reason, and taken as soon as the first place lets go of the name. Mirror pods are told

@@ -13,13 +13,15 @@ import (
 // A mirror pod is the API server's picture of a static pod. It is not a pod to run: it never gets into an Update, it
 // takes no name away from the static pod, and it is not checkpointed. When one comes, changes or goes, the static pod of
 // its name gets a Reconcile, so that its worker sees to the mirror and its status. Mirrors without a static pod are found
-// by comparing Mirrors with what runs.
+// by comparing Mirrors with what runs. When the API server speaks for the first time, all static pods get a Reconcile:
+// before, nobody could know which of them have a mirror.
 
-// Mirror is the mirror pod that the API server has of a static pod, nil for none. It must not be changed.
-func (m *Mux) Mirror(static *v1.Pod) *v1.Pod {
+// Mirror is the mirror pod that the API server has of a static pod, nil for none; known is false as long as the server
+// has not spoken. The mirror must not be changed.
+func (m *Mux) Mirror(static *v1.Pod) (mirror *v1.Pod, known bool) {
 	m.stateMu.Lock()
 	defer m.stateMu.Unlock()
-	return m.mirrors[model.FullName(static)]
+	return m.mirrors[model.FullName(static)], m.seen[model.SourceAPI]
 }
 
 // Mirrors are all mirror pods of this node at the API server, by name. They must not be changed.
@@ -33,9 +35,9 @@ func (m *Mux) Mirrors() []*v1.Pod {
 	return mirrors
 }
 
-// takeMirrors remembers the mirrors among the API server's pods. It returns the other pods, and the full names whose
-// mirror changed.
-func (m *Mux) takeMirrors(pods []*v1.Pod) (own []*v1.Pod, changed []string) {
+// takeMirrors remembers the mirrors among the API server's pods. It returns the other pods, and which static pods are
+// concerned, by full name.
+func (m *Mux) takeMirrors(pods []*v1.Pod) (own []*v1.Pod, concerned func(fullName string) bool) {
 	mirrors := map[string]*v1.Pod{}
 	for _, pod := range pods {
 		if model.IsMirror(pod) {
@@ -46,40 +48,33 @@ func (m *Mux) takeMirrors(pods []*v1.Pod) (own []*v1.Pod, changed []string) {
 	}
 	m.stateMu.Lock()
 	defer m.stateMu.Unlock()
-	for name, mirror := range mirrors {
-		if old := m.mirrors[name]; old == nil || old.UID != mirror.UID || old.ResourceVersion != mirror.ResourceVersion {
-			changed = append(changed, name)
-		}
-	}
-	for name := range m.mirrors {
-		if mirrors[name] == nil {
-			changed = append(changed, name)
-		}
-	}
+	before, first := m.mirrors, !m.seen[model.SourceAPI]
 	m.mirrors = mirrors
-	slices.Sort(changed)
-	return own, changed
+	return own, func(name string) bool { return first || !sameMirror(before[name], mirrors[name]) }
 }
 
-// reconcile sends the accepted static pods of these full names.
-func (m *Mux) reconcile(ctx context.Context, names []string) error {
-	if len(names) == 0 {
-		return nil
+func sameMirror(a, b *v1.Pod) bool {
+	if a == nil || b == nil {
+		return a == b
 	}
+	return a.UID == b.UID && a.ResourceVersion == b.ResourceVersion
+}
+
+// reconcile sends the accepted static pods that are concerned.
+func (m *Mux) reconcile(ctx context.Context, concerned func(fullName string) bool) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	update := Update{Op: Reconcile, Source: model.SourceAPI}
-	for _, name := range names {
-		for _, pods := range m.pods {
-			for _, pod := range pods {
-				if model.IsStatic(pod) && model.FullName(pod) == name {
-					update.Pods = append(update.Pods, pod.DeepCopy())
-				}
+	for _, pods := range m.pods {
+		for _, pod := range pods {
+			if model.IsStatic(pod) && concerned(model.FullName(pod)) {
+				update.Pods = append(update.Pods, pod.DeepCopy())
 			}
 		}
 	}
 	if len(update.Pods) == 0 {
 		return nil
 	}
+	slices.SortFunc(update.Pods, byName)
 	return m.send(ctx, update)
 }

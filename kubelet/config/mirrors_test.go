@@ -20,17 +20,18 @@ func mirror(uid, name string) *v1.Pod {
 // TestMirrors passes mirror pods beside the stream: they are never pods to run, to change or to end.
 func TestMirrors(t *testing.T) {
 	m := NewMux(Options{Refused: func(r Refusal) { t.Errorf("refused %s: %v", r.Pod.UID, r.Err) }})
-	static, plain := pod("1", "one", "x"), apiPod("5", "plain")
+	static, other, plain := pod("1", "one", "x"), pod("2", "two", "x"), apiPod("5", "plain")
 	written := edited(mirror("7", "one"), func(p *v1.Pod) { p.ResourceVersion = "2" })
 	deleted := edited(written, func(p *v1.Pod) { p.ResourceVersion, p.DeletionTimestamp = "3", &metav1.Time{} })
 	steps := []struct {
 		name, source string
 		pods         []*v1.Pod
 		want         string
-		mirror       string // UID of the mirror of static
+		mirror       string // UID of the mirror of static, empty for none
 	}{
-		{"before its static pod", model.SourceAPI, []*v1.Pod{mirror("6", "one")}, "", "6"},
-		{"the static pod", model.SourceFile, []*v1.Pod{static}, "file:ADD:1", "6"},
+		{"another static pod", model.SourceFile, []*v1.Pod{other}, "file:ADD:2", "unknown"},
+		{"before its static pod", model.SourceAPI, []*v1.Pod{mirror("6", "one")}, "api:RECONCILE:2", "6"},
+		{"the static pod", model.SourceFile, []*v1.Pod{other, static}, "file:ADD:1", "6"},
 		{"replaced", model.SourceAPI, []*v1.Pod{mirror("7", "one"), plain}, "api:ADD:5 api:RECONCILE:1", "7"},
 		{"the same", model.SourceAPI, []*v1.Pod{mirror("7", "one"), plain}, "", "7"},
 		{"written", model.SourceAPI, []*v1.Pod{written, plain}, "api:RECONCILE:1", "7"},
@@ -41,7 +42,9 @@ func TestMirrors(t *testing.T) {
 	for _, step := range steps {
 		got := set(t, m, step.source, step.pods...)
 		uid := ""
-		if seen := m.Mirror(static); seen != nil {
+		if seen, known := m.Mirror(static); !known {
+			uid = "unknown"
+		} else if seen != nil {
 			uid = string(seen.UID)
 		}
 		if got != step.want || uid != step.mirror {
@@ -60,7 +63,7 @@ func TestAPIPodCannotPassAsStatic(t *testing.T) {
 	set(t, m, model.SourceFile, pod("1", "one", "x"))
 	claim := apiPod("2", "one")
 	claim.Annotations[model.AnnotationConfigSource], claim.Annotations[model.AnnotationManifest] = model.SourceFile, "x"
-	if got := set(t, m, model.SourceAPI, fromServer(claim, nil)); got != "" || len(refused) != 1 {
+	if got := set(t, m, model.SourceAPI, fromServer(claim, nil)); got != "api:RECONCILE:1" || len(refused) != 1 {
 		t.Errorf("told %q, refused %q", got, refused)
 	}
 	if got := set(t, m, model.SourceFile); got != "file:REMOVE:1 api:ADD:2" {

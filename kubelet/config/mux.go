@@ -119,24 +119,24 @@ func (m *Mux) Ready() bool {
 // is behind, at most as long as ctx. The checkpoint follows within a moment, once for many changes; ctx should last as
 // long as the source.
 func (m *Mux) Set(ctx context.Context, source string, pods []*v1.Pod) error {
-	var mirrored []string
+	var concerned func(fullName string) bool // of static pods
 	if source == model.SourceAPI {
-		pods, mirrored = m.takeMirrors(pods)
+		pods, concerned = m.takeMirrors(pods)
 	}
 	changed, err := m.set(ctx, source, pods)
 	if err != nil {
 		return err
 	}
-	if err := m.reconcile(ctx, mirrored); err != nil {
-		return err
-	}
 	m.stateMu.Lock()
 	m.seen[source] = true
 	m.stateMu.Unlock()
+	if concerned != nil {
+		err = m.reconcile(ctx, concerned)
+	}
 	if m.opts.Checkpoint != nil && (changed || m.saver.failed()) {
 		m.saver.soon(ctx)
 	}
-	return nil
+	return err
 }
 
 // Wait returns when the checkpoint holds what was told. Call it after the context of the last Set has ended.

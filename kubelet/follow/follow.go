@@ -89,12 +89,16 @@ func (*asker[L]) IsWatchListSemanticsUnSupported() bool { return true }
 // ListWithContext is cache.ListerWithContext.
 func (a *asker[L]) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	options.FieldSelector = a.selector
-	bounded, cancel := context.WithTimeoutCause(ctx, listTimeout, fmt.Errorf("no answer in %s", listTimeout))
+	bounded, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	objects, err := a.client.List(bounded, options)
-	if err != nil && ctx.Err() == nil {
-		a.report.failed(err)
+	if err == nil || ctx.Err() != nil {
+		return objects, err
 	}
+	if bounded.Err() != nil {
+		err = fmt.Errorf("no answer in %s: %w", listTimeout, err)
+	}
+	a.report.failed(err)
 	return objects, err
 }
 
