@@ -18,6 +18,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/cluster"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -47,32 +48,59 @@ type world struct {
 	node         *node
 }
 
-// TestCluster runs every step on a node of each kind, one kind after the other: two kubelets on one engine see each
-// other's pods.
+// TestCluster runs every step on a node of each kind. The kinds run beside each other, because both mostly wait; each has an
+// engine of its own, because a real kubelet takes all pods of an engine for its own.
 func TestCluster(t *testing.T) {
 	programs, err := build.FromEnviron(os.Getenv)
 	if err != nil {
 		t.Skip(err) // also where CI=true: .ci/run has a line of its own for it
 	}
 	env := rigenv.Require(t)
-	for _, kind := range kinds {
+	for i, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
-			w := newWorld(t, env, programs, kind)
+			t.Parallel()
+			w := &world{env: ownEngine(t, env), programs: programs, kind: kind}
+			w.start(t, uint8(i))
 			w.runSteps(t, steps)
 		})
 	}
 }
 
-// newWorld starts a control plane and a node, and waits until the node is ready for pods.
-func newWorld(t *testing.T, env rigenv.Env, programs build.Programs, kind kind) *world {
+// ownEngine starts an engine for the duration of the test and returns the rig with it.
+func ownEngine(t *testing.T, env rigenv.Env) rigenv.Env {
 	t.Helper()
-	began := time.Now()
-	dir, err := os.MkdirTemp(env.WorkDir, "plane")
+	dir, err := os.MkdirTemp(env.WorkDir, "engine")
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{env: env, programs: programs, kind: kind}
-	if w.plane, err = controlplane.Start(t.Context(), programs, dir); err != nil {
+	e, err := engine.New(engine.Options{
+		Dir: dir, Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper,
+		Config: map[string]any{"cgroup-parent": "/" + rigCgroup(env)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(e.Close(context.Background()), os.RemoveAll(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	env.DockerHost, env.DockerRoot = e.Host(), e.Root()
+	return env
+}
+
+// start starts the control plane of that number and a node, and waits until the node is ready for pods.
+func (w *world) start(t *testing.T, number uint8) {
+	t.Helper()
+	began := time.Now()
+	dir, err := os.MkdirTemp(w.env.WorkDir, "plane")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.plane, err = controlplane.Start(t.Context(), controlplane.Options{Programs: w.programs, Dir: dir, Number: number}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -95,7 +123,6 @@ func newWorld(t *testing.T, env rigenv.Env, programs build.Programs, kind kind) 
 	root.kubectl("wait", "--for=create", "node/"+w.node.name, waitLimit)
 	root.kubectl("wait", "--for=condition=Ready", "node/"+w.node.name, waitLimit)
 	t.Logf("node ready after %v", time.Since(began).Round(100*time.Millisecond))
-	return w
 }
 
 // keepLogs copies the logs in dir to the report's folder.

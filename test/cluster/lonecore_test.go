@@ -44,7 +44,7 @@ func (c *loneCore) start() {
 	c.scene.Helper()
 	node := c.scene.node
 	process, err := controlplane.StartProcess("kubelet-core", c.log(), c.scene.programs.KubeletCore, append([]string{
-		"run", "--hostname-override", c.owner, "--node-ip", controlplane.Address, "--manifests", c.manifests,
+		"run", "--hostname-override", c.owner, "--node-ip", c.scene.plane.Address, "--manifests", c.manifests,
 		"--container-runtime-endpoint", node.server.Endpoint, "--read-address", "127.0.0.1:0",
 		"--root-dir", filepath.Join(c.dir, "root"), "--pod-logs-dir", filepath.Join(c.dir, "logs"),
 		"--cgroup-root", filepath.Join(filepath.Dir(node.cgroup), c.owner), "--image-gc-high-threshold", "100", "--log-level", "debug",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // resync is how often a kubelet looks at a pod without reason, and so refreshes its volumes. The usual minute would be
@@ -44,7 +45,7 @@ func newNode(t *testing.T, w *world) *node {
 	n := &node{world: w, server: adapter.ForTest(t, adapter.Options{Env: w.env}), name: "node-" + string(w.kind)}
 	dir := n.server.Dir
 	n.manifests, n.root, n.logs = filepath.Join(dir, "manifests"), filepath.Join(dir, "kubelet"), filepath.Join(dir, "logs")
-	n.cgroup = filepath.Join(filepath.Base(filepath.Dir(w.env.WorkDir)), n.name)
+	n.cgroup = filepath.Join(rigCgroup(w.env), n.name)
 	n.configFile = filepath.Join(dir, "kubelet.yaml")
 	for _, path := range []string{n.manifests, n.root, n.logs, filepath.Join(dir, "volumeplugins")} {
 		if err := os.Mkdir(path, 0o755); err != nil {
@@ -55,7 +56,7 @@ func newNode(t *testing.T, w *world) *node {
 	if n.kubeconfig, err = w.plane.Kubeconfig("system:node:"+n.name, "system:nodes"); err != nil {
 		t.Fatal(err)
 	}
-	if n.serving, err = w.plane.Authority.Server(n.name, n.name, controlplane.Address); err != nil {
+	if n.serving, err = w.plane.Authority.Server(n.name, n.name, w.plane.Address); err != nil {
 		t.Fatal(err)
 	}
 	if w.kind == realKubelet {
@@ -64,6 +65,9 @@ func newNode(t *testing.T, w *world) *node {
 	t.Cleanup(func() { n.clean(t) })
 	return n
 }
+
+// rigCgroup is the cgroup below which the rig removes everything in the end.
+func rigCgroup(env rigenv.Env) string { return filepath.Base(filepath.Dir(env.WorkDir)) }
 
 // start runs the kubelet. It is up when the node's status says so.
 func (n *node) start(t *testing.T) {
@@ -82,10 +86,10 @@ func (n *node) logFile() string { return filepath.Join(n.server.Dir, string(n.wo
 
 func (n *node) coreArgs() []string {
 	return []string{
-		"run", "--kubeconfig", n.kubeconfig, "--hostname-override", n.name, "--node-ip", controlplane.Address,
+		"run", "--kubeconfig", n.kubeconfig, "--hostname-override", n.name, "--node-ip", n.world.plane.Address,
 		"--container-runtime-endpoint", n.server.Endpoint, "--manifests", n.manifests,
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--cgroup-root", n.cgroup,
-		"--address", controlplane.Address, "--client-ca-file", n.world.plane.Authority.CAFile,
+		"--address", n.world.plane.Address, "--client-ca-file", n.world.plane.Authority.CAFile,
 		"--tls-cert-file", n.serving.CertFile, "--tls-private-key-file", n.serving.KeyFile,
 		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--image-gc-high-threshold", "100", "--log-level", "debug",
 	}
@@ -93,7 +97,7 @@ func (n *node) coreArgs() []string {
 
 func (n *node) realArgs() []string {
 	return []string{
-		"--kubeconfig", n.kubeconfig, "--hostname-override", n.name, "--node-ip", controlplane.Address,
+		"--kubeconfig", n.kubeconfig, "--hostname-override", n.name, "--node-ip", n.world.plane.Address,
 		"--config", n.configFile, "--root-dir", n.root, "--cert-dir", filepath.Join(n.root, "pki"), "--v", "2",
 	}
 }
@@ -159,8 +163,8 @@ func (n *node) prepareReal(t *testing.T) {
 	if err := makeCgroups(n.cgroup); err != nil {
 		t.Fatal(err)
 	}
-	// No setting moves its links to container logs.
-	cover(t, "/var/log/containers")
+	// No setting moves its links to container logs, in /var/log/containers.
+	cover(t, "/var/log")
 }
 
 func (n *node) realConfig() string {
@@ -187,7 +191,7 @@ makeIPTablesUtilChains: false
 # Images cannot be pulled from where they came, and the disk is not the test's.
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: 100Mi, nodefs.available: "1%%"}
-`, n.server.Endpoint, n.manifests, n.logs, filepath.Join(n.server.Dir, "volumeplugins"), n.cgroup, controlplane.Address,
+`, n.server.Endpoint, n.manifests, n.logs, filepath.Join(n.server.Dir, "volumeplugins"), n.cgroup, n.world.plane.Address,
 		n.serving.CertFile, n.serving.KeyFile, n.world.plane.Authority.CAFile, resync)
 }
 
@@ -248,22 +252,12 @@ func inheritCpuset(parent, dir string) error {
 // cover mounts an empty folder over dir for the time of the test, which runs in a mount namespace of its own.
 func cover(t *testing.T, dir string) {
 	t.Helper()
-	err := os.Mkdir(dir, 0o755)
-	made := err == nil
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		t.Fatal(err)
-	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
 			t.Error(err)
-		}
-		if made {
-			if err := os.Remove(dir); err != nil {
-				t.Error(err)
-			}
 		}
 	})
 }

@@ -1,6 +1,6 @@
 // Package controlplane runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler for tests, with certificates
-// of their own, in the network namespace that it is called in. It takes fixed ports there and an address on a bridge that
-// it makes, so that one control plane runs in a namespace at a time.
+// of their own, in the network namespace that it is called in. Each has an address there, on a bridge that it makes, and all
+// its ports on that.
 package controlplane
 
 import (
@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,24 +20,34 @@ import (
 )
 
 const (
-	// Address is where the API server listens, and the address that a node takes. Pods reach it.
-	Address = "10.89.0.1"
 	// ServiceRange is where cluster addresses of services come from. Nothing carries packets there.
 	ServiceRange = "10.96.0.0/24"
 	// startTimeout bounds the time until everything is ready; ten seconds are usual.
 	startTimeout = 2 * time.Minute
 
 	apiPort        = "6443"
-	etcdURL        = "http://127.0.0.1:2379"
+	etcdPort       = "2379"
+	peerPort       = "2380"
 	controllerPort = "10257"
 	schedulerPort  = "10259"
 )
+
+// Options say which control plane to run. All but Number are required.
+type Options struct {
+	Programs build.Programs
+	// Dir is an empty folder for everything that it writes.
+	Dir string
+	// Number tells those in one namespace apart; it is part of the address.
+	Number uint8
+}
 
 // ControlPlane is a running control plane. Its methods must not be called concurrently.
 type ControlPlane struct {
 	// Dir has all files. LogDir in it has the logs.
 	Dir, LogDir string
-	// URL is the API server's address.
+	// Address is where everything listens, and the address that a node takes. Pods reach it.
+	Address string
+	// URL is the API server's.
 	URL string
 	// Authority signs what else the cluster needs.
 	Authority *Authority
@@ -55,10 +66,11 @@ type ControlPlane struct {
 	scheduler      *Process
 }
 
-// Start brings a control plane up in dir, which must be empty, and returns when all of it is ready. Stop must be called
-// unless there is an error.
-func Start(ctx context.Context, programs build.Programs, dir string) (_ *ControlPlane, err error) {
-	c := &ControlPlane{Dir: dir, LogDir: filepath.Join(dir, "logs"), URL: "https://" + Address + ":" + apiPort, programs: programs}
+// Start brings a control plane up and returns when all of it is ready. Stop must be called unless there is an error.
+func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
+	c := &ControlPlane{Dir: opts.Dir, LogDir: filepath.Join(opts.Dir, "logs"), programs: opts.Programs}
+	c.Address = fmt.Sprintf("10.89.%d.1", opts.Number)
+	c.URL = "https://" + net.JoinHostPort(c.Address, apiPort)
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("control plane: %w", err), c.Stop())
@@ -67,7 +79,7 @@ func Start(ctx context.Context, programs build.Programs, dir string) (_ *Control
 	if err := os.Mkdir(c.LogDir, 0o755); err != nil {
 		return nil, err
 	}
-	if c.link, err = addNodeLink(); err != nil {
+	if c.link, err = addNodeLink(fmt.Sprintf("cluster-node%d", opts.Number), c.Address); err != nil {
 		return nil, err
 	}
 	if err := c.makeCertificates(); err != nil {
@@ -90,7 +102,7 @@ func (c *ControlPlane) makeCertificates() (err error) {
 	if c.Authority, err = NewAuthority(c.Dir, "ca"); err != nil {
 		return err
 	}
-	if c.serving, err = c.Authority.Server("control-plane", Address, "127.0.0.1", "localhost", "kubernetes.default.svc"); err != nil {
+	if c.serving, err = c.Authority.Server("control-plane", c.Address, "kubernetes.default.svc"); err != nil {
 		return err
 	}
 	// The node asks the API server whether this client may do what it wants.
@@ -130,11 +142,11 @@ func (c *ControlPlane) Kubeconfig(user string, groups ...string) (string, error)
 func (c *ControlPlane) log(name string) string { return filepath.Join(c.LogDir, name+".log") }
 
 func (c *ControlPlane) startEtcd() (err error) {
+	clients, peers := "http://"+net.JoinHostPort(c.Address, etcdPort), "http://"+net.JoinHostPort(c.Address, peerPort)
 	c.etcd, err = StartProcess("etcd", c.log("etcd"), c.programs.Etcd,
 		"--data-dir", filepath.Join(c.Dir, "etcd"),
-		"--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
-		"--listen-peer-urls", "http://127.0.0.1:2380", "--initial-advertise-peer-urls", "http://127.0.0.1:2380",
-		"--initial-cluster", "default=http://127.0.0.1:2380",
+		"--listen-client-urls", clients, "--advertise-client-urls", clients,
+		"--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers, "--initial-cluster", "default="+peers,
 		"--unsafe-no-fsync", // nobody wants the data after a crash of the machine
 		"--log-level", "warn")
 	return err
@@ -143,8 +155,8 @@ func (c *ControlPlane) startEtcd() (err error) {
 // StartAPIServer starts the API server, also after KillAPIServer, and returns when it is ready.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	c.apiServer, err = StartProcess("kube-apiserver", c.log("kube-apiserver"), c.programs.APIServer,
-		"--etcd-servers", etcdURL,
-		"--bind-address", Address, "--advertise-address", Address, "--secure-port", apiPort,
+		"--etcd-servers", "http://"+net.JoinHostPort(c.Address, etcdPort),
+		"--bind-address", c.Address, "--advertise-address", c.Address, "--secure-port", apiPort,
 		"--tls-cert-file", c.serving.CertFile, "--tls-private-key-file", c.serving.KeyFile,
 		"--client-ca-file", c.Authority.CAFile,
 		"--kubelet-certificate-authority", c.Authority.CAFile,
@@ -175,7 +187,7 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 		return err
 	}
 	serving := []string{
-		"--bind-address", "127.0.0.1", "--tls-cert-file", c.serving.CertFile, "--tls-private-key-file", c.serving.KeyFile,
+		"--bind-address", c.Address, "--tls-cert-file", c.serving.CertFile, "--tls-private-key-file", c.serving.KeyFile,
 		"--leader-elect=false", "--profiling=false", "--v", "1",
 	}
 	c.controllers, err = StartProcess("kube-controller-manager", c.log("kube-controller-manager"), c.programs.ControllerManager,
@@ -191,7 +203,9 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 		return err
 	}
 	for process, port := range map[*Process]string{c.controllers: controllerPort, c.scheduler: schedulerPort} {
-		ready := func(ctx context.Context) error { return c.get(ctx, "https://127.0.0.1:"+port+"/healthz") }
+		ready := func(ctx context.Context) error {
+			return c.get(ctx, "https://"+net.JoinHostPort(c.Address, port)+"/healthz")
+		}
 		if err := process.awaitReady(ctx, ready); err != nil {
 			return err
 		}

@@ -6,13 +6,13 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// nodeLink is the bridge that holds Address: neither loopback, which an API server does not advertise, nor a way out.
+// nodeLink is the bridge that holds the address: neither loopback, which an API server does not advertise, nor a way out.
 type nodeLink struct{ link netlink.Link }
 
 // addNodeLink makes the bridge. A kernel need not have the dummy device type; an empty bridge does the same.
-func addNodeLink() (*nodeLink, error) {
-	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "cluster-node"}}
-	address, err := netlink.ParseAddr(Address + "/24")
+func addNodeLink(name, ip string) (*nodeLink, error) {
+	bridge := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: name}}
+	address, err := netlink.ParseAddr(ip + "/24")
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ func addNodeLink() (*nodeLink, error) {
 	n := &nodeLink{link: bridge}
 	if err := netlink.AddrAdd(bridge, address); err != nil {
 		_ = n.remove() // the first error is the one to tell
-		return nil, fmt.Errorf("give %s the address %s: %w", bridge.Name, Address, err)
+		return nil, fmt.Errorf("give %s the address %s: %w", bridge.Name, ip, err)
 	}
 	if err := netlink.LinkSetUp(bridge); err != nil {
 		_ = n.remove() // the first error is the one to tell

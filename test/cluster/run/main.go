@@ -100,7 +100,7 @@ func runTests(ctx context.Context, programs build.Programs, rig, test string, op
 		return err
 	}
 	// The steps mostly wait: many at once need little of the machine.
-	args := []string{"exec", test, "-test.v", "-test.parallel=6", "-test.timeout=" + opts.timeout.String(), "-report=" + opts.report}
+	args := []string{"exec", test, "-test.v", "-test.parallel=10", "-test.timeout=" + opts.timeout.String(), "-report=" + opts.report}
 	if opts.run != "" {
 		args = append(args, "-test.run="+opts.run)
 	}

@@ -1,0 +1,83 @@
+package controlplane
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func TestCertificatesAreWhatTheyAreFor(t *testing.T) {
+	authority, err := NewAuthority(t.TempDir(), "ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := authority.Client("system:node:a", "system:nodes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := authority.Server("a", "a.example", "192.0.2.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pem, err := os.ReadFile(authority.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	for name, test := range map[string]struct {
+		pair Pair
+		opts x509.VerifyOptions
+		ok   bool
+	}{
+		"client":            {client, x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, true},
+		"server by name":    {server, x509.VerifyOptions{Roots: roots, DNSName: "a.example"}, true},
+		"server by address": {server, x509.VerifyOptions{Roots: roots, DNSName: "192.0.2.1"}, true},
+		"another name":      {server, x509.VerifyOptions{Roots: roots, DNSName: "b.example"}, false},
+		"client as server":  {client, x509.VerifyOptions{Roots: roots}, false},
+		"server as client":  {server, x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, false},
+		"other authority":   {server, x509.VerifyOptions{Roots: x509.NewCertPool()}, false},
+	} {
+		pair, err := tls.LoadX509KeyPair(test.pair.CertFile, test.pair.KeyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pair.Leaf.Verify(test.opts); (err == nil) != test.ok {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	leaf, err := tls.LoadX509KeyPair(client.CertFile, client.KeyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if subject := leaf.Leaf.Subject; subject.CommonName != "system:node:a" || len(subject.Organization) != 1 || subject.Organization[0] != "system:nodes" {
+		t.Errorf("subject %v", subject)
+	}
+}
+
+func TestKubeconfigNamesFiles(t *testing.T) {
+	dir := t.TempDir()
+	authority, err := NewAuthority(dir, "ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	user, err := authority.Client("admin", "system:masters")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "kubeconfig")
+	if err := Kubeconfig(path, "https://192.0.2.1:6443", authority.CAFile, user); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Host != "https://192.0.2.1:6443" || config.CAFile != authority.CAFile || config.CertFile != user.CertFile || config.KeyFile != user.KeyFile {
+		t.Errorf("%v", config)
+	}
+}
