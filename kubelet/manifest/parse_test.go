@@ -133,6 +133,9 @@ func TestStatic(t *testing.T) {
 	if fixed := made(strings.Replace(minimal, "name: pod", "name: pod, uid: mine", 1), origin); fixed.UID != "mine" {
 		t.Errorf("UID %s", fixed.UID)
 	}
+	if claimed := made(strings.Replace(minimal, "name: pod", "name: pod, annotations: {kubernetes.io/config.mirror: x}", 1), origin); model.IsMirror(claimed) {
+		t.Error("a manifest makes a mirror pod")
+	}
 	if err := Static(&v1.Pod{}, origin); err == nil {
 		t.Error("a pod without a name is taken")
 	}

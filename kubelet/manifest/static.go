@@ -47,6 +47,7 @@ func Static(pod *v1.Pod, origin Origin) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
+	delete(pod.Annotations, model.AnnotationConfigMirror) // it marks the API server's picture of this pod, never the pod
 	pod.Annotations[model.AnnotationConfigHash] = string(pod.UID)
 	pod.Annotations[model.AnnotationConfigSource] = origin.Source
 	pod.Annotations[model.AnnotationConfigSeen] = origin.Seen.Format(time.RFC3339Nano)
