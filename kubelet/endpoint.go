@@ -2,6 +2,9 @@ package kubelet
 
 import (
 	"context"
+	"errors"
+	"net"
+	"strconv"
 
 	"github.com/sirupsen/logrus"
 	v1 "k8s.io/api/core/v1"
@@ -10,8 +13,12 @@ import (
 	"github.com/criadapter/criadapter/kubelet/server"
 )
 
-// listen opens the read-only endpoint, if it is wanted.
+// listen opens the endpoints that are wanted.
 func (k *Kubelet) listen() error {
+	return errors.Join(k.listenReads(), k.listenAPI())
+}
+
+func (k *Kubelet) listenReads() error {
 	if k.opts.ReadAddress == "" {
 		return nil
 	}
@@ -22,6 +29,24 @@ func (k *Kubelet) listen() error {
 		return err
 	}
 	k.endpoint = endpoint
+	return nil
+}
+
+// listenAPI opens the kubelet's API.
+func (k *Kubelet) listenAPI() error {
+	opts := k.opts.API
+	if opts.Port == 0 {
+		return nil
+	}
+	api, err := server.ListenTLS(server.APIOptions{
+		Address: net.JoinHostPort(opts.Address, strconv.Itoa(int(opts.Port))), Reads: k.reads(), Runtime: k.runtime,
+		CertFile: opts.CertFile, KeyFile: opts.KeyFile, CertDir: opts.CertDir, ClientCAFile: opts.ClientCAFile,
+		NodeName: k.opts.NodeName, IPs: k.opts.NodeIPs,
+	})
+	if err != nil {
+		return err
+	}
+	k.api = api
 	return nil
 }
 
@@ -45,6 +70,15 @@ func (k *Kubelet) runEndpoint(ctx context.Context) error {
 	}
 	logrus.WithField("address", k.endpoint.Address()).Info("Serving reads")
 	return k.endpoint.Run(ctx)
+}
+
+// runAPI serves the kubelet's API until ctx ends.
+func (k *Kubelet) runAPI(ctx context.Context) error {
+	if k.api == nil {
+		return nil
+	}
+	logrus.WithField("address", k.api.Address()).Info("Serving the kubelet's API")
+	return k.api.Run(ctx)
 }
 
 // ReadAddress is where the read-only endpoint listens, empty for nowhere.

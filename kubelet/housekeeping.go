@@ -29,11 +29,12 @@ func (k *Kubelet) housekeeping(ctx context.Context) {
 		}
 	}
 	for _, pod := range k.status.List() {
-		if _, ok := known[pod.UID]; !ok {
+		if _, ok := known[pod.UID]; !ok && !k.rejected.has(pod.UID) {
 			k.status.Forget(pod.UID)
 			k.cache.Forget(pod.UID)
 		}
 	}
+	k.followMirrors()
 	k.unmountLeftovers(ctx, running)
 	k.removeCgroups(ctx, running)
 }

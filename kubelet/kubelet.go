@@ -19,6 +19,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/images"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/node"
+	"github.com/criadapter/criadapter/kubelet/objects"
 	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podspec"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
@@ -44,9 +46,13 @@ type Kubelet struct {
 	status  *status.Store
 	workers *podworkers.Workers
 	prober  *prober.Manager
-	// endpoint is nil when none is wanted.
+	node    *node.Reporter
+	// endpoint and api are nil when they are not wanted, server when there is no cluster.
 	endpoint *server.Server
+	api      *server.API
+	server   *apiServer
 	ready    *runtimeState
+	rejected *rejections
 
 	mu      sync.Mutex
 	waiting map[types.UID]map[string]*model.ReasonError // of the last sync, by container name
@@ -68,40 +74,74 @@ func New(ctx context.Context, opts Options) (*Kubelet, error) {
 	}
 	k := &Kubelet{
 		opts: opts, runtime: runtime, events: events.New(opts.NodeName), objects: config.NewObjects(), status: status.NewStore(),
-		cache: pleg.NewCache(runtime), ready: newRuntimeState(runtime), waiting: map[types.UID]map[string]*model.ReasonError{},
+		cache: pleg.NewCache(runtime), rejected: &rejections{pods: map[types.UID]*v1.Pod{}},
+		waiting: map[types.UID]map[string]*model.ReasonError{},
 	}
-	k.mux = config.NewMux(config.Options{
-		Sources:    []string{model.SourceFile},
-		Checkpoint: &config.Checkpoint{Path: filepath.Join(opts.RootDir, "pods.json")},
-		Refused:    k.refused,
-	})
-	if k.host, err = cgroup.Inspect(); err != nil {
-		return nil, fmt.Errorf("kubelet: %w", err)
-	}
-	k.cgroups = newCgroups(ctx, runtime, opts.CgroupRoot, opts.CgroupDriver)
-	k.volumes = volume.New(volume.Options{RootDir: opts.RootDir, Objects: k.objects, Node: k.host.Capacity()})
-	k.pleg = pleg.New(pleg.Options{Runtime: runtime, Cache: k.cache, Relist: opts.Relist, NoEvents: opts.NoEvents})
-	k.actor = container.NewActor(container.Options{
-		Runtime: runtime, Specs: k.generator(ctx), Events: k.events, Backoff: opts.CrashBackoff,
-		Images: images.New(images.Options{Service: runtime.Images, Backoff: opts.PullBackoff, Parallel: opts.ParallelPulls}),
-	})
-	if err := k.listen(); err != nil {
+	if err := k.wire(ctx); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", errors.Join(err, runtime.Close(ctx)))
 	}
 	return k, nil
 }
 
-func (k *Kubelet) generator(ctx context.Context) *podspec.Generator {
-	return podspec.New(podspec.Options{
+// wire makes the parts, each after those that it needs.
+func (k *Kubelet) wire(ctx context.Context) error {
+	opts := k.opts
+	k.mux = config.NewMux(config.Options{
+		Sources:    k.sources(),
+		Checkpoint: &config.Checkpoint{Path: filepath.Join(opts.RootDir, "pods.json")},
+		Refused:    k.refused, Problem: k.problem("Checkpoint"),
+	})
+	k.ready = newRuntimeState(k.runtime, k.runtimeChanged)
+	k.pleg = pleg.New(pleg.Options{Runtime: k.runtime, Cache: k.cache, Relist: opts.Relist, NoEvents: opts.NoEvents})
+	if err := k.newAPIServer(); err != nil {
+		return err
+	}
+	if err := k.newNode(ctx); err != nil {
+		return err
+	}
+	var err error
+	if k.host, err = cgroup.Inspect(); err != nil {
+		return err
+	}
+	k.cgroups = newCgroups(ctx, k.runtime, opts.CgroupRoot, opts.CgroupDriver)
+	seen, volumes := k.podObjects(), volume.Options{RootDir: opts.RootDir, Node: k.host.Capacity()}
+	volumes.Objects = seen
+	if k.server != nil {
+		volumes.Tokens = k.server.tokens
+	}
+	k.volumes = volume.New(volumes)
+	k.actor = container.NewActor(container.Options{
+		Runtime: k.runtime, Specs: k.generator(ctx, seen), Events: k.events, Backoff: opts.CrashBackoff,
+		Images: images.New(images.Options{
+			Service: k.runtime.Images, Secrets: seen, Backoff: opts.PullBackoff, Parallel: opts.ParallelPulls,
+		}),
+	})
+	return k.listen()
+}
+
+// podObjects answers which config maps and secrets a pod sees.
+func (k *Kubelet) podObjects() volume.Objects {
+	if k.server == nil {
+		return k.objects
+	}
+	return objects.ByOrigin(k.objects, k.server.objects)
+}
+
+func (k *Kubelet) generator(ctx context.Context, seen volume.Objects) *podspec.Generator {
+	opts := podspec.Options{
 		NodeName: k.opts.NodeName, NodeIPs: k.opts.NodeIPs, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
-		Owner: k.opts.Owner, Volumes: k.volumes, Objects: k.objects,
+		Owner: k.opts.Owner, Volumes: k.volumes, Objects: seen,
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
 		Cgroups: k.cgroups, Host: k.host, RecursiveReadOnly: recursiveReadOnly(ctx, k.runtime),
 		SeccompDefault: k.opts.SeccompDefault, AllowedUnsafeSysctls: k.opts.AllowedUnsafeSysctls,
 		Warn: func(pod *v1.Pod, reason, message string) {
 			k.events.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})
 		},
-	})
+	}
+	if k.server != nil {
+		opts.Services = k.server.services.Environment
+	}
+	return podspec.New(opts)
 }
 
 // Run keeps the pods running until ctx ends, and returns nil then. Pods run on after it.
@@ -110,7 +150,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	defer cancel(nil)
 	k.prober = prober.New(ctx, prober.Options{Exec: k.runtime, Unhealthy: k.unhealthy, HostIP: k.opts.NodeIPs[0]})
 	k.workers = podworkers.New(ctx, podworkers.Options{
-		Steps: k, Resync: k.opts.Resync, Retry: k.opts.Retry, NameHeld: k.nameHeld,
+		Steps: k, Resync: k.opts.Resync, Retry: k.opts.Retry, NameHeld: k.nameHeld, Ended: k.ended,
 	})
 	var parts sync.WaitGroup
 	defer func() {
@@ -122,7 +162,7 @@ func (k *Kubelet) Run(ctx context.Context) error {
 			logrus.WithError(err).Debug("Hanging up failed")
 		}
 	}()
-	for _, part := range []func(context.Context) error{k.runSources, k.runEndpoint, k.runCollectors} {
+	for _, part := range k.parts() {
 		parts.Go(func() {
 			if err := part(ctx); err != nil && ctx.Err() == nil {
 				cancel(err)
@@ -141,32 +181,17 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	return nil
 }
 
-// runSources restores the accepted pods and then lets the sources speak.
-func (k *Kubelet) runSources(ctx context.Context) error {
-	restored, err := k.mux.Restore(ctx)
-	if err != nil {
-		k.events.Record(events.Event{Warning: true, Reason: "CheckpointUnreadable", Message: err.Error()})
+// parts run beside the sync loop.
+func (k *Kubelet) parts() []func(context.Context) error {
+	parts := []func(context.Context) error{k.runSources, k.runEndpoint, k.runAPI, k.runCollectors}
+	if k.server != nil {
+		parts = append(parts, k.server.run, k.node.Run)
 	}
-	if k.opts.Manifests == "" {
-		return k.mux.Set(ctx, model.SourceFile, nil)
-	}
-	folder := config.NewFolder(config.FolderOptions{
-		Dir: k.opts.Manifests, NodeName: k.opts.NodeName, Rescan: k.opts.ManifestRescan, Problem: k.manifestProblem,
-	}, k.mux, k.objects, restored)
-	return folder.Run(ctx)
+	return parts
 }
 
-func (k *Kubelet) manifestProblem(path string, err error) {
-	if err == nil {
-		k.events.Record(events.Event{Reason: "ManifestRepaired", Message: path + " is right again"})
-		return
-	}
-	k.events.Record(events.Event{Warning: true, Reason: "InvalidManifest", Message: fmt.Sprintf("%s: %v", path, err)})
-}
-
-func (k *Kubelet) refused(r config.Refusal) {
-	k.events.Record(events.Event{Pod: r.Pod, Warning: true, Reason: "PodRefused", Message: r.Err.Error()})
-}
+// runtimeChanged is told when the runtime became ready, or ceased to be.
+func (k *Kubelet) runtimeChanged() { k.node.Wake() }
 
 // nameHeld says whether the runtime runs another pod of that name: one whose manifest changed while no kubelet ran.
 // Before the first list nobody knows, so the name counts as held.

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,16 @@ type Options struct {
 	// Manifests is the folder of static pods; empty for none. ManifestRescan is how often it is read without notice.
 	Manifests      string
 	ManifestRescan time.Duration
+	// ManifestURL is where more static pods are asked for; empty for none. ManifestHeader is sent with each request, and
+	// ManifestURLCheck is how often there is one; zero means 20 seconds.
+	ManifestURL      string
+	ManifestHeader   http.Header
+	ManifestURLCheck time.Duration
+
+	// Cluster makes this machine a node of a cluster; the zero value leaves it on its own.
+	Cluster ClusterOptions
+	// API is the kubelet's API, which needs no cluster.
+	API APIOptions
 
 	// RootDir holds what the kubelet keeps; empty means /var/lib/kubelet-core. PodLogsDir holds the container logs; empty
 	// means /var/log/pods.
@@ -133,8 +144,12 @@ func (o *Options) complete() error {
 	if len(o.NodeIPs) == 0 {
 		o.NodeIPs = hostAddresses()
 	}
+	if err := o.API.check(); err != nil {
+		return err
+	}
 	var err error
-	for _, path := range []*string{&o.RootDir, &o.PodLogsDir, &o.Manifests} {
+	setDefault(&o.API.CertDir, filepath.Join(o.RootDir, "pki"))
+	for _, path := range []*string{&o.RootDir, &o.PodLogsDir, &o.Manifests, &o.API.CertDir} {
 		if *path != "" {
 			if *path, err = filepath.Abs(*path); err != nil {
 				return err

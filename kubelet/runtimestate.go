@@ -19,20 +19,54 @@ const statusTimeout = 10 * time.Second
 // runtimeState is whether the runtime can be used.
 type runtimeState struct {
 	runtime *cri.Runtime
+	changed func()
 
-	mu  sync.RWMutex
-	err error
+	mu   sync.RWMutex
+	last *runtimeapi.StatusResponse
+	// runtimeErr and networkErr say why each is not ready.
+	runtimeErr, networkErr error
 }
 
-func newRuntimeState(runtime *cri.Runtime) *runtimeState {
-	return &runtimeState{runtime: runtime, err: errors.New("the runtime's status is not known yet")}
+// newRuntimeState calls changed when the runtime or its network became ready, or ceased to be.
+func newRuntimeState(runtime *cri.Runtime, changed func()) *runtimeState {
+	unknown := errors.New("the runtime's status is not known yet")
+	return &runtimeState{runtime: runtime, changed: changed, runtimeErr: unknown, networkErr: unknown}
 }
 
 // Err is nil when runtime and network are ready, or says why not.
 func (s *runtimeState) Err() error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return s.err
+	return join(s.runtimeErr, s.networkErr)
+}
+
+// Runtime is nil when the runtime is ready, or says why not.
+func (s *runtimeState) Runtime() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.runtimeErr
+}
+
+// Network is nil when the runtime's network is ready, or says why not.
+func (s *runtimeState) Network() error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.networkErr
+}
+
+// Last is the runtime's last answer, nil before the first one.
+func (s *runtimeState) Last() *runtimeapi.StatusResponse {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.last
+}
+
+// join leaves out the second error where it is the first one again: a runtime that does not answer.
+func join(runtimeErr, networkErr error) error {
+	if runtimeErr == networkErr {
+		return runtimeErr
+	}
+	return errors.Join(runtimeErr, networkErr)
 }
 
 // run asks until ctx ends, sooner while something is wrong.
@@ -40,7 +74,6 @@ func (s *runtimeState) run(ctx context.Context, period time.Duration) {
 	pause := firstPause
 	for {
 		err := s.ask(ctx)
-		s.note(err)
 		wait := period
 		if err != nil {
 			wait, pause = min(pause, period), min(2*pause, lastPause)
@@ -55,30 +88,38 @@ func (s *runtimeState) run(ctx context.Context, period time.Duration) {
 	}
 }
 
-func (s *runtimeState) note(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if (s.err == nil) != (err == nil) {
-		if err != nil {
-			logrus.WithError(err).Warn("The container runtime is not ready; pods run on and nothing is changed until it is")
-		} else {
-			logrus.Info("The container runtime is ready")
-		}
-	}
-	s.err = err
-}
-
+// ask asks once and keeps the answer.
 func (s *runtimeState) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	answer, err := s.runtime.Status(ctx, false)
 	if err != nil {
+		s.note(nil, err, err)
 		return err
 	}
-	return errors.Join(
-		conditionError(answer.GetStatus(), runtimeapi.RuntimeReady),
-		conditionError(answer.GetStatus(), runtimeapi.NetworkReady),
-	)
+	runtimeErr := conditionError(answer.GetStatus(), runtimeapi.RuntimeReady)
+	networkErr := conditionError(answer.GetStatus(), runtimeapi.NetworkReady)
+	s.note(answer, runtimeErr, networkErr)
+	return join(runtimeErr, networkErr)
+}
+
+func (s *runtimeState) note(answer *runtimeapi.StatusResponse, runtimeErr, networkErr error) {
+	s.mu.Lock()
+	turned := (s.runtimeErr == nil) != (runtimeErr == nil) || (s.networkErr == nil) != (networkErr == nil)
+	s.runtimeErr, s.networkErr = runtimeErr, networkErr
+	if answer != nil {
+		s.last = answer
+	}
+	s.mu.Unlock()
+	if !turned {
+		return
+	}
+	if err := join(runtimeErr, networkErr); err != nil {
+		logrus.WithError(err).Warn("The container runtime is not ready; pods run on and nothing is changed until it is")
+	} else {
+		logrus.Info("The container runtime is ready")
+	}
+	s.changed()
 }
 
 func conditionError(status *runtimeapi.RuntimeStatus, kind string) error {

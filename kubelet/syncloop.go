@@ -26,6 +26,10 @@ func (k *Kubelet) syncLoop(ctx context.Context) {
 	defer tick.Stop()
 	housekeeping := time.NewTicker(k.opts.Housekeeping)
 	defer housekeeping.Stop()
+	var served <-chan struct{} // changed objects of the API server; without one never
+	if k.server != nil {
+		served = k.server.objects.Changed()
+	}
 	pause := firstPause
 	for ctx.Err() == nil {
 		if err := k.runtimeErr(); err != nil {
@@ -41,12 +45,14 @@ func (k *Kubelet) syncLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case update := <-k.mux.Updates():
-			k.handle(update)
+			k.handle(ctx, update)
 		case event := <-k.pleg.Events():
 			k.handleEvent(event)
 		case uid := <-k.prober.Changed():
 			k.workers.Wake(uid)
 		case <-k.objects.Changed():
+			k.workers.WakeAll()
+		case <-served:
 			k.workers.WakeAll()
 		case now := <-tick.C:
 			k.workers.WakeDue(now)
@@ -64,19 +70,41 @@ func (k *Kubelet) runtimeErr() error {
 }
 
 // handle takes a change of what is wanted.
-func (k *Kubelet) handle(update config.Update) {
+func (k *Kubelet) handle(ctx context.Context, update config.Update) {
 	for _, pod := range update.Pods {
 		logrus.WithFields(logrus.Fields{"op": update.Op, "source": update.Source, "pod": model.FullName(pod), "uid": pod.UID}).Info("A source speaks")
-		switch update.Op {
-		case config.Add, config.Change:
+		if k.server != nil {
+			k.server.saw(update, pod)
+		}
+		k.dispatch(ctx, update.Op, pod)
+	}
+	k.followMirrors()
+}
+
+// dispatch tells a pod's worker what is wanted of the pod. A pod that was rejected can only go.
+func (k *Kubelet) dispatch(ctx context.Context, op config.Op, pod *v1.Pod) {
+	if op == config.Remove {
+		k.rejected.forget(pod.UID)
+	} else if op != config.Delete && k.rejected.has(pod.UID) {
+		return
+	}
+	switch op {
+	case config.Add:
+		if k.admit(ctx, pod) {
 			k.announce(pod)
 			k.workers.Update(pod)
-		case config.Remove:
-			k.workers.Terminate(pod, podworkers.Termination{Reason: "its source no longer names the pod", Gone: true})
-		case config.Delete:
-			k.workers.Terminate(pod, podworkers.Termination{Reason: "the pod is deleted", Grace: pod.DeletionGracePeriodSeconds})
-		case config.Reconcile:
-			k.workers.Wake(pod.UID)
+		}
+	case config.Change:
+		k.announce(pod)
+		k.workers.Update(pod)
+	case config.Remove:
+		k.workers.Terminate(pod, podworkers.Termination{Reason: "its source no longer names the pod", Gone: true})
+	case config.Delete:
+		k.workers.Terminate(pod, podworkers.Termination{Reason: "the pod is deleted", Grace: pod.DeletionGracePeriodSeconds})
+	case config.Reconcile:
+		k.workers.Refresh(pod)
+		if len(pod.Spec.ReadinessGates) > 0 {
+			k.workers.Wake(pod.UID) // a condition of somebody else's may make it ready
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Command kubelet-core keeps the pods of a manifest folder running on any CRI runtime, and shows them to a person without
-// a cluster.
+// Command kubelet-core keeps the pods of a manifest folder, of a URL or of an API server running on any CRI runtime, and
+// shows them to a person without a cluster.
 package main
 
 import (
@@ -22,10 +22,14 @@ import (
 var version = "unknown"
 
 const long = `kubelet-core is the core of a kubelet: it runs the pods of a folder on any CRI
-runtime, restarts what ends, probes, rotates logs, cleans up. It needs no cluster.`
+runtime, restarts what ends, probes, rotates logs, cleans up. It needs no cluster,
+and with a kubeconfig it is a node of one.`
 
 const example = `  # pods from a folder, on criadapter
   kubelet-core run --manifests /etc/kubernetes/manifests
+
+  # a node of a cluster, with kubectl logs and exec
+  kubelet-core run --kubeconfig node.kubeconfig --client-ca-file ca.crt
 
   # on containerd
   kubelet-core run --manifests ./pods --container-runtime-endpoint unix:///run/containerd/containerd.sock`

@@ -9,13 +9,17 @@ import (
 // runCommand is the kubelet itself.
 func runCommand() *cobra.Command {
 	var opts kubelet.Options
+	var node nodeFlags
 	var level string
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Keep the pods of a folder running",
+		Short: "Keep the pods of a folder, of a URL or of a cluster running",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := setUpLog(level); err != nil {
+				return err
+			}
+			if err := node.complete(cmd, &opts); err != nil {
 				return err
 			}
 			k, err := kubelet.New(cmd.Context(), opts)
@@ -28,6 +32,7 @@ func runCommand() *cobra.Command {
 	flags := cmd.Flags()
 	flags.SortFlags = false
 	flags.StringVar(&opts.Manifests, "manifests", "/etc/kubernetes/manifests", "the `folder` of pod manifests")
+	node.add(flags, &opts)
 	flags.StringVar(&opts.RuntimeEndpoint, "container-runtime-endpoint", "unix:///run/criadapter/criadapter.sock", "the CRI `socket`")
 	flags.StringVar(&opts.ImageEndpoint, "image-service-endpoint", "", "the `socket` of the CRI image service, if it is another one")
 	flags.DurationVar(&opts.RuntimeTimeout, "runtime-request-timeout", 0, "the limit of one CRI call (default 2m)")

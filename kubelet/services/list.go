@@ -7,9 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/follow"
@@ -36,14 +34,7 @@ func New(services corev1.ServicesGetter) *List { return &List{services: services
 
 // Run follows the API server until ctx ends, and returns nil then.
 func (l *List) Run(ctx context.Context) error {
-	all := l.services.Services(metav1.NamespaceAll)
-	follow.Run(ctx, follow.Options[*v1.Service]{
-		List: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) { return all.List(ctx, opts) },
-		Watch: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-			return all.Watch(ctx, opts)
-		},
-		Store: store{l},
-	})
+	follow.Run(ctx, l.services.Services(metav1.NamespaceAll), follow.Options[*v1.Service]{Store: store{l}})
 	return nil
 }
 

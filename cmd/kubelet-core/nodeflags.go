@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/criadapter/criadapter/kubelet"
+)
+
+// defaultPort is that of every kubelet's API.
+const defaultPort = 10250
+
+// nodeFlags are the flags whose values have a form of their own.
+type nodeFlags struct {
+	headers, taints []string
+	reserved        map[string]string
+}
+
+// add defines the flags for pods of a URL and of an API server.
+func (f *nodeFlags) add(flags *pflag.FlagSet, opts *kubelet.Options) {
+	flags.StringVar(&opts.ManifestURL, "manifest-url", "", "a `URL` that answers with more pods")
+	flags.StringArrayVar(&f.headers, "manifest-url-header", nil, "a `key:value` that is sent to it; may be repeated")
+	flags.DurationVar(&opts.ManifestURLCheck, "http-check-frequency", 0, "how often it is asked (default 20s)")
+	flags.StringVar(&opts.Cluster.Kubeconfig, "kubeconfig", "", "the `file` that names the API server of the cluster to be a node of, and this node's identity")
+	flags.StringToStringVar(&opts.Cluster.Labels, "node-labels", nil, "`labels` that a new node is registered with")
+	flags.StringSliceVar(&f.taints, "register-with-taints", nil, "`taints` of a new node, key=value:effect")
+	flags.IntVar(&opts.Cluster.MaxPods, "max-pods", 0, "how many pods the node takes (default 110)")
+	flags.StringToStringVar(&f.reserved, "system-reserved", nil, "`resources` that are kept from pods, such as cpu=200m,memory=500Mi")
+	flags.DurationVar(&opts.Cluster.StatusEvery, "node-status-update-frequency", 0, "how often the node's status is looked at (default 10s)")
+	flags.StringVar(&opts.API.Address, "address", "", "the `address` of the kubelet's API (default: all)")
+	flags.Int32Var(&opts.API.Port, "port", defaultPort, "its port; 0 for no API, as without --client-ca-file")
+	flags.StringVar(&opts.API.ClientCAFile, "client-ca-file", "", "the `file` with the certificates that sign the API's clients")
+	flags.StringVar(&opts.API.CertFile, "tls-cert-file", "", "the API's certificate `file` (default: a self-made one)")
+	flags.StringVar(&opts.API.KeyFile, "tls-private-key-file", "", "the API's key `file`")
+	flags.StringVar(&opts.API.CertDir, "cert-dir", "", "the `folder` for a self-made pair (default ROOT-DIR/pki)")
+}
+
+// complete reads the values into opts.
+func (f *nodeFlags) complete(cmd *cobra.Command, opts *kubelet.Options) error {
+	if opts.API.ClientCAFile == "" && !cmd.Flags().Changed("port") {
+		opts.API.Port = 0
+	}
+	for _, header := range f.headers {
+		key, value, ok := strings.Cut(header, ":")
+		if !ok || strings.TrimSpace(key) == "" {
+			return fmt.Errorf("--manifest-url-header %q is not key:value", header)
+		}
+		if opts.ManifestHeader == nil {
+			opts.ManifestHeader = http.Header{}
+		}
+		opts.ManifestHeader.Add(strings.TrimSpace(key), strings.TrimSpace(value))
+	}
+	for _, text := range f.taints {
+		taint, err := parseTaint(text)
+		if err != nil {
+			return fmt.Errorf("--register-with-taints: %w", err)
+		}
+		opts.Cluster.Taints = append(opts.Cluster.Taints, taint)
+	}
+	for name, text := range f.reserved {
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil {
+			return fmt.Errorf("--system-reserved %s=%s: %w", name, text, err)
+		}
+		if opts.Cluster.Reserved == nil {
+			opts.Cluster.Reserved = v1.ResourceList{}
+		}
+		opts.Cluster.Reserved[v1.ResourceName(name)] = quantity
+	}
+	return nil
+}
+
+// parseTaint reads key=value:effect, or key:effect.
+func parseTaint(text string) (v1.Taint, error) {
+	pair, effect, ok := strings.Cut(text, ":")
+	key, value, _ := strings.Cut(pair, "=")
+	taint := v1.Taint{Key: key, Value: value, Effect: v1.TaintEffect(effect)}
+	switch taint.Effect {
+	case v1.TaintEffectNoSchedule, v1.TaintEffectPreferNoSchedule, v1.TaintEffectNoExecute:
+		if ok && key != "" {
+			return taint, nil
+		}
+	}
+	return v1.Taint{}, fmt.Errorf("%q is not key=value:effect with the effect NoSchedule, PreferNoSchedule or NoExecute", text)
+}

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet"
+)
+
+// parse gives run's flags these arguments.
+func parse(args ...string) (kubelet.Options, error) {
+	var opts kubelet.Options
+	var flags nodeFlags
+	cmd := runCommand()
+	cmd.ResetFlags()
+	flags.add(cmd.Flags(), &opts)
+	if err := cmd.ParseFlags(args); err != nil {
+		return opts, err
+	}
+	return opts, flags.complete(cmd, &opts)
+}
+
+func TestNodeFlags(t *testing.T) {
+	opts, err := parse("--manifest-url-header", "Authorization: Bearer a:b", "--register-with-taints", "a=b:NoSchedule,c:NoExecute",
+		"--system-reserved", "cpu=200m,memory=1Gi", "--node-labels", "zone=x,empty=")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := opts.ManifestHeader.Get("authorization"); got != "Bearer a:b" {
+		t.Errorf("header %q", got)
+	}
+	if got := opts.Cluster.Taints; len(got) != 2 || got[0] != (v1.Taint{Key: "a", Value: "b", Effect: "NoSchedule"}) || got[1] != (v1.Taint{Key: "c", Effect: "NoExecute"}) {
+		t.Errorf("taints %v", got)
+	}
+	if got := opts.Cluster.Reserved[v1.ResourceCPU]; got.MilliValue() != 200 {
+		t.Errorf("reserved %v", opts.Cluster.Reserved)
+	}
+	if got := opts.Cluster.Labels; got["zone"] != "x" || len(got) != 2 {
+		t.Errorf("labels %v", got)
+	}
+	if opts.API.Port != 0 {
+		t.Errorf("port %d without a client CA", opts.API.Port)
+	}
+	if opts, err := parse("--client-ca-file", "ca"); err != nil || opts.API.Port != defaultPort {
+		t.Errorf("port %d with a client CA, %v", opts.API.Port, err)
+	}
+}
+
+func TestNodeFlagsRefused(t *testing.T) {
+	for _, test := range [][]string{
+		{"--manifest-url-header", "novalue"}, {"--manifest-url-header", ":v"}, {"--register-with-taints", "a=b"},
+		{"--register-with-taints", "=b:NoSchedule"}, {"--register-with-taints", "a=b:Sometimes"}, {"--system-reserved", "cpu=much"},
+	} {
+		if _, err := parse(test...); err == nil || !strings.Contains(err.Error(), test[0]) {
+			t.Errorf("%v: error %v does not name the flag", test, err)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package kubelet
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/admission"
+	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/status"
+)
+
+// refreshTimeout bounds how long a pod waits for the node's newest labels.
+const refreshTimeout = 2 * time.Second
+
+// rejections are the pods that the node did not take. It is safe for concurrent use.
+type rejections struct {
+	mu   sync.RWMutex
+	pods map[types.UID]*v1.Pod
+}
+
+func (r *rejections) has(uid types.UID) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.pods[uid] != nil
+}
+
+func (r *rejections) list() []*v1.Pod {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.Collect(maps.Values(r.pods))
+}
+
+func (r *rejections) add(pod *v1.Pod) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pods[pod.UID] = pod
+}
+
+func (r *rejections) forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pods, uid)
+}
+
+// admit says whether the node takes a pod. One that it does not take has failed: it is shown so, and never started.
+func (k *Kubelet) admit(ctx context.Context, pod *v1.Pod) bool {
+	if terminal(pod.Status.Phase) {
+		return true // there is nothing to start
+	}
+	in := admission.Input{Node: k.node.Node(), Running: k.taken(), Pod: pod, Admitted: k.admittedBefore(pod)}
+	rejection := admission.Check(in)
+	if rejection != nil && rejection.Reason == admission.ReasonNodeAffinity && k.server != nil {
+		ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+		in.Node, _ = k.node.Refresh(ctx) // without the server the node is as it was
+		cancel()
+		rejection = admission.Check(in)
+	}
+	if rejection == nil {
+		return true
+	}
+	k.rejected.add(pod)
+	k.status.Set(pod, status.Rejected(pod, rejection.Reason, rejection.Message, time.Now()))
+	k.events.Record(events.Event{Pod: pod, Warning: true, Reason: rejection.Reason, Message: rejection.Message})
+	return false
+}
+
+// admittedBefore says whether the pod was taken by an earlier process: then the runtime shows it, or the API server has
+// the time at which it was taken.
+func (k *Kubelet) admittedBefore(pod *v1.Pod) bool {
+	_, runs := k.pleg.Pods()[pod.UID]
+	return runs || pod.Status.StartTime != nil
+}
+
+// taken are the pods that the node has taken and that have not ended.
+func (k *Kubelet) taken() []*v1.Pod {
+	var pods []*v1.Pod
+	for _, known := range k.workers.Pods() {
+		if known.State != podworkers.Finished && !terminal(k.status.Status(known.Pod).Phase) {
+			pods = append(pods, known.Pod)
+		}
+	}
+	return pods
+}
+
+func terminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
