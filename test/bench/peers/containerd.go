@@ -30,6 +30,8 @@ type Containerd struct {
 	env     rigenv.Env
 	network PodNetwork
 	process *Process // nil when it does not run
+	// imported says that it has the sandbox image.
+	imported bool
 }
 
 // NewContainerd writes the configuration into dir, which must exist, without starting anything. number is its PodNetwork's.
@@ -41,6 +43,8 @@ func NewContainerd(env rigenv.Env, dir string, number int) (*Containerd, error) 
 	}
 	return c, os.WriteFile(c.path("config.toml"), []byte(c.config(networks)), 0o644)
 }
+
+func (c *Containerd) log() string { return c.path("containerd.log") }
 
 func (c *Containerd) path(name string) string { return filepath.Join(c.Dir, name) }
 
@@ -75,12 +79,16 @@ func (c *Containerd) Start(ctx context.Context) error {
 	if c.process != nil {
 		return errors.New("containerd: already running")
 	}
-	p, err := StartProcess(c.path("containerd.log"), c.environ(), "containerd", "--config", c.path("config.toml"), "--log-level", "warn")
+	p, err := StartProcess(c.log(), c.environ(), "containerd", "--config", c.path("config.toml"), "--log-level", "warn")
 	if err != nil {
 		return fmt.Errorf("containerd: %w", err)
 	}
 	c.process = p
-	if err := errors.Join(c.waitReady(ctx), c.importSandboxImage(ctx)); err != nil {
+	err = c.waitReady(ctx)
+	if err == nil {
+		err = c.importSandboxImage(ctx)
+	}
+	if err != nil {
 		c.Kill()
 		return fmt.Errorf("containerd: %w", err)
 	}
@@ -119,10 +127,10 @@ func (c *Containerd) waitReady(ctx context.Context) error {
 
 // importSandboxImage gives it the sandbox image that is built into criadapter.
 func (c *Containerd) importSandboxImage(ctx context.Context) error {
-	path := c.path("pause.tar")
-	if _, err := os.Stat(path); err == nil {
-		return nil // at an earlier start
+	if c.imported {
+		return nil
 	}
+	path := c.path("pause.tar")
 	archive, err := pause.Archive(runtime.GOARCH)
 	if err != nil {
 		return err
@@ -130,18 +138,12 @@ func (c *Containerd) importSandboxImage(ctx context.Context) error {
 	if err := os.WriteFile(path, archive, 0o644); err != nil {
 		return err
 	}
-	_, err = c.ctr(ctx, "images", "import", path)
-	return err
-}
-
-// ctr runs containerd's own command.
-func (c *Containerd) ctr(ctx context.Context, args ...string) (string, error) {
-	args = append([]string{"--address", c.path("c.sock"), "--namespace", "k8s.io"}, args...)
-	output, err := exec.CommandContext(ctx, "ctr", args...).CombinedOutput()
+	output, err := exec.CommandContext(ctx, "ctr", "--address", c.path("c.sock"), "--namespace", "k8s.io", "images", "import", path).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("ctr %s: %w\n%s", strings.Join(args, " "), err, output)
+		return fmt.Errorf("ctr images import: %w\n%s", err, output)
 	}
-	return string(output), nil
+	c.imported = true
+	return nil
 }
 
 // KillContainer kills a container or sandbox by its process, which works whether containerd runs or not.
@@ -184,13 +186,8 @@ func (c *Containerd) Kill() {
 	}
 }
 
-// LogTail is the end of its log, of all starts; it must run.
-func (c *Containerd) LogTail() string {
-	if c.process == nil {
-		return "it does not run"
-	}
-	return c.process.LogTail()
-}
+// LogTail is the end of its log, of all starts, or why it cannot be read.
+func (c *Containerd) LogTail() string { return logTail(c.log()) }
 
 // Close stops it and removes its network. Pods must have been removed before; the folder stays.
 func (c *Containerd) Close(ctx context.Context) error {

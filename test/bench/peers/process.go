@@ -71,10 +71,10 @@ func (p *Process) Kill() {
 	<-p.done
 }
 
-// LogTail is the end of what the program has written, or why it cannot be read.
-func (p *Process) LogTail() string {
+// logTail is the last lines of a file, or why it cannot be read.
+func logTail(path string) string {
 	const tail = 40
-	text, err := os.ReadFile(p.log)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return err.Error()
 	}
@@ -84,7 +84,7 @@ func (p *Process) LogTail() string {
 
 // Failed is err with the end of the program's log.
 func (p *Process) Failed(err error) error {
-	return fmt.Errorf("%w; the end of its log:\n%s", err, p.LogTail())
+	return fmt.Errorf("%w; the end of its log:\n%s", err, logTail(p.log))
 }
 
 // wait repeats check until it succeeds, the program has ended, or half a minute is over.
