@@ -40,7 +40,7 @@ endif
 .PHONY: e2e-cluster
 e2e-cluster: ## Run a real control plane, and the real kubelet and the kubelet core on criadapter; RUN=pattern for some steps
 	@go build -o build/bin/e2e-cluster ./test/cluster/run
-	@build/bin/e2e-cluster $(if $(CACHED),-cached) $(if $(RUN),-run '$(RUN)')
+	@build/bin/e2e-cluster $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)')
 
 .PHONY: lint
 lint: ## Check the format of the sources, and run go vet and staticcheck
