@@ -1,0 +1,202 @@
+package volume_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	dockerspec "github.com/moby/docker-image-spec/specs-go/v1"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/opencontainers/go-digest"
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image/volume"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// layer is a layer of files by name; a name with a slash at the end is a folder.
+func layer(t *testing.T, headers ...tar.Header) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	writer := tar.NewWriter(&out)
+	for _, header := range headers {
+		content := ""
+		if header.Typeflag == 0 {
+			header.Typeflag, content = tar.TypeReg, "content of "+header.Name
+		}
+		if strings.HasPrefix(header.Name, ".wh.") {
+			content = "" // the engine keeps no content of a file that takes another one away
+		}
+		header.Size = int64(len(content))
+		if header.Mode == 0 {
+			header.Mode = 0o644
+		}
+		if err := writer.WriteHeader(&header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := writer.Write([]byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// load gives the engine an image of layers and returns its id.
+func load(t *testing.T, engine *docker.Client, layers ...[]byte) string {
+	t.Helper()
+	name := fmt.Sprintf("image-volume-%d:%d", os.Getpid(), time.Now().UnixNano())
+	var image dockerspec.DockerOCIImage
+	image.OS, image.Architecture, image.RootFS.Type = "linux", "amd64", "layers"
+	files := map[string][]byte{}
+	manifest := struct {
+		Config           string
+		RepoTags, Layers []string
+	}{RepoTags: []string{name}}
+	for i, content := range layers {
+		image.RootFS.DiffIDs = append(image.RootFS.DiffIDs, digest.FromBytes(content))
+		manifest.Layers = append(manifest.Layers, fmt.Sprintf("%d.tar", i))
+		files[manifest.Layers[i]] = content
+	}
+	config, err := json.Marshal(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(config)
+	manifest.Config = hex.EncodeToString(sum[:]) + ".json"
+	files[manifest.Config] = config
+	if files["manifest.json"], err = json.Marshal([]any{manifest}); err != nil {
+		t.Fatal(err)
+	}
+	var archive bytes.Buffer
+	writer := tar.NewWriter(&archive)
+	for name, content := range files {
+		if err := writer.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := writer.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(writer.Close(), engine.LoadImage(t.Context(), &archive)); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := engine.InspectImage(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := engine.RemoveImage(context.WithoutCancel(t.Context()), name); err != nil {
+			t.Error(err)
+		}
+	})
+	return seen.ID
+}
+
+// TestRigFiles extracts what a real engine saves: stacked layers, one of them twice, with all that files can have.
+func TestRigFiles(t *testing.T) {
+	env := rigenv.Require(t)
+	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = engine.Close() })
+	dir, err := os.MkdirTemp(env.WorkDir, "volume")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := volume.Open(volume.Options{Root: filepath.Join(dir, "images"), Engine: engine, Keep: time.Nanosecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	twice := layer(t, tar.Header{Name: "twice"})
+	id := load(t, engine,
+		layer(t, tar.Header{Name: "etc/", Typeflag: tar.TypeDir, Mode: 0o750, Uid: 7}, tar.Header{Name: "etc/hosts"}, tar.Header{Name: "old"},
+			tar.Header{Name: "sh", Mode: 0o6755, Uid: 1001, Gid: 1002}, tar.Header{Name: "hard", Typeflag: tar.TypeLink, Linkname: "sh", Mode: 0o6755, Uid: 1001, Gid: 1002},
+			tar.Header{Name: "marked", PAXRecords: map[string]string{"SCHILY.xattr.trusted.mark": "it is"}}),
+		twice, layer(t, tar.Header{Name: ".wh.old"}, tar.Header{Name: ".wh.twice"}), twice,
+	)
+	path, release, err := store.Mount(t.Context(), id, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"etc/hosts": "content of etc/hosts", "twice": "content of twice", "hard": "content of sh"} {
+		if got, err := os.ReadFile(filepath.Join(path, name)); err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	if want := []string{"etc", "hard", "marked", "sh", "twice"}; !slices.Equal(names, want) {
+		t.Errorf("the image holds %v, want %v", names, want)
+	}
+	info, err := os.Stat(filepath.Join(path, "sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat := info.Sys().(*syscall.Stat_t); info.Mode() != 0o755|fs.ModeSetuid|fs.ModeSetgid || stat.Uid != 1001 || stat.Gid != 1002 || stat.Nlink != 2 {
+		t.Errorf("sh: %v of %d:%d with %d names", info.Mode(), stat.Uid, stat.Gid, stat.Nlink)
+	}
+	value := make([]byte, 16)
+	if n, err := unix.Lgetxattr(filepath.Join(path, "marked"), "trusted.mark", value); err != nil || string(value[:n]) != "it is" {
+		t.Errorf("extended attribute: %q, %v", value[:max(n, 0)], err)
+	}
+
+	// A container that was never started holds the files, and a real engine's list tells so.
+	holder, err := engine.CreateContainer(t.Context(), docker.ContainerSpec{
+		Name:   fmt.Sprintf("image-volume-%d", time.Now().UnixNano()),
+		Config: &container.Config{Image: id, Cmd: []string{"/sh"}},
+		Host:   &container.HostConfig{Mounts: []mount.Mount{{Type: mount.TypeBind, Source: path, Target: "/image", ReadOnly: true}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	release()
+	listed, err := engine.ListContainers(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(listed, func(c container.Summary) bool { return c.ID == holder && slices.Contains(store.Mounted(c), id) }) {
+		t.Error("the engine's list does not show the mount")
+	}
+	time.Sleep(100 * time.Millisecond) // for a collection that would take the files away
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the files of a container that was never started: %v", err)
+	}
+	if err := engine.RemoveContainer(t.Context(), holder); err != nil {
+		t.Fatal(err)
+	}
+	store.Tidy()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the files are still there")
+		}
+	}
+}
