@@ -16,7 +16,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
@@ -267,16 +266,24 @@ func TestAPIPortForward(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dialers := map[string]httpstream.Dialer{"SPDY": spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, a.url(path))}
+	type maker func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error)
+	ways := map[string]maker{"SPDY": func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
+		dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, a.url(path))
+		return portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
+	}}
 	if _, ok := a.ways()["WebSocket"]; ok {
-		if dialers["a tunnel"], err = portforward.NewSPDYOverWebsocketDialer(a.url(path), a.config); err != nil {
-			t.Fatal(err)
+		ways["a tunnel"] = func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
+			dialer, err := portforward.NewSPDYOverWebsocketDialer(a.url(path), a.config)
+			if err != nil {
+				return nil, err
+			}
+			return portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
 		}
 	}
-	for way, dialer := range dialers {
+	for way, forward := range ways {
 		t.Run(way, func(t *testing.T) {
 			stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-			forwarder, err := portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
+			forwarder, err := forward(stop, ready)
 			if err != nil {
 				t.Fatal(err)
 			}
