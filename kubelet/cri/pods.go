@@ -1,6 +1,7 @@
 package cri
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -99,7 +100,9 @@ func (r *Runtime) addSandboxes(ctx context.Context, pod *model.PodStatus) error 
 		pod.Name, pod.Namespace = sandbox.GetMetadata().GetName(), sandbox.GetMetadata().GetNamespace()
 		pod.Sandboxes = append(pod.Sandboxes, sandboxStatus(answer.GetStatus()))
 	}
-	slices.SortStableFunc(pod.Sandboxes, func(a, b model.SandboxStatus) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	slices.SortStableFunc(pod.Sandboxes, func(a, b model.SandboxStatus) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Attempt, a.Attempt)) // a runtime's clock may be coarse
+	})
 	return nil
 }
 
@@ -120,7 +123,9 @@ func (r *Runtime) addContainers(ctx context.Context, pod *model.PodStatus) error
 		pod.Name, pod.Namespace = labels[model.LabelPodName], labels[model.LabelPodNamespace]
 		pod.Containers = append(pod.Containers, containerStatus(container.GetPodSandboxId(), answer.GetStatus()))
 	}
-	slices.SortStableFunc(pod.Containers, func(a, b model.ContainerStatus) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	slices.SortStableFunc(pod.Containers, func(a, b model.ContainerStatus) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Attempt, a.Attempt))
+	})
 	return nil
 }
 
