@@ -3,7 +3,7 @@
 //
 // # A pod's way
 //
-// A file appears in the manifest folder. config.Folder notices, lets it settle, and has package manifest read it: strict
+// A file appears in the manifest folder (or a URL answers, or an API server sends). config.Folder notices, lets it settle, and has package manifest read it: strict
 // decoding, a UID that is a hash of content and place, defaults, validation that names each field. config.Mux compares the
 // source's pods with what it told before and sends the difference: ADD, UPDATE, REMOVE, DELETE, RECONCILE. It also writes
 // the accepted pods to a checkpoint, from which the next start restores them before any source has spoken.
@@ -39,6 +39,20 @@
 //
 // Package prober has a goroutine per probe of each running container. container.Collector, container.Rotator and
 // images.Collector (housekeeping.go) keep the disk free.
+//
+// # In a cluster
+//
+// With a kubeconfig the same loop serves a cluster; what is more is in apiserver.go, and none of it holds up a pod:
+//
+//	config.API         tells the pods that the scheduler bound to this node, once package node has registered it
+//	package admission  refuses what the node cannot take: the pod is shown as failed, and never gets a worker
+//	package objects    has the config maps and secrets that pods name, package services the variables, package token tokens
+//	package report     sends each status that the store has, and has the server forget a deleted pod that has ended
+//	package mirror     shows static pods there
+//	package server     answers kubectl logs, exec, attach and port-forward over TLS, by way of the API server
+//
+// A server that is away changes nothing here: pods run on, restarts and probes go on, and the last word on each pod is
+// sent when it is back. After a restart without it the checkpoint has its pods, too.
 //
 // # What survives
 //
