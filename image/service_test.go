@@ -257,6 +257,37 @@ func TestRemoveTakesAllNames(t *testing.T) {
 	}
 }
 
+func TestMountedImagesStay(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"base:1"}}, {Names: []string{"model:1", "model:latest"}}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		model := statusOf(t, s, "model:1")
+		s.mounted = func(c mobycontainer.Summary) []string {
+			if c.Labels["mounts"] == "model" {
+				return []string{model.GetId()}
+			}
+			return nil
+		}
+		id, err := engine.CreateContainer(t.Context(), docker.ContainerSpec{
+			Name: "reader", Config: &mobycontainer.Config{Image: "base:1", Labels: map[string]string{"mounts": "model"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Remove(t.Context(), spec("model:1")); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), id) {
+			t.Errorf("removed with %v, want ErrFailedPrecondition that names the container", err)
+		}
+		if tags := statusOf(t, s, "model:1").GetRepoTags(); len(tags) != 2 {
+			t.Errorf("the names left are %v", tags)
+		}
+		if err := engine.RemoveContainer(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Remove(t.Context(), spec("model:1")); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestConcurrentRemovalsSucceed(t *testing.T) {
 	images := []dockertest.Image{{Names: []string{"a:1", "a:2"}}}
 	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, _ *dockertest.Engine, s *Service) {
