@@ -35,36 +35,69 @@ func (s *Service) connect(ctx context.Context, p *pending) error {
 		}
 		p.record.Network = &checkpoint.Network{Config: engineBridge, IPs: ips}
 	default:
-		if err := s.join(ctx, p); err != nil {
+		if err := s.joinPod(ctx, p); err != nil {
 			return err
 		}
 	}
 	return s.opts.Files.writeHosts(p.record.SandboxID, p.config, p.record.Network.IPs)
 }
 
-func (s *Service) join(ctx context.Context, p *pending) error {
-	handle, err := netns.Pin(p.inspect.State.Pid, filepath.Base(p.record.NetnsPath), netns.PinOptions{Folder: s.opts.NetnsFolder})
+// joined is how far a pod has come on its way to the network.
+type joined struct {
+	// handle is its pinned namespace, nil without.
+	handle *netns.Handle
+	result *cni.Result
+	err    error
+}
+
+// join pins the namespace of a process and joins it to the network.
+func (s *Service) join(ctx context.Context, path string, pod cni.Pod, pid int) joined {
+	handle, err := netns.Pin(pid, filepath.Base(path), netns.PinOptions{Folder: s.opts.NetnsFolder})
 	if err != nil {
-		return err
+		return joined{err: err}
 	}
-	p.undo.push("unpin the pod's network namespace", func(context.Context) error { return handle.Unpin() })
-	pod := cniPod(p.record, p.config)
 	result, err := s.opts.Network.Add(ctx, pod)
-	network := ""
-	if err == nil {
-		network = result.Config
+	return joined{handle: &handle, result: result, err: err}
+}
+
+// keep pushes what undoes a join, as far as it came, and records its result.
+func (s *Service) keep(p *pending, j joined) {
+	if j.handle != nil {
+		p.undo.push("unpin the pod's network namespace", func(context.Context) error { return j.handle.Unpin() })
 	}
 	var notUndone *cni.NotUndoneError
-	if err == nil || errors.As(err, &notUndone) {
-		p.undo.push("take the pod off the network", func(ctx context.Context) error {
-			return s.opts.Network.Del(ctx, pod, network)
-		})
+	if j.result == nil && !errors.As(j.err, &notUndone) {
+		return
 	}
-	if err != nil {
-		return err
+	pod, network := cniPod(p.record, p.config), ""
+	if j.result != nil {
+		network = j.result.Config
+		p.record.Network = &checkpoint.Network{Config: j.result.Config, IPs: j.result.IPs, Result: j.result.Raw}
 	}
-	p.record.Network = &checkpoint.Network{Config: result.Config, IPs: result.IPs, Result: result.Raw}
-	return nil
+	p.undo.push("take the pod off the network", func(ctx context.Context) error {
+		return s.opts.Network.Del(ctx, pod, network)
+	})
+}
+
+// joinPod completes what joinEarly has begun, or joins the pod now.
+func (s *Service) joinPod(ctx context.Context, p *pending) error {
+	early := p.early
+	p.early = nil
+	j := early.wait()
+	if j.handle == nil { // nothing was found in time, or it has ended meanwhile
+		j = s.join(ctx, p.record.NetnsPath, cniPod(p.record, p.config), p.inspect.State.Pid)
+		s.keep(p, j)
+		return j.err
+	}
+	s.keep(p, j)
+	if j.err != nil {
+		return j.err
+	}
+	same, err := j.handle.SameAs(p.inspect.State.Pid)
+	if err == nil && !same {
+		err = fmt.Errorf("the sandbox is not in the network namespace that its first process was in: %w", errdefs.ErrInternal)
+	}
+	return err
 }
 
 // disconnect undoes Network.Add for a recorded pod. It is idempotent.

@@ -71,6 +71,10 @@ type pending struct {
 	left bool
 	// inspect is the sandbox container after its start.
 	inspect *container.InspectResponse
+	// cgroupDriver is the engine's.
+	cgroupDriver string
+	// early is what joinEarly has begun and nobody has waited for.
+	early *earlyJoin
 }
 
 // setUp makes the pod. While it does, the pod's name is reserved and nobody
@@ -105,6 +109,9 @@ func (s *Service) makePod(ctx context.Context, name string, config *runtimeapi.P
 		s.create, s.start, s.connect, s.finish,
 	} {
 		if err := step(ctx, p); err != nil {
+			if p.early != nil {
+				s.keep(p, p.early.giveUp())
+			}
 			undoErr := p.undo.unwind(ctx)
 			p.left = undoErr != nil
 			return p, errors.Join(err, undoErr)
@@ -161,7 +168,7 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", errdefs.ErrInvalidArgument.WithMessage(err.Error()))
 	}
-	return &pending{name: name, spec: spec, config: config, record: checkpoint.Record{
+	return &pending{name: name, spec: spec, config: config, cgroupDriver: features.CgroupDriver, record: checkpoint.Record{
 		Name:           config.GetMetadata().GetName(),
 		Namespace:      config.GetMetadata().GetNamespace(),
 		UID:            config.GetMetadata().GetUid(),
@@ -239,16 +246,28 @@ func exists(name, id string) error {
 
 // start writes the intent while the engine starts the sandbox: the intent has
 // to be on disk before CNI ADD, and a crash in between leaves a container of
-// ours without a record, which is never shown as READY.
+// ours without a record, which is never shown as READY. CNI ADD may begin before
+// the engine has done, see joinEarly.
 func (s *Service) start(ctx context.Context, p *pending) error {
 	id := p.record.SandboxID
 	if s.opts.Network != nil && !usesHostNetwork(p.config) {
 		p.record.NetnsPath = s.netnsPath(id)
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.opts.Store.Save(p.record) })
+	noted := make(chan struct{})
+	group.Go(func() error {
+		err := s.opts.Store.Save(p.record)
+		if err == nil {
+			close(noted)
+		}
+		return err
+	})
 	group.Go(func() error { return s.opts.Files.write(id, p.config) })
-	group.Go(func() error { return s.opts.Engine.StartContainer(groupCtx, id) })
+	p.early = s.joinEarly(ctx, p, noted)
+	group.Go(func() error {
+		defer p.early.sawStart()
+		return s.opts.Engine.StartContainer(groupCtx, id)
+	})
 	if err := group.Wait(); err != nil {
 		return err
 	}

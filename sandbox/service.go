@@ -51,6 +51,9 @@ type Options struct {
 	// RootDirectory, when not empty, marks the pods as those of the criadapter
 	// with this root directory; it is that of state.Options.
 	RootDirectory string
+	// Cgroups, when not nil, lets pods be joined to the network before their
+	// start is over.
+	Cgroups Cgroups
 	// NetnsFolder is where network namespaces are pinned, /run/netns when
 	// empty.
 	NetnsFolder string

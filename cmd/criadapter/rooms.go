@@ -127,6 +127,7 @@ func (r *rooms) wire(cfg config.Config, files *sandbox.Files) {
 		Images:     r.images,
 		Containers: r.containers,
 		Files:      files,
+		Cgroups:    r.stats,
 
 		RootDirectory: filepath.Clean(cfg.RootDirectory),
 	}

@@ -1,0 +1,122 @@
+package sandbox
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/netns"
+)
+
+// A sandbox's network namespace exists when the engine's start is not half done
+// (45 of 100 ms on Docker 20.10), and CNI ADD needs no more than that. So the
+// pod is joined as soon as its first process is there: the process is found in
+// the container's cgroup, and its namespace pinned and joined while the engine
+// goes on. Where nothing is found the pod is joined after the start.
+
+// Cgroups tells where the processes of a container are listed; *stats.Collector
+// does.
+type Cgroups interface {
+	// ProcsFile returns the file that lists the processes of a container that is
+	// about to start, empty when that is not known.
+	ProcsFile(driver, parent, id string) string
+}
+
+// lookPause is the pause between two looks for a namespace: the kernel does not
+// tell when one is made.
+const lookPause = time.Millisecond
+
+// earlyJoin is a pod that is joined to its network while its sandbox starts.
+type earlyJoin struct {
+	cancel  context.CancelFunc
+	started chan struct{} // closed when the engine's start is over
+	done    chan struct{}
+	joined  joined // set before done is closed
+}
+
+// joinEarly begins to join a pod. noted is closed when its intent is on disk,
+// before which nothing may be held for it. The caller ends the looking with
+// sawStart, and must wait.
+func (s *Service) joinEarly(ctx context.Context, p *pending, noted <-chan struct{}) *earlyJoin {
+	e := &earlyJoin{cancel: func() {}, started: make(chan struct{}), done: make(chan struct{})}
+	file := s.procsFile(p)
+	if file == "" {
+		close(e.done)
+		return e
+	}
+	ctx, e.cancel = context.WithCancel(ctx)
+	path, pod := p.record.NetnsPath, cniPod(p.record, p.config)
+	go func() {
+		defer close(e.done)
+		select {
+		case <-noted:
+		case <-e.started:
+			return
+		}
+		if pid := e.look(ctx, file); pid != 0 {
+			e.joined = s.join(ctx, path, pod, pid)
+		}
+	}()
+	return e
+}
+
+// procsFile is where the pod's processes will be listed, empty for a pod that is
+// not joined early: its interface must not come before the sysctls that say what
+// a new interface is like.
+func (s *Service) procsFile(p *pending) string {
+	if s.opts.Cgroups == nil || s.opts.Network == nil || usesHostNetwork(p.config) || setsNetwork(p.config.GetLinux()) {
+		return ""
+	}
+	return s.opts.Cgroups.ProcsFile(p.cgroupDriver, p.spec.Host.CgroupParent, p.record.SandboxID)
+}
+
+func setsNetwork(linux *runtimeapi.LinuxPodSandboxConfig) bool {
+	for name := range linux.GetSysctls() {
+		if strings.HasPrefix(name, "net") {
+			return true
+		}
+	}
+	return false
+}
+
+// look waits for a process with a network namespace of its own, and returns 0
+// when the engine's start or ctx ends first.
+func (e *earlyJoin) look(ctx context.Context, file string) int {
+	tick := time.NewTicker(lookPause)
+	defer tick.Stop()
+	for {
+		content, _ := os.ReadFile(file) // not there yet, or no more
+		for line := range strings.Lines(string(content)) {
+			if pid, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && netns.HasOwn(pid) {
+				return pid
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-e.started:
+			return 0
+		case <-ctx.Done():
+			return 0
+		}
+	}
+}
+
+// sawStart ends the looking: the engine's start is over, whatever came of it.
+func (e *earlyJoin) sawStart() { close(e.started) }
+
+// wait returns how far the pod has come, once that will not change any more.
+func (e *earlyJoin) wait() joined {
+	<-e.done
+	e.cancel()
+	return e.joined
+}
+
+// giveUp cuts the joining short and returns how far it came.
+func (e *earlyJoin) giveUp() joined {
+	e.cancel()
+	return e.wait()
+}

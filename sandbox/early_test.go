@@ -1,0 +1,181 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// procs lists the processes of containers, in files that the test writes.
+type procs struct{ dir string }
+
+func (c procs) ProcsFile(driver, parent, id string) string {
+	if driver == "" || parent == "" || id == "" {
+		return ""
+	}
+	return filepath.Join(c.dir, id)
+}
+
+// showProcesses lets the node find a pod's process while the engine starts it,
+// which goes on for that long.
+func (n *node) showProcesses(goesOn time.Duration, pids func(own int) []int) {
+	c := procs{n.TempDir()}
+	n.opts.Cgroups = c
+	n.engine.started = func(id string) {
+		n.engine.mu.Lock()
+		own := n.engine.processes[id].cmd.Process.Pid
+		n.engine.mu.Unlock()
+		content := ""
+		for _, pid := range pids(own) {
+			content += fmt.Sprintln(pid)
+		}
+		n.must(os.WriteFile(filepath.Join(c.dir, id), []byte(content), 0o600))
+		time.Sleep(goesOn)
+	}
+}
+
+func onlyItsOwn(own int) []int { return []int{own} }
+
+// joins notes when pods are joined.
+func (n *node) joins() *[]time.Time {
+	var times []time.Time
+	n.network.set(func() {
+		n.network.onAdd = func(context.Context, cni.Pod) error {
+			times = append(times, time.Now())
+			return nil
+		}
+	})
+	return &times
+}
+
+func TestPodIsJoinedWhileItsSandboxStarts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pids   func(own int) []int
+		config func(*runtimeapi.PodSandboxConfig)
+		early  bool
+	}{
+		"its process":                      {onlyItsOwn, nil, true},
+		"a process before it has its own":  {func(own int) []int { return []int{os.Getpid(), own} }, nil, true},
+		"no process with a network of its": {func(int) []int { return []int{os.Getpid(), 1 << 30, 0} }, nil, false},
+		"sysctls for new interfaces": {onlyItsOwn, func(config *runtimeapi.PodSandboxConfig) {
+			config.Linux.Sysctls = map[string]string{"net.ipv4.conf.default.rp_filter": "2"}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				n.showProcesses(time.Second, tc.pids)
+				times := n.joins()
+				config := podConfig("web")
+				if tc.config != nil {
+					tc.config(config)
+				}
+				begun := time.Now()
+				id, err := n.Run(n.Context(), config, "")
+				n.must(err)
+				n.wantState(id, ready)
+				if len(*times) != 1 || ((*times)[0].Sub(begun) < time.Second) != tc.early {
+					n.Errorf("joined at %v after %v, want early: %v", *times, begun, tc.early)
+				}
+				n.must(n.Remove(n.Context(), id))
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+// The start fails when the pod has an address already.
+func TestEarlyJoinIsUndoneWhenTheStartFails(t *testing.T) {
+	for name, whileJoining := range map[string]bool{"after CNI ADD": false, "during CNI ADD": true} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				n.showProcesses(time.Second, onlyItsOwn)
+				started := n.engine.started
+				n.engine.started = func(id string) {
+					started(id)
+					n.must(n.engine.Engine.StopContainer(n.Context(), id, 0)) // as a sandbox that ends at once
+				}
+				if whileJoining {
+					n.network.set(func() {
+						n.network.onAdd = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
+					})
+				}
+				if id, err := n.Run(n.Context(), podConfig("web"), ""); err == nil {
+					n.Fatalf("Run made %s", id)
+				}
+				n.wantUnjoined()
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+// A pod is not joined before its intent is on disk, or a crash would leave an
+// address that nobody knows of.
+func TestPodIsNotJoinedBeforeItsIntentIsKept(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.showProcesses(time.Second, onlyItsOwn)
+		times := n.joins()
+		unlock := n.lockStore()
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		unlock()
+		if err == nil || len(*times) != 0 {
+			n.Errorf("Run returned %v, joined at %v", err, *times)
+		}
+		n.wantNothing()
+	})
+}
+
+// Nothing of the first process's namespace is used if the sandbox is in another.
+func TestSandboxThatIsNotInTheNamespaceOfItsFirstProcess(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.showProcesses(time.Second, onlyItsOwn)
+		started := n.engine.started
+		n.engine.started = func(id string) {
+			n.engine.mu.Lock()
+			first := n.engine.processes[id]
+			delete(n.engine.processes, id)
+			n.engine.mu.Unlock()
+			defer func() { _ = first.stdin.Close(); _ = first.cmd.Wait() }()
+			n.engine.newProcess(id)
+			n.engine.mu.Lock()
+			second := n.engine.processes[id]
+			n.engine.processes[id] = first
+			n.engine.mu.Unlock()
+			started(id)
+			n.engine.mu.Lock()
+			n.engine.processes[id] = second
+			n.engine.mu.Unlock()
+		}
+		if id, err := n.Run(n.Context(), podConfig("web"), ""); err == nil {
+			n.Errorf("Run made %s", id)
+		}
+		n.wantUnjoined()
+		n.wantNothing()
+	})
+}
+
+func TestEarlyJoinThatFailsFailsThePod(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.showProcesses(time.Second, onlyItsOwn)
+		n.network.failAdd(errTest)
+		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errors.Is(err, errTest) {
+			n.Errorf("Run returned %v", err)
+		}
+		n.wantNothing()
+		remove := n.engine.Inject("StartContainer", dockertest.Fault{Err: errTest})
+		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errors.Is(err, errTest) {
+			n.Errorf("Run returned %v", err)
+		}
+		remove()
+		n.wantNothing()
+	})
+}
