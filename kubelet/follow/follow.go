@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
 )
 
 // Store receives what the server has. Calls come one after the other. The objects belong to the store.
@@ -54,6 +55,9 @@ type Retry struct {
 // listTimeout bounds a list. Watches are bounded by the server, and by the health check of HTTP/2.
 const listTimeout = 30 * time.Second
 
+// calm is how long nothing must have gone wrong for the pauses to begin with the shortest again.
+const calm = 2 * time.Minute
+
 // Run follows until ctx ends. The client must not bound its requests: watches last.
 func Run[T, L runtime.Object](ctx context.Context, client Client[L], opts Options[T]) {
 	var expected T
@@ -61,7 +65,13 @@ func Run[T, L runtime.Object](ctx context.Context, client Client[L], opts Option
 	reflector := cache.NewReflectorWithOptions(asked, expected, store[T]{opts.Store}, cache.ReflectorOptions{
 		Name: "follow", Backoff: opts.Retry.backoff(),
 	})
-	reflector.RunWithContext(ctx)
+	// Lists have pauses of their own. While a server is away, the reflector tries to resume its watch with longer and
+	// longer ones; when it is back and has forgotten where the watch was, the list that is needed must not wait so long.
+	pauses := opts.Retry.backoff().DelayWithReset(clock.RealClock{}, calm)
+	_ = pauses.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		_ = reflector.ListAndWatchWithContext(ctx) // asker has told of its errors
+		return false, nil
+	}) // it returns ctx's error
 }
 
 func (r Retry) backoff() *wait.Backoff {
