@@ -59,7 +59,11 @@ func NewMux(opts Options) *Mux {
 	}
 	if opts.Problem == nil {
 		opts.Problem = func(path string, err error) {
-			logrus.WithError(err).WithField("checkpoint", path).Warn("Whether the accepted pods can be written down changed")
+			if err != nil {
+				logrus.WithError(err).WithField("checkpoint", path).Error("The accepted pods cannot be written down")
+				return
+			}
+			logrus.WithField("checkpoint", path).Info("The accepted pods are written down again")
 		}
 	}
 	m := &Mux{

@@ -127,6 +127,7 @@ func TestMuxNames(t *testing.T) {
 		{"gone, so that the other source's is taken", "a", nil, "a:REMOVE:2 z:ADD:3", nil},
 		{"told again", "z", []*v1.Pod{pod("3", "twin", "u")}, "", nil},
 		{"twice in one file", "a", []*v1.Pod{pod("5", "x", "m"), pod("6", "x", "m")}, "a:ADD:5", []string{"6"}},
+		{"a UID that another source has", "z", []*v1.Pod{pod("5", "z", "u")}, "z:REMOVE:3", []string{"5"}},
 		{"one UID for two", "a", []*v1.Pod{pod("5", "x", "m"), pod("5", "y", "m")}, "", []string{"5"}},
 	}
 	for _, step := range steps {

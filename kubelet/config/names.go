@@ -12,11 +12,15 @@ import (
 // choose leaves one pod per full name and UID. A name belongs to the place (source and manifest) that has it now; a
 // second place gets it when the first one lets go. The caller holds mu.
 func (m *Mux) choose(source string, pods []*v1.Pod) (map[types.UID]*v1.Pod, []Refusal) {
-	names := map[string]*v1.Pod{} // holder by full name
+	names := map[string]*v1.Pod{}   // holder by full name
+	uids := map[types.UID]*v1.Pod{} // and by UID
 	for other, theirs := range m.pods {
 		for _, pod := range theirs {
 			if other != source || named(pods, pod) {
 				names[model.FullName(pod)] = pod
+			}
+			if other != source {
+				uids[pod.UID] = pod
 			}
 		}
 	}
@@ -31,10 +35,10 @@ func (m *Mux) choose(source string, pods []*v1.Pod) (map[types.UID]*v1.Pod, []Re
 			refused = append(refused, Refusal{pod, fmt.Errorf("metadata.name: %s is the name of a pod from %s", pod.Name, place(holder))})
 		case taken[name]:
 			refused = append(refused, Refusal{pod, fmt.Errorf("metadata.name: %s stands twice in %s", pod.Name, place(pod))})
-		case accepted[pod.UID] != nil:
-			refused = append(refused, Refusal{pod, fmt.Errorf("metadata.uid: %s is the UID of %s, too", pod.UID, accepted[pod.UID].Name)})
+		case uids[pod.UID] != nil:
+			refused = append(refused, Refusal{pod, fmt.Errorf("metadata.uid: %s is the UID of %s, too", pod.UID, uids[pod.UID].Name)})
 		default:
-			accepted[pod.UID], taken[name], names[name] = pod, true, pod
+			accepted[pod.UID], uids[pod.UID], taken[name], names[name] = pod, pod, true, pod
 		}
 	}
 	return accepted, refused

@@ -36,7 +36,7 @@ func TestReporter(t *testing.T) {
 		{"refused", get(fmt.Errorf("port 1: %w", syscall.ECONNREFUSED)), "cannot be reached or understood"},
 		{"refused again", get(fmt.Errorf("port 2: %w", syscall.ECONNREFUSED)), ""},
 		{"forgotten", apierrors.NewResourceExpired("old"), ""},
-		{"gone", apierrors.NewGone("old"), ""},
+		{"gone", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonGone}}, ""},
 		{"certificate", unknown, "not valid under the kubeconfig's certificate-authority"},
 		{"certificate again", unknown, ""},
 		{"user unknown", apierrors.NewUnauthorized("who"), "does not know the kubeconfig's user"},
