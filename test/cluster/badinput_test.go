@@ -3,6 +3,7 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -85,9 +86,8 @@ spec:
 	if err != nil {
 		s.Fatal(err)
 	}
-	manifest := filepath.Join(s.node.manifests, "twin.yaml")
-	s.writeManifest(manifest, s.staticTwin())
-	s.eventually("the manifest's pod is refused", func() error { return logHas(s.node.logFile(), "refused", name) })
+	manifest := s.nodeManifest("twin.yaml", s.staticTwin())
+	s.event(name, "PodRefused")
 	if now, err := container(s.pod(name)); err != nil || now.ContainerID != before.ContainerID || !now.Ready {
 		s.Errorf("the first pod has %+v, %v; it had %s", now, err, before.ContainerID)
 	}
@@ -130,12 +130,12 @@ func badURL(s *scene) {
 	s.writeManifest(filepath.Join(core.manifests, "twin.yaml"), s.staticTwin())
 	core.start()
 	s.eventually("the folder's pod runs beside a URL that hangs", func() error { return core.runs("twin") })
-	s.eventually("the silence is told", func() error { return logHas(core.log(), server.URL) })
+	s.eventually("the silence is told", func() error { return logHas(core.log(), server.URL, "deadline exceeded") })
 	mood.Store(good)
 	s.eventually("the URL's pod runs", func() error { return core.runs("remote") })
 	before := core.containers()
 	mood.Store(garbage)
-	s.eventually("the garbage is told", func() error { return logHas(core.log(), server.URL, "yaml") })
+	s.eventually("the garbage is told", func() error { return logHas(core.log(), server.URL, "control characters") })
 	if now := core.containers(); fmt.Sprint(now) != fmt.Sprint(before) {
 		s.Errorf("containers were %v and are %v", before, now)
 	}
@@ -170,6 +170,19 @@ func wrongAuthority(s *scene) {
 	if _, err := s.core.Nodes().Get(s.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		s.Errorf("the node is known to the server: %v", err)
 	}
+}
+
+// nodeManifest gives the node a static pod, which goes at the end of the scene at the latest, and returns its file.
+func (s *scene) nodeManifest(name, text string) string {
+	s.Helper()
+	path := filepath.Join(s.node.manifests, name)
+	s.writeManifest(path, text)
+	s.Cleanup(func() {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.Error(err)
+		}
+	})
+	return path
 }
 
 // writeManifest puts a manifest into a folder in one step.

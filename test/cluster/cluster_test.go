@@ -84,7 +84,7 @@ func ownEngine(t *testing.T, env rigenv.Env) rigenv.Env {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(e.Close(context.Background()), os.RemoveAll(dir)); err != nil {
+		if err := e.Close(context.Background()); err != nil { // the rig removes the folder
 			t.Error(err)
 		}
 	})

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,8 +13,7 @@ import (
 // staticPod shows that a pod of the manifests' folder has a mirror at the API server, which may come and go without the
 // pod's noticing, and that only the folder decides of the pod.
 func staticPod(s *scene) {
-	manifest := filepath.Join(s.node.manifests, "static.yaml")
-	s.writeManifest(manifest, `
+	manifest := s.nodeManifest("static.yaml", `
 apiVersion: v1
 kind: Pod
 metadata: {name: static, namespace: `+s.namespace+`}

@@ -85,16 +85,10 @@ func Start(ctx context.Context, opts Options) (_ *ControlPlane, err error) {
 	if err := c.makeCertificates(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
 	if err := c.startEtcd(); err != nil {
 		return nil, err
 	}
-	// The API server waits for etcd by itself.
-	if err := c.StartAPIServer(ctx); err != nil {
-		return nil, err
-	}
-	return c, c.startControllers(ctx)
+	return c, c.StartAPIServer(ctx)
 }
 
 // makeCertificates makes the authority, the files of the API server and the clients that it and people are.
@@ -152,8 +146,12 @@ func (c *ControlPlane) startEtcd() (err error) {
 	return err
 }
 
-// StartAPIServer starts the API server, also after KillAPIServer, and returns when it is ready.
+// StartAPIServer starts the API server with the controllers and the scheduler, also after KillAPIServer, and returns when
+// they are ready.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	// It waits for etcd by itself.
 	c.apiServer, err = StartProcess("kube-apiserver", c.log("kube-apiserver"), c.programs.APIServer,
 		"--etcd-servers", "http://"+net.JoinHostPort(c.Address, etcdPort),
 		"--bind-address", c.Address, "--advertise-address", c.Address, "--secure-port", apiPort,
@@ -170,11 +168,18 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	return c.apiServer.awaitReady(ctx, func(ctx context.Context) error { return c.get(ctx, c.URL+"/readyz") })
+	if err := c.apiServer.awaitReady(ctx, func(ctx context.Context) error { return c.get(ctx, c.URL+"/readyz") }); err != nil {
+		return err
+	}
+	return c.startControllers(ctx)
 }
 
-// KillAPIServer ends the API server as a crash would.
-func (c *ControlPlane) KillAPIServer() { c.apiServer.Kill() }
+// KillAPIServer ends the API server as a crash would, and those with it that end when they cannot renew their leadership.
+func (c *ControlPlane) KillAPIServer() {
+	for _, process := range []*Process{c.apiServer, c.scheduler, c.controllers} {
+		process.Kill()
+	}
+}
 
 // startControllers starts the controller manager and the scheduler beside each other.
 func (c *ControlPlane) startControllers(ctx context.Context) error {
@@ -234,8 +239,8 @@ func (c *ControlPlane) get(ctx context.Context, url string) error {
 	return nil
 }
 
-// Failure says which program ended although nobody asked it to; nil if none did. The API server after KillAPIServer counts
-// as one.
+// Failure says which program ended although nobody asked it to; nil if none did. Those of
+// KillAPIServer count, too.
 func (c *ControlPlane) Failure() error {
 	var errs []error
 	for _, process := range []*Process{c.etcd, c.apiServer, c.controllers, c.scheduler} {
