@@ -43,10 +43,11 @@ func (r *rejections) add(pod *v1.Pod) {
 	r.pods[pod.UID] = pod
 }
 
-func (r *rejections) forget(uid types.UID) {
+// keep forgets the pods that nobody names any more.
+func (r *rejections) keep(named func(types.UID) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.pods, uid)
+	maps.DeleteFunc(r.pods, func(uid types.UID, _ *v1.Pod) bool { return !named(uid) })
 }
 
 // admit says whether the node takes a pod. One that it does not take has failed: it is shown so, and never started.
@@ -65,10 +66,15 @@ func (k *Kubelet) admit(ctx context.Context, pod *v1.Pod) bool {
 	if rejection == nil {
 		return true
 	}
-	k.rejected.add(pod)
-	k.status.Set(pod, status.Rejected(pod, rejection.Reason, rejection.Message, time.Now()))
-	k.events.Record(events.Event{Pod: pod, Warning: true, Reason: rejection.Reason, Message: rejection.Message})
+	k.reject(pod, *rejection)
 	return false
+}
+
+// reject shows a pod as failed, and remembers never to start it.
+func (k *Kubelet) reject(pod *v1.Pod, why admission.Rejection) {
+	k.rejected.add(pod)
+	k.status.Set(pod, status.Rejected(pod, why.Reason, why.Message, time.Now()))
+	k.events.Record(events.Event{Pod: pod, Warning: true, Reason: why.Reason, Message: why.Message})
 }
 
 // admittedBefore says whether the pod was taken by an earlier process: then the runtime shows it, or the API server has

@@ -131,8 +131,8 @@ func (k *Kubelet) registeredNode() *v1.Node {
 	}
 }
 
-// finished says whether nothing is left of a pod. The workers are made after who asks.
-func (k *Kubelet) finished(uid types.UID) bool { return k.workers.Finished(uid) }
+// finished says whether nothing is left of a pod, or never was anything. The workers are made after who asks.
+func (k *Kubelet) finished(uid types.UID) bool { return k.rejected.has(uid) || k.workers.Finished(uid) }
 
 // ended is told of each pod of which nothing is left.
 func (k *Kubelet) ended(pod *v1.Pod) {

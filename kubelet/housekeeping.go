@@ -28,6 +28,7 @@ func (k *Kubelet) housekeeping(ctx context.Context) {
 			k.workers.Terminate(orphan(pod), podworkers.Termination{Reason: "no source names the pod", Gone: true})
 		}
 	}
+	k.rejected.keep(k.mux.Names)
 	for _, pod := range k.status.List() {
 		if _, ok := known[pod.UID]; !ok && !k.rejected.has(pod.UID) {
 			k.status.Forget(pod.UID)

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/config"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -78,6 +79,13 @@ func (k *Kubelet) manifestProblem(path string, err error) {
 	k.record(true, "InvalidManifest", fmt.Sprintf("%s: %v", path, err))
 }
 
+// refused is told of pods whose name another source has. A static one waits for the name; one of the API server fails, so
+// that its controller makes another.
 func (k *Kubelet) refused(r config.Refusal) {
-	k.events.Record(events.Event{Pod: r.Pod, Warning: true, Reason: "PodRefused", Message: r.Err.Error()})
+	const reason = "PodRefused"
+	if !model.IsStatic(r.Pod) && !terminal(r.Pod.Status.Phase) {
+		k.reject(r.Pod, admission.Rejection{Reason: reason, Message: r.Err.Error()})
+		return
+	}
+	k.events.Record(events.Event{Pod: r.Pod, Warning: true, Reason: reason, Message: r.Err.Error()})
 }

@@ -83,9 +83,7 @@ func (k *Kubelet) handle(ctx context.Context, update config.Update) {
 
 // dispatch tells a pod's worker what is wanted of the pod. A pod that was rejected can only go.
 func (k *Kubelet) dispatch(ctx context.Context, op config.Op, pod *v1.Pod) {
-	if op == config.Remove {
-		k.rejected.forget(pod.UID)
-	} else if op != config.Delete && k.rejected.has(pod.UID) {
+	if k.rejected.has(pod.UID) && op != config.Delete && op != config.Remove {
 		return
 	}
 	switch op {

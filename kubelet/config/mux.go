@@ -46,8 +46,9 @@ type Mux struct {
 
 	// stateMu is a lock of its own: mu is held while the reader of Updates is behind, and the reader asks for these.
 	stateMu sync.Mutex
-	seen    map[string]bool    // sources that have spoken
-	mirrors map[string]*v1.Pod // by full name
+	named   map[string]map[types.UID]bool // what each of them named last
+	seen    map[string]bool               // sources that have spoken
+	mirrors map[string]*v1.Pod            // by full name
 }
 
 // NewMux makes a mux without pods.
@@ -69,7 +70,7 @@ func NewMux(opts Options) *Mux {
 	m := &Mux{
 		opts: opts, updates: make(chan Update, 16),
 		told: map[string][]*v1.Pod{}, pods: map[string]map[types.UID]*v1.Pod{}, refused: map[string]map[types.UID]string{},
-		seen: map[string]bool{}, mirrors: map[string]*v1.Pod{},
+		seen: map[string]bool{}, named: map[string]map[types.UID]bool{}, mirrors: map[string]*v1.Pod{},
 	}
 	m.saver.save = m.save
 	m.saver.tell = func(err error) { m.opts.Problem(m.opts.Checkpoint.Path, err) }
@@ -131,9 +132,7 @@ func (m *Mux) Set(ctx context.Context, source string, pods []*v1.Pod) error {
 	if err != nil {
 		return err
 	}
-	m.stateMu.Lock()
-	m.seen[source] = true
-	m.stateMu.Unlock()
+	m.note(source, pods)
 	if concerned != nil {
 		err = m.reconcile(ctx, concerned)
 	}
@@ -141,6 +140,29 @@ func (m *Mux) Set(ctx context.Context, source string, pods []*v1.Pod) error {
 		m.saver.soon(ctx)
 	}
 	return err
+}
+
+// note keeps who spoke, and which pods it named.
+func (m *Mux) note(source string, pods []*v1.Pod) {
+	uids := make(map[types.UID]bool, len(pods))
+	for _, pod := range pods {
+		uids[pod.UID] = true
+	}
+	m.stateMu.Lock()
+	defer m.stateMu.Unlock()
+	m.seen[source], m.named[source] = true, uids
+}
+
+// Names says whether a source named a pod of that UID when it spoke last, whether it was accepted or not.
+func (m *Mux) Names(uid types.UID) bool {
+	m.stateMu.Lock()
+	defer m.stateMu.Unlock()
+	for _, uids := range m.named {
+		if uids[uid] {
+			return true
+		}
+	}
+	return false
 }
 
 // Wait returns when the checkpoint holds what was told. Call it after the context of the last Set has ended.

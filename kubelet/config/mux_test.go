@@ -179,3 +179,33 @@ func TestReadyWhileTheReaderIsBehind(t *testing.T) {
 	cancel()
 	<-done
 }
+
+// TestNames knows what sources name, refused pods included.
+func TestNames(t *testing.T) {
+	m := NewMux(Options{Sources: []string{model.SourceFile, model.SourceAPI}})
+	go func() {
+		for t.Context().Err() == nil {
+			select {
+			case <-m.Updates():
+			case <-t.Context().Done():
+			}
+		}
+	}()
+	first := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", UID: "1"}}
+	second := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", UID: "2",
+		Annotations: map[string]string{model.AnnotationConfigSource: model.SourceFile}}}
+	for source, pod := range map[string]*v1.Pod{model.SourceAPI: first, model.SourceFile: second} {
+		if err := m.Set(t.Context(), source, []*v1.Pod{pod}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !m.Names("1") || !m.Names("2") || m.Names("3") {
+		t.Error("both pods are named, and no other one")
+	}
+	if err := m.Set(t.Context(), model.SourceAPI, nil); err != nil {
+		t.Fatal(err)
+	}
+	if m.Names("1") {
+		t.Error("named after its source let go of it")
+	}
+}
