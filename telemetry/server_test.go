@@ -41,7 +41,10 @@ func TestHealthAndReadiness(t *testing.T) {
 func TestProfilesAreOptIn(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		s := serve(t, ServerOptions{Metrics: NewMetrics(MetricsOptions{}), Profiles: on})
-		for _, path := range []string{"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=1"} {
+		for _, path := range []string{
+			"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=1", "/debug/pprof/heap?gc=1",
+			"/debug/pprof/profile?seconds=0.01", "/debug/pprof/trace?seconds=0.01",
+		} {
 			want := http.StatusNotFound
 			if on {
 				want = http.StatusOK
@@ -49,6 +52,20 @@ func TestProfilesAreOptIn(t *testing.T) {
 			if status, _ := s.get(path); status != want {
 				t.Errorf("profiles %t: %s answers %d, want %d", on, path, status, want)
 			}
+		}
+	}
+}
+
+func TestProfilesThatCannotBe(t *testing.T) {
+	s := serve(t, ServerOptions{Metrics: NewMetrics(MetricsOptions{}), Profiles: true})
+	for path, want := range map[string]int{
+		"/debug/pprof/nonsense":             http.StatusNotFound,
+		"/debug/pprof/profile?seconds=long": http.StatusBadRequest,
+		"/debug/pprof/profile?seconds=1e9":  http.StatusBadRequest,
+		"/debug/pprof/trace?seconds=-1":     http.StatusBadRequest,
+	} {
+		if status, _ := s.get(path); status != want {
+			t.Errorf("%s answers %d, want %d", path, status, want)
 		}
 	}
 }
