@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -43,6 +44,33 @@ func TestSnapshotIsImmutable(t *testing.T) {
 			n.Errorf("an older snapshot's pod has %d containers", len(before.ContainersOf(podID)))
 		}
 	})
+}
+
+// A reader gets on while a writer holds everything.
+func TestReadersDoNotWaitForWriters(t *testing.T) {
+	n := newNode(t, dockertest.Options{})
+	defer n.engine.Close()
+	n.mirror.PutPod(Pod{ID: "p"})
+	n.mirror.PutContainer(Container{ID: "c", SandboxID: "p"})
+	n.mirror.mu.Lock()
+	defer n.mirror.mu.Unlock()
+	read := make(chan error, 1)
+	go func() {
+		snapshot := n.mirror.Snapshot()
+		_, podErr := snapshot.Pod("p")
+		_, containerErr := snapshot.Container("c")
+		err := errors.Join(podErr, containerErr)
+		if len(snapshot.Pods()) != 1 || len(snapshot.Containers()) != 1 || len(snapshot.ContainersOf("p")) != 1 {
+			err = errors.New("the lists are not those of the snapshot")
+		}
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		n.must(err)
+	case <-time.After(10 * time.Second):
+		t.Error("the reader waits for the writer")
+	}
 }
 
 func TestOwnWritesAreReadAtOnce(t *testing.T) {
@@ -279,6 +307,43 @@ func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
 		n.wantContainer(id, exited)
 		n.wantPod(podID, podNotReady)
 	})
+}
+
+// What happens outside is seen after the pause for an event and the time of one
+// inspect, and no sooner than the engine answers.
+func TestEventFromOutsideIsSeenAfterOneInspect(t *testing.T) {
+	const inspect = 30 * time.Millisecond
+	for name, test := range map[string]struct {
+		happens func(*node, string) error
+		seen    func(*node, string) bool
+	}{
+		"exit": {
+			func(n *node, id string) error { return n.engine.Exit(id, 7) },
+			func(n *node, id string) bool { return n.container(id).Status.State() == exited },
+		},
+		"removal": {
+			func(n *node, id string) error { return n.engine.RemoveContainer(n.Context(), id) },
+			func(n *node, id string) bool {
+				_, err := n.mirror.Snapshot().Container(id)
+				return errdefs.IsNotFound(err)
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, dockertest.Options{EventLag: -1}, func(n *node) {
+				_, id := n.startContainer("app")
+				n.sync()
+				settle()
+				n.engine.Inject("InspectContainer", dockertest.Fault{Delay: inspect})
+				n.must(test.happens(n, id))
+				time.Sleep(eventPause + inspect + time.Millisecond)
+				synctest.Wait()
+				if !test.seen(n, id) {
+					n.Errorf("it is not seen after %s", eventPause+inspect)
+				}
+			})
+		})
+	}
 }
 
 func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
