@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"maps"
 	"path"
 	"runtime/debug"
 	"time"
@@ -75,8 +74,9 @@ var changes = map[string]bool{
 // call is one request on its way.
 type call struct {
 	method  string
+	number  uint64
 	begun   time.Time
-	fields  logrus.Fields
+	fields  logrus.Fields // what it is about, nil while nobody wants to know
 	observe func(method string, code codes.Code, took time.Duration)
 }
 
@@ -84,19 +84,24 @@ func (s *Server) begin(fullMethod string) *call {
 	method := path.Base(fullMethod)
 	return &call{
 		method:  method,
+		number:  s.requests.Add(1),
 		begun:   time.Now(),
-		fields:  logrus.Fields{"rpc": method, "request": s.requests.Add(1)},
 		observe: s.opts.Observe,
 	}
 }
 
-// about adds what the request is about to the log's fields.
-func (c *call) about(fields logrus.Fields) { maps.Copy(c.fields, fields) }
+// about notes what the request is about for the log.
+func (c *call) about(fields logrus.Fields) { c.fields = fields }
+
+// log returns an entry for the log with what is known of the request.
+func (c *call) log() *logrus.Entry {
+	return logrus.WithFields(c.fields).WithFields(logrus.Fields{"rpc": c.method, "request": c.number})
+}
 
 // panicked logs a panic with its stack and returns the error for the client,
 // who gets to know neither.
 func (c *call) panicked(cause any) error {
-	logrus.WithFields(c.fields).WithField("stack", string(debug.Stack())).Errorf("panic: %v", cause)
+	c.log().WithField("stack", string(debug.Stack())).Errorf("panic: %v", cause)
 	return fmt.Errorf("%s failed unexpectedly, see the log of criadapter: %w", c.method, errdefs.ErrInternal)
 }
 
@@ -109,7 +114,7 @@ func (c *call) end(resp any, err error) {
 	if !logrus.IsLevelEnabled(level) {
 		return
 	}
-	entry := logrus.WithFields(c.fields).WithFields(describeResponse(resp)).
+	entry := c.log().WithFields(describeResponse(resp)).
 		WithField("took", took.Round(time.Microsecond))
 	if err != nil {
 		entry = entry.WithError(err)
