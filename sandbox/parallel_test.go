@@ -1,0 +1,95 @@
+package sandbox
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// A pod with many containers takes no longer to stop than one with few, and CNI
+// DEL and the end of the sandbox take the longer one's time, not both.
+func TestStopDoesAtOnceWhatItCan(t *testing.T) {
+	const stop, del = 3 * time.Second, 4 * time.Second
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		for _, name := range []string{"a", "b", "c", "d", "e"} {
+			n.addContainer(id, "web", name)
+		}
+		n.engine.Inject("StopContainer", dockertest.Fault{Delay: stop})
+		n.network.set(func() {
+			n.network.onDel = func(context.Context, cni.Pod) error {
+				for _, c := range n.mirror.Snapshot().ContainersOf(id) {
+					n.wantRunning(c.ID, false) // none loses its network while it ends
+				}
+				time.Sleep(del)
+				return nil
+			}
+		})
+		began := time.Now()
+		n.must(n.Stop(n.Context(), id))
+		if took, most := time.Since(began), stop+del+time.Second/2; took > most {
+			n.Errorf("the stop took %s, want at most %s", took, most)
+		}
+		if n.network.deadDels != 0 {
+			n.Error("CNI DEL found no namespace")
+		}
+	})
+}
+
+// One pod that hangs, in whatever call, holds up no other.
+func TestPodsDoNotWaitForEachOther(t *testing.T) {
+	hangs := func(n *node) { n.network.set(func() { n.network.onDel = waitForEnd }) }
+	for name, call := range map[string]func(*node, context.Context, string) error{
+		"Run": func(n *node, ctx context.Context, _ string) error {
+			n.network.set(func() { n.network.onAdd = waitForEnd })
+			_, err := n.Run(ctx, podConfig("hangs"), "")
+			return err
+		},
+		"Stop":   func(n *node, ctx context.Context, id string) error { hangs(n); return n.Stop(ctx, id) },
+		"Remove": func(n *node, ctx context.Context, id string) error { hangs(n); return n.Remove(ctx, id) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				id := n.run("first")
+				ctx, cancel := context.WithCancel(n.Context())
+				hung := make(chan error, 1)
+				go func() { hung <- call(n, ctx, id) }()
+				synctest.Wait()
+				n.network.failAdd(nil)
+				n.network.failDel(nil)
+				began := time.Now()
+				var group sync.WaitGroup
+				for _, name := range []string{"a", "b", "c"} {
+					group.Go(func() {
+						other := n.run(name)
+						n.must(n.Stop(n.Context(), other))
+						n.must(n.Remove(n.Context(), other))
+					})
+				}
+				group.Wait()
+				if took := time.Since(began); took > time.Second {
+					n.Errorf("the others took %s", took)
+				}
+				select {
+				case err := <-hung:
+					n.Errorf("it does not hang, and returned %v", err)
+				default:
+				}
+				cancel()
+				if err := <-hung; err == nil {
+					n.Error("it succeeded")
+				}
+			})
+		})
+	}
+}
+
+func waitForEnd(ctx context.Context, _ cni.Pod) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
