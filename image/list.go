@@ -31,7 +31,7 @@ func (s *Service) List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*
 	}
 	want := filter.GetImage().GetImage()
 	images := make([]*runtimeapi.Image, 0, len(summaries))
-	for _, summary := range summaries {
+	for _, summary := range joined(summaries) {
 		user, present := users[summary.ID]
 		if !present {
 			continue
@@ -41,6 +41,25 @@ func (s *Service) List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*
 		}
 	}
 	return images, nil
+}
+
+// joined makes one of the summaries that are of one image: Docker 23 and 24 with
+// the containerd image store have one for each name, and clients must not see an
+// image twice.
+func joined(summaries []image.Summary) []image.Summary {
+	at := make(map[string]int, len(summaries))
+	once := make([]image.Summary, 0, len(summaries))
+	for _, summary := range summaries {
+		i, seen := at[summary.ID]
+		if !seen {
+			at[summary.ID] = len(once)
+			once = append(once, summary)
+			continue
+		}
+		once[i].RepoTags = slices.Concat(once[i].RepoTags, summary.RepoTags)
+		once[i].RepoDigests = slices.Concat(once[i].RepoDigests, summary.RepoDigests)
+	}
+	return once
 }
 
 // users returns the default user of each image by id; an image that was removed
