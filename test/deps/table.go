@@ -146,6 +146,8 @@ func Bans() []Ban {
 			Why: "every engine call goes through docker.Engine: a context, typed errors and version gates are guaranteed only there"},
 		{Import: "github.com/docker/docker", Indirect: true,
 			Why: "the frozen home of the client; two sets of API types would have to be converted"},
+		{Import: "os/exec", Except: []string{"cni", "test/..."},
+			Why: "nothing but CNI plugins is run: port-forward and the rest need no socat, nsenter or other program of the host"},
 		{Import: "k8s.io/kubernetes", Indirect: true,
 			Why: "it is no library: it drags a replace list and a hundred megabytes behind it; tests that need it have a go.mod of their own"},
 		{Import: Module + "/kubelet", Except: []string{"cmd/kubelet-core", "kubelet", "kubelet/...", "test/..."},
