@@ -10,6 +10,13 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
+const (
+	// firstRetry is the pause after the first failure; it doubles.
+	firstRetry = 500 * time.Millisecond
+	// maxDoublings keeps the pause from running over: it is more than eight minutes by then.
+	maxDoublings = 10
+)
+
 // worker is one pod and its goroutine. Its fields are guarded by Workers.mu.
 type worker struct {
 	all *Workers
@@ -22,6 +29,8 @@ type worker struct {
 	next *v1.Pod
 	// cancel ends the step that runs; it does nothing when none does.
 	cancel context.CancelFunc
+	// failures is how many steps have failed one after the other.
+	failures int
 	// signal holds one value when there is something to do.
 	signal chan struct{}
 }
@@ -138,7 +147,9 @@ func (k *worker) step(last time.Time) (more bool) {
 	}
 	if err != nil && ctx.Err() == nil {
 		logrus.WithError(err).WithFields(logrus.Fields{"pod": model.FullName(pod), "uid": pod.UID, "step": state}).Error("A pod's step failed; it is tried again")
-		k.again(k.all.opts.Retry)
+		k.retry()
+	} else if err == nil {
+		k.succeeded()
 	}
 	return k.cancelled(ctx)
 }
@@ -179,6 +190,25 @@ func (k *worker) again(after time.Duration) {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()
 	k.all.due[k.pod.UID] = time.Now().Add(after)
+}
+
+// retry sets the next step after one that failed: soon at first, because what was missing often comes within a second (the
+// API server lets a node read what a pod names only a moment after it has told the node of the pod), then ever later.
+func (k *worker) retry() {
+	k.all.mu.Lock()
+	defer k.all.mu.Unlock()
+	after := k.all.opts.Retry
+	if soon := firstRetry << min(k.failures, maxDoublings); soon < after {
+		after = soon
+	}
+	k.failures++
+	k.all.due[k.pod.UID] = time.Now().Add(after)
+}
+
+func (k *worker) succeeded() {
+	k.all.mu.Lock()
+	defer k.all.mu.Unlock()
+	k.failures = 0
 }
 
 // finished ends the goroutine's work for good, forgets the pod if nobody names it, and wakes those that wait for its name.

@@ -39,7 +39,8 @@ type Options struct {
 	Steps Steps
 	// Resync is how often a pod is synced without reason. Zero means a minute, as the kubelet.
 	Resync time.Duration
-	// Retry is when a step that failed is tried again. Zero means ten seconds, as the kubelet.
+	// Retry is the longest pause before a step that failed is tried again; the first is half a second, and it doubles. Zero
+	// means ten seconds, which is the kubelet's pause.
 	Retry time.Duration
 	// NameHeld says whether the runtime still runs another pod of that full name, from before this process's time. Nil
 	// means no.

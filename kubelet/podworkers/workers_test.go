@@ -120,12 +120,22 @@ func TestResyncRetryAndAgain(t *testing.T) {
 		want(t, s, "sync a ")
 		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 0, errors.New("no luck") }
 		w.Wake("a")
-		tick(25 * time.Second)
+		tick(2 * time.Second) // at once, after half a second and after one more
 		want(t, s, "sync a ", "sync a ", "sync a ")
+		tick(14 * time.Second) // after two, four and eight more
+		want(t, s, "sync a ", "sync a ", "sync a ")
+		tick(9 * time.Second)
+		want(t, s)
+		tick(time.Second) // after ten, from now on
+		want(t, s, "sync a ")
 		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 3 * time.Second, nil }
 		w.Wake("a")
 		tick(7 * time.Second)
 		want(t, s, "sync a ", "sync a ", "sync a ")
+		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 0, errors.New("no luck") }
+		w.Wake("a")
+		tick(time.Second) // a success begins it anew
+		want(t, s, "sync a ", "sync a ")
 	})
 }
 

@@ -163,8 +163,9 @@ func (n *node) prepareReal(t *testing.T) {
 	if err := makeCgroups(n.cgroup); err != nil {
 		t.Fatal(err)
 	}
-	// No setting moves its links to container logs, in /var/log/containers.
+	// No setting moves its links to container logs, in /var/log/containers, nor its socket in /var/lib/kubelet.
 	cover(t, "/var/log")
+	cover(t, "/var/lib")
 }
 
 func (n *node) realConfig() string {
