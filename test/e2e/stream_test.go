@@ -8,6 +8,7 @@ import (
 	"math/rand"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -225,9 +226,14 @@ func TestAttachOnTerminal(t *testing.T) {
 func (c *crictl) forward(podID, transport string, port int) (*session, string) {
 	c.t.Helper()
 	s := c.background("port-forward", transport, podID, ":"+strconv.Itoa(port))
+	return s, s.forwarded()
+}
+
+// forwarded waits until crictl port-forward listens and returns the address.
+func (s *session) forwarded() (address string) {
+	s.t.Helper()
 	line := regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> `)
-	var address string
-	eventually(c.t, func() error {
+	eventually(s.t, func() error {
 		found := line.FindStringSubmatch(s.stdout.String())
 		if found == nil {
 			return fmt.Errorf("no forwarding: stdout %q, stderr %q", s.stdout, s.stderr)
@@ -235,7 +241,7 @@ func (c *crictl) forward(podID, transport string, port int) (*session, string) {
 		address = found[1]
 		return nil
 	})
-	return s, address
+	return address
 }
 
 // ask sends a text to a service, ends its direction and returns the answer.
@@ -397,9 +403,10 @@ func TestStreamsAreRefusedBeforeTheURL(t *testing.T) {
 	same(t, "port-forward of a stopped pod", status.Code(forward(p.id)), codes.FailedPrecondition)
 }
 
-// Clients that are killed leave nothing behind: no process, no connection.
+// Clients that are killed leave nothing behind: no process, no connection, no goroutine, and no exec in the engine.
 func TestStreamsOfKilledClientsEnd(t *testing.T) {
-	c := newCrictl(t)
+	e := newEndpoint(t)
+	c := newCrictl(t, e.flag())
 	p := c.runPod()
 	id := c.container(p, "shell", shellImage, "sleep", "1000")
 	c.awaitListener(c.container(p, "silent", shellImage, "nc", "-ll", "-p", "9000", "-e", "sleep", "2000"), 9000)
@@ -409,6 +416,9 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 		return strings.Count(all, "\n") - strings.Count(all, "sleep 2000")
 	}
 	processesBefore := processes()
+	// Each connection that is kept for later has two goroutines.
+	goroutines := func() int { return int(e.scrape()["go_goroutines"]) }
+	goroutinesBefore := goroutines()
 	toEngineBefore, othersBefore := openFiles(t, c.server.PID())
 	overTransports(t, func(t *testing.T, transport string) {
 		c := c.on(t)
@@ -430,8 +440,8 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 			sessions = append(sessions, forwarded)
 		}
 		eventually(t, func() error {
-			if now := processes(); now < processesBefore+3*4 {
-				return fmt.Errorf("%d processes of %d", now, processesBefore)
+			if now, execs := processes(), c.execs(id); now < processesBefore+3*4 || execs < 3*3 {
+				return fmt.Errorf("%d processes of %d, %d execs", now, processesBefore, execs)
 			}
 			return nil
 		})
@@ -445,9 +455,26 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 				return fmt.Errorf("%d processes of %d, %d connections to the engine of %d, %d other files of %d:\n%s", now, processesBefore,
 					toEngine, toEngineBefore, others, othersBefore, c.run("exec", "-s", id, "ps"))
 			}
+			if now, execs := goroutines(), c.execs(id); now > goroutinesBefore+2*10 || execs > 0 {
+				return fmt.Errorf("%d goroutines of %d, %d execs", now, goroutinesBefore, execs)
+			}
 			return nil
 		})
 	})
+}
+
+// execs counts the commands in a container that the engine knows.
+func (c *crictl) execs(id string) int {
+	c.t.Helper()
+	output, err := exec.CommandContext(c.t.Context(), "docker", "--host", c.env.DockerHost, "inspect", "--format", "{{len .ExecIDs}}", id).CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("%v: %s", err, output)
+	}
+	count, err := strconv.Atoi(strings.TrimSpace(string(output)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return count
 }
 
 // openFiles counts the open files of a process, unix sockets apart: those of criadapter lead to the engine, and to one

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// logs -f on a terminal shows each line as it comes, goes on through a rotation, and ends with the container.
+func TestCrictlLogsFollow(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	id := c.stdinContainer(p, "talks", nil, "sh", "-c", `echo to stderr >&2; while read line; do echo "got $line"; [ "$line" = end ] && exit 3; done`)
+	log := filepath.Join(p.logDir, "talks.log")
+	input := c.background("attach", "-i", id)
+	follower := c.onTerminal("logs", "-f", id)
+	follower.expect("to stderr")
+	eventually(t, func() error { // the attached client may come a moment later
+		input.say("one")
+		time.Sleep(100 * time.Millisecond)
+		if !strings.Contains(follower.stdout.String(), "got one\r\n") {
+			return fmt.Errorf("no line is shown: %q", follower.stdout)
+		}
+		return nil
+	})
+	for i := range 3 { // as the kubelet rotates
+		check(t, os.Rename(log, fmt.Sprintf("%s.%d", log, i)))
+		check(t, c.server.Runtime.ReopenContainerLog(t.Context(), id))
+		line := fmt.Sprint("after rotation ", i)
+		input.say(line)
+		follower.expect("got " + line + "\r\n")
+	}
+	late := c.onTerminal("logs", "-f", "--tail", "1", id)
+	late.expect("got after rotation 2\r\n")
+	input.say("end")
+	for _, s := range []*session{follower, late} {
+		s.expect("got end\r\n")
+		same(t, "exit code of logs -f", s.wait(), 0)
+	}
+	for i := range 3 {
+		if n := strings.Count(follower.stdout.String(), fmt.Sprint("after rotation ", i)); n != 1 {
+			t.Errorf("the line after rotation %d is shown %d times", i, n)
+		}
+	}
+	if shown := late.stdout.String(); strings.Contains(shown, "got one") || strings.Contains(shown, "rotation 1") {
+		t.Errorf("the last line alone was asked for: %q", shown)
+	}
+}
+
+// port-forward on a terminal serves until ctrl-C.
+func TestPortForwardOnTerminal(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	c.awaitListener(c.container(p, "counter", shellImage, "nc", "-ll", "-p", "9000", "-e", "wc", "-c"), 9000)
+	overTransports(t, func(t *testing.T, transport string) {
+		s := c.on(t).onTerminal("port-forward", transport, p.id, ":9000")
+		address := s.forwarded()
+		same(t, "bytes counted in the pod", ask(t, address, "hello"), "5")
+		if _, err := s.input.Write([]byte{3}); err != nil {
+			t.Fatal(err)
+		}
+		s.wait()
+		if r := c.on(t).try("inspectp", p.id); r.code != 0 {
+			t.Errorf("the pod after ctrl-C: %+v", r)
+		}
+	})
+}
+
+// A container whose log cannot be written does not run without it.
+func TestLogPathTakenByAFolder(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	log := filepath.Join(p.logDir, "taken.log")
+	check(t, os.Mkdir(log, 0o755))
+	id := c.run("create", "--with-pull", p.id, c.containerConfig("taken", shellImage, "echo", "hello"), p.config)
+	err := c.server.Runtime.StartContainer(t.Context(), id)
+	if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), log) {
+		t.Errorf("start: %v, want FailedPrecondition with the path", err)
+	}
+	same(t, "state", inspect(c, id).Status.State, "CONTAINER_CREATED")
+	check(t, os.Remove(log))
+	c.run("start", id)
+	eventually(t, func() error {
+		text, err := os.ReadFile(log)
+		if err == nil && !strings.HasSuffix(string(text), " stdout F hello\n") {
+			err = fmt.Errorf("the log holds %q", text)
+		}
+		return err
+	})
+}
