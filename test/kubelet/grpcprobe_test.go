@@ -1,0 +1,65 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestGRPCProbes asks the health service of gRPC about a pod in the host's network, where this test serves it: each service of
+// it rules another probe.
+func TestGRPCProbes(t *testing.T) {
+	n := newNode(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, state := grpc.NewServer(), health.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, state)
+	state.SetServingStatus("ready", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	state.SetServingStatus("alive", grpc_health_v1.HealthCheckResponse_SERVING)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			t.Error(err)
+		}
+	})
+	n.write("pod.yaml", strings.ReplaceAll(`
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  hostNetwork: true
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: SHELL
+    command: [sleep, "1000"]
+    startupProbe: {grpc: {port: PORT}, periodSeconds: 1}
+    readinessProbe: {grpc: {port: PORT, service: ready}, periodSeconds: 1}
+    livenessProbe: {grpc: {port: PORT, service: alive}, periodSeconds: 1, failureThreshold: 1}
+`, "PORT", fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)))
+	if event := n.event("pod", "Unhealthy"); !strings.Contains(event.Message, "Readiness probe failed") || !strings.Contains(event.Message, "NOT_SERVING") {
+		t.Errorf("the event says %q", event.Message)
+	}
+	state.SetServingStatus("ready", grpc_health_v1.HealthCheckResponse_SERVING)
+	if pod := n.ready("pod"); status(pod, "main").RestartCount != 0 {
+		t.Errorf("restarted: %s", states(pod))
+	}
+	state.SetServingStatus("ready", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	n.until("pod", func(pod *v1.Pod) error { return wantReady(pod, v1.ConditionFalse) })
+	state.SetServingStatus("alive", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
+	n.restarted("pod", "main", 1)
+	state.SetServingStatus("alive", grpc_health_v1.HealthCheckResponse_SERVING)
+	state.SetServingStatus("ready", grpc_health_v1.HealthCheckResponse_SERVING)
+	n.ready("pod")
+}
