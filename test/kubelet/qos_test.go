@@ -1,0 +1,47 @@
+package kubelet
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestQOSClasses finds each class's cgroup and its score for the kernel's killer.
+func TestQOSClasses(t *testing.T) {
+	n := newNode(t)
+	const manifest = `
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers: [{name: main, image: SHELL, command: [sh, -c, "echo oom $(cat /proc/self/oom_score_adj); sleep 1000"], resources: RESOURCES}]
+`
+	for _, c := range []struct {
+		name, resources, parent string
+		class                   v1.PodQOSClass
+		// shares are of the pod's cgroup, as version 1 or 2 counts them.
+		shares []string
+		scores []string
+	}{
+		// An engine that may not make a score negative makes it 0.
+		{"guaranteed", "{limits: {memory: 32Mi, cpu: 500m}}", "/kubepods/pod", v1.PodQOSGuaranteed, []string{"512", "20"}, []string{"-997", "0"}},
+		{"burstable", "{requests: {cpu: 250m}}", "/kubepods/burstable/pod", v1.PodQOSBurstable, []string{"256", "10"}, []string{"999", "1000"}},
+		{"besteffort", "{}", "/kubepods/besteffort/pod", v1.PodQOSBestEffort, []string{"2", "1"}, []string{"1000"}},
+	} {
+		n.write(c.name+".yaml", strings.NewReplacer("NAME", c.name, "RESOURCES", c.resources).Replace(manifest))
+		pod := n.ready(c.name)
+		if pod.Status.QOSClass != c.class {
+			t.Errorf("%s has class %s", c.name, pod.Status.QOSClass)
+		}
+		if got := podCgroup(t, c.parent+string(pod.UID), []string{"cpu.shares", "cpu.weight"}); !slices.Contains(c.shares, got) {
+			t.Errorf("%s: the pod's cgroup %s has the shares %s, want one of %v", c.name, c.parent, got, c.shares)
+		}
+		n.logHas(pod, "main", 0, "oom ")
+		if got := strings.TrimSpace(strings.TrimPrefix(n.log(pod, "main", 0), "oom ")); !slices.Contains(c.scores, got) {
+			t.Errorf("%s: the score is %s, want one of %v", c.name, got, c.scores)
+		}
+	}
+}
