@@ -1,0 +1,85 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/images"
+)
+
+// TestPullPolicies pulls an image that is there again, or does not.
+func TestPullPolicies(t *testing.T) {
+	n := newNode(t)
+	n.write("first.yaml", simple("first", "sleep 1000"))
+	n.ready("first")
+	for policy, want := range map[string]string{"Always": "Successfully pulled image", "IfNotPresent": "already present", "Never": "already present"} {
+		name := strings.ToLower(policy)
+		n.write(name+".yaml", strings.Replace(simple(name, "sleep 1000"), "IfNotPresent", policy, 1))
+		n.ready(name)
+		if event := n.event(name, "Pulled"); !strings.Contains(event.Message, want) {
+			t.Errorf("%s: %q, want %q", policy, event.Message, want)
+		}
+	}
+}
+
+// some are images of a runtime, and no others: those of tests that run beside this one must stay.
+type some struct {
+	internalapi.ImageManagerService
+	names []string
+}
+
+func (s some) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	all, err := s.ImageManagerService.ListImages(ctx, filter)
+	return slices.DeleteFunc(all, func(image *runtimeapi.Image) bool {
+		return !slices.ContainsFunc(image.GetRepoTags(), func(tag string) bool { return slices.Contains(s.names, tag) })
+	}), err
+}
+
+// TestImagesAreCollected removes an image that nobody uses from the runtime when the disk is full, and not one that a pod uses.
+func TestImagesAreCollected(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	n.ready("pod")
+	runtime, err := cri.Connect(t.Context(), cri.Options{Endpoint: n.server.Endpoint(), Owner: n.name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := runtime.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	used, unused := n.env.Image(shell), n.env.Image("test/evil:latest")
+	if _, err := runtime.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: unused}, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	const size = 100 << 30
+	full := func(path string) (uint64, uint64, error) {
+		if path == "" {
+			return 0, 0, fmt.Errorf("the runtime does not say where its images are")
+		}
+		return size, size / 20, nil
+	}
+	collector := images.NewCollector(images.CollectorOptions{
+		Images: some{runtime.Images, []string{used, unused}}, Containers: runtime, HighPercent: 90, LowPercent: 80, Disk: full,
+	})
+	if err := collector.Collect(t.Context()); err == nil || !strings.Contains(err.Error(), "are needed") {
+		t.Errorf("one small image does not empty a disk, but the collector says %v", err)
+	}
+	for name, want := range map[string]bool{used: true, unused: false} {
+		answer, err := runtime.Images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: name}, false)
+		if err != nil || (answer.GetImage() != nil) != want {
+			t.Errorf("%s is there: %t (%v), want %t", name, answer.GetImage() != nil, err, want)
+		}
+	}
+	if pod := n.ready("pod"); status(pod, "main").RestartCount != 0 {
+		t.Errorf("restarted: %s", states(pod))
+	}
+}
