@@ -1,0 +1,46 @@
+package kubelet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// evented waits until the kubelet says whether the runtime streams its events.
+func (n *node) evented(want int) {
+	n.t.Helper()
+	eventually(n.t, "events are streamed", func() error {
+		body, err := n.get("/metrics")
+		if err != nil {
+			return err
+		}
+		if line := fmt.Sprintf("\nkubelet_evented_pleg %d\n", want); !strings.Contains(string(body), line) {
+			return fmt.Errorf("no line %q in\n%s", line, body)
+		}
+		return nil
+	})
+}
+
+// TestRuntimeEvents follows the runtime's events where it streams them, falls back to lists by itself, and comes back.
+func TestRuntimeEvents(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	pod := n.ready("pod")
+	if n.server.Name() == "containerd" { // Debian's has no such stream
+		n.killContainers(id(pod, "main"))
+		n.restarted("pod", "main", 1)
+		n.evented(0)
+		return
+	}
+	n.evented(1)
+	if err := n.server.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.evented(0)
+	if err := n.server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	n.killContainers(id(pod, "main"))
+	n.restarted("pod", "main", 1)
+	n.evented(1)
+}
