@@ -128,11 +128,12 @@ func (m *Mux) Set(ctx context.Context, source string, pods []*v1.Pod) error {
 	if source == model.SourceAPI {
 		pods, concerned = m.takeMirrors(pods)
 	}
+	m.name(source, pods)
 	changed, err := m.set(ctx, source, pods)
 	if err != nil {
 		return err
 	}
-	m.note(source, pods)
+	m.spoke(source, pods)
 	if concerned != nil {
 		err = m.reconcile(ctx, concerned)
 	}
@@ -142,18 +143,33 @@ func (m *Mux) Set(ctx context.Context, source string, pods []*v1.Pod) error {
 	return err
 }
 
-// note keeps who spoke, and which pods it named.
-func (m *Mux) note(source string, pods []*v1.Pod) {
-	uids := make(map[types.UID]bool, len(pods))
-	for _, pod := range pods {
-		uids[pod.UID] = true
-	}
+// name adds to the pods that a source names, before anybody is told of them: who is told asks Names at once.
+func (m *Mux) name(source string, pods []*v1.Pod) {
+	uids := uidsOf(pods)
+	m.stateMu.Lock()
+	defer m.stateMu.Unlock()
+	maps.Copy(uids, m.named[source])
+	m.named[source] = uids
+}
+
+// spoke keeps that a source has told all its pods, and that it names no others.
+func (m *Mux) spoke(source string, pods []*v1.Pod) {
+	uids := uidsOf(pods)
 	m.stateMu.Lock()
 	defer m.stateMu.Unlock()
 	m.seen[source], m.named[source] = true, uids
 }
 
-// Names says whether a source named a pod of that UID when it spoke last, whether it was accepted or not.
+func uidsOf(pods []*v1.Pod) map[types.UID]bool {
+	uids := make(map[types.UID]bool, len(pods))
+	for _, pod := range pods {
+		uids[pod.UID] = true
+	}
+	return uids
+}
+
+// Names says whether a source named a pod of that UID when it spoke last, whether it was accepted or not. It is true
+// before Updates or Options.Refused tell of the pod, and may stay so until all that the source told has been sent.
 func (m *Mux) Names(uid types.UID) bool {
 	m.stateMu.Lock()
 	defer m.stateMu.Unlock()

@@ -180,13 +180,21 @@ func TestReadyWhileTheReaderIsBehind(t *testing.T) {
 	<-done
 }
 
-// TestNames knows what sources name, refused pods included.
+// TestNames knows what sources name, refused pods included, before anybody is told of them.
 func TestNames(t *testing.T) {
-	m := NewMux(Options{Sources: []string{model.SourceFile, model.SourceAPI}})
+	var m *Mux
+	m = NewMux(Options{Sources: []string{model.SourceFile, model.SourceAPI}, Refused: func(r Refusal) {
+		if !m.Names(r.Pod.UID) {
+			t.Errorf("%s is refused and not named yet", r.Pod.UID)
+		}
+	}})
 	go func() {
 		for t.Context().Err() == nil {
 			select {
-			case <-m.Updates():
+			case u := <-m.Updates():
+				if u.Op == Add && !m.Names(u.Pods[0].UID) {
+					t.Errorf("%s is added and not named yet", u.Pods[0].UID)
+				}
 			case <-t.Context().Done():
 			}
 		}
