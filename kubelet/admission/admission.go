@@ -41,8 +41,8 @@ type Input struct {
 	Running []*v1.Pod
 	// Pod is the one to decide on. Defaults are set on a copy: not every pod comes from a server.
 	Pod *v1.Pod
-	// Admitted says that the pod was taken before and this process only started again: labels and taints of the node that
-	// changed meanwhile are no reason to end it.
+	// Admitted says that the pod was taken before and this process only started again: labels, taints and pressure of the
+	// node that came meanwhile are no reason to end it, nor are fields that it got meanwhile, as by kubectl debug.
 	Admitted bool
 	// Supported says which fields of the pod cannot be honoured. Nil means manifest.Validate.
 	Supported func(*v1.Pod) error
@@ -56,11 +56,6 @@ type Rejection struct {
 
 // Error makes a Rejection usable as an error.
 func (r *Rejection) Error() string { return r.Reason + ": " + r.Message }
-
-// Status is what a refused pod's status becomes; the rest of what its status holds is kept by the caller.
-func (r *Rejection) Status() v1.PodStatus {
-	return v1.PodStatus{Phase: v1.PodFailed, Reason: r.Reason, Message: "Pod was rejected: " + r.Message}
-}
 
 // Check returns nil when the node takes the pod, or the first reason against it. What no free room would change is looked
 // at first. A pod that fails with ReasonNodeAffinity may have been bound for labels that are newer than Input.Node: fetch
@@ -83,6 +78,9 @@ func Check(in Input) *Rejection {
 
 // checkSupported refuses what the core cannot honour.
 func checkSupported(in *Input) *Rejection {
+	if in.Admitted {
+		return nil
+	}
 	supported := in.Supported
 	if supported == nil {
 		supported = manifest.Validate

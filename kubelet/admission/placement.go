@@ -72,9 +72,9 @@ func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
 }
 
 // checkPressure refuses pods that a node short of something would have to evict soon. Short of memory alone it takes those
-// that asked for some, and those that tolerate it.
+// that asked for some, and those that tolerate it. One that was taken before does not go for a start of this process.
 func checkPressure(in *Input) *Rejection {
-	if Critical(in.Pod) {
+	if in.Admitted || Critical(in.Pod) {
 		return nil
 	}
 	var short []v1.NodeConditionType
