@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/klog/v2"
 
@@ -68,6 +69,15 @@ func (c *core) close(ctx context.Context) error {
 	c.cancel()
 	<-c.ended
 	return errors.Join(err, c.err)
+}
+
+// closeCores closes all at once.
+func closeCores(ctx context.Context, cores []*core) error {
+	var group errgroup.Group
+	for _, c := range cores {
+		group.Go(func() error { return c.close(ctx) })
+	}
+	return group.Wait()
 }
 
 // wait repeats check until it succeeds.

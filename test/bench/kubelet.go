@@ -49,11 +49,7 @@ func (b *bench) measureKubelet(ctx context.Context) error {
 // measureFolder measures the time from the manifests of 40 pods until all are Ready, with the image present.
 func (b *bench) measureFolder(ctx context.Context) (err error) {
 	var cores []*core
-	defer func() {
-		for _, c := range cores {
-			err = errors.Join(err, c.close(context.WithoutCancel(ctx)))
-		}
-	}()
+	defer func() { err = errors.Join(err, closeCores(context.WithoutCancel(ctx), cores)) }()
 	for _, s := range b.servers[:2] {
 		c, err := s.startCore(ctx, "folder", false)
 		if err != nil {
@@ -61,7 +57,7 @@ func (b *bench) measureFolder(ctx context.Context) (err error) {
 		}
 		cores = append(cores, c)
 	}
-	return turns(b.plan.folders, len(cores), func(_, i int) error {
+	return turns(b.plan.folders, len(cores), func(round, i int) error {
 		c := cores[i]
 		took, err := timed(func() error {
 			for n := range folderPods {
@@ -75,6 +71,9 @@ func (b *bench) measureFolder(ctx context.Context) (err error) {
 			return err
 		}
 		b.result.Kubelet.add(rowFolder, c.server.name, took)
+		if round == b.plan.folders-1 {
+			return nil // the end empties it
+		}
 		return c.empty(ctx)
 	})
 }
@@ -87,11 +86,8 @@ func (b *bench) measureDeaths(ctx context.Context) (err error) {
 		row string
 	}
 	var members []member
-	defer func() {
-		for _, m := range members {
-			err = errors.Join(err, m.close(context.WithoutCancel(ctx)))
-		}
-	}()
+	var cores []*core
+	defer func() { err = errors.Join(err, closeCores(context.WithoutCancel(ctx), cores)) }()
 	for _, of := range []struct {
 		server *criServer
 		row    string
@@ -100,7 +96,7 @@ func (b *bench) measureDeaths(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		members = append(members, member{c, of.row})
+		members, cores = append(members, member{c, of.row}), append(cores, c)
 		if err := c.write("dying"); err != nil {
 			return err
 		}

@@ -78,10 +78,11 @@ func (b *bench) measureMany(ctx context.Context) (err error) {
 	}
 	b.crowd = crowds[0]
 	defer func() {
-		// cri-dockerd's, which is measured no more, end with the rig.
-		for _, c := range crowds[:2] {
-			err = errors.Join(err, c.shrink(context.WithoutCancel(ctx), 0))
+		var group errgroup.Group
+		for _, c := range crowds[:2] { // cri-dockerd's, which is measured no more, end with the rig
+			group.Go(func() error { return c.shrink(context.WithoutCancel(ctx), 0) })
 		}
+		err = errors.Join(err, group.Wait())
 	}()
 	if err := b.growAndList(ctx, crowds, 1); err != nil {
 		return err
@@ -122,20 +123,33 @@ func (b *bench) judgeMany() {
 
 // growAndList leaves each crowd with n pods of two containers, and measures lists.
 func (b *bench) growAndList(ctx context.Context, crowds []*crowd, n int) error {
+	// This is not measured, so all do it at once.
+	group, growing := errgroup.WithContext(ctx)
 	for _, c := range crowds {
-		if len(c.pods) > n {
-			if err := c.shrink(ctx, n); err != nil {
-				return err
+		group.Go(func() error {
+			if err := c.growTo(growing, n); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
 			}
-		}
-		if _, err := c.grow(ctx, n-len(c.pods), 4); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		if err := c.double(ctx); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	return b.measureLists(ctx, crowds, n)
+}
+
+// growTo leaves the crowd with n pods of two containers.
+func (c *crowd) growTo(ctx context.Context, n int) error {
+	if len(c.pods) > n {
+		if err := c.shrink(ctx, n); err != nil {
+			return err
+		}
+	}
+	if _, err := c.grow(ctx, n-len(c.pods), 4); err != nil {
+		return err
+	}
+	return c.double(ctx)
 }
 
 // storms brings up stormSize pods at once, the servers in turn.

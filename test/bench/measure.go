@@ -46,7 +46,7 @@ type plan struct {
 
 func planFor(opts options) plan {
 	if opts.quick {
-		return plan{cycles: 6, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, folders: 1, deaths: 3,
+		return plan{cycles: 5, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, folders: 1, deaths: 2,
 			logLines: 200_000, slow: time.Second}
 	}
 	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5, folders: 3, deaths: 10,
