@@ -83,9 +83,6 @@ func execAndCopy(s *scene) {
 	if got, err := s.run(s.Context(), strings.NewReader(much), "exec", "-i", "shell", "-c", "main", "--", "cat"); err != nil || got != much {
 		s.Errorf("%d bytes came back as %d, %v", len(much), len(got), err)
 	}
-	if got, err := s.run(s.Context(), strings.NewReader("exit 0\n"), "exec", "-i", "-t", "shell", "-c", "main", "--", "tty"); err == nil && strings.Contains(got, "not a tty") {
-		s.Errorf("with -t: %q", got)
-	}
 	from, to := filepath.Join(s.plane.Dir, s.namespace+".from"), filepath.Join(s.plane.Dir, s.namespace+".to")
 	if err := os.WriteFile(from, []byte(much), 0o600); err != nil {
 		s.Fatal(err)

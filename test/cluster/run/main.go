@@ -84,6 +84,11 @@ func run(ctx context.Context, opts options) (err error) {
 			return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, output)
 		}
 	}
+	lock, err := lockMachine(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
 	// Before the kubelet runs, and by a process that outlives everything inside.
 	restore, err := keepSysctls()
 	if err != nil {

@@ -1,18 +1,55 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/cache"
 )
 
 // kubeletSysctls are what a kubelet sets at its start, for the whole machine: no namespace has values of its own.
 var kubeletSysctls = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
+}
+
+// lockMachine waits until no other run of this program is at work on the machine: each would take the other's values for
+// those to restore. The lock ends with the file or the process.
+func lockMachine(ctx context.Context) (*os.File, error) {
+	dir, err := cache.Dir() // there, because the programs are in it
+	if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "cluster.lock")
+	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	locked := make(chan error, 1)
+	go func() { locked <- syscall.Flock(int(lock.Fd()), syscall.LOCK_EX) }()
+	select {
+	case err = <-locked:
+	case <-time.After(time.Second):
+		fmt.Println("waiting for another run of this program …")
+		select {
+		case err = <-locked:
+		case <-ctx.Done():
+			err = ctx.Err() // the process ends, and with it the goroutine
+		}
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), lock.Close())
+	}
+	return lock, nil
 }
 
 // keepSysctls reads them and returns a function that writes those back that are no longer the same.
