@@ -67,10 +67,13 @@ func (r *Rotator) rotate(ctx context.Context, id string) error {
 	case info.Size() < r.MaxSize:
 		return nil
 	}
+	rotated := path + "." + time.Now().Format(rotatedFormat)
+	if exists(rotated) || exists(rotated+compressed) {
+		return nil // it was rotated in this very second, and the other file must not be written over: the next look has a name
+	}
 	if err := r.tidy(path); err != nil {
 		return err
 	}
-	rotated := path + "." + time.Now().Format(rotatedFormat)
 	if err := os.Rename(path, rotated); err != nil {
 		return err
 	}
@@ -78,6 +81,11 @@ func (r *Rotator) rotate(ctx context.Context, id string) error {
 		return errors.Join(err, os.Rename(rotated, path)) // the runtime still writes there
 	}
 	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, os.ErrNotExist)
 }
 
 // tidy makes room for one more rotated log: it removes what was cut off and the oldest, and compresses what the runtime

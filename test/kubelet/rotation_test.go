@@ -1,0 +1,91 @@
+package kubelet
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// TestLogRotationLosesNothing counts lines while their log is rotated again and again: each is in one of the files, once and
+// in its place.
+func TestLogRotationLosesNothing(t *testing.T) {
+	n := newNode(t, "--container-log-max-size", "2000", "--container-log-max-files", "100", "--container-log-monitor-interval", "200ms")
+	const lines = 800
+	n.write("pod.yaml", simple("pod", fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; sleep 0.005; done; sleep 1000", lines)))
+	pod := n.ready("pod")
+	path := filepath.Join(model.PodLogDirectory(n.logs, pod), model.ContainerLogPath("main", 0))
+	n.logHasLast(path, fmt.Sprintf(" line %d\n", lines))
+
+	rotated, err := filepath.Glob(path + ".*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rotated) < 3 {
+		t.Errorf("the log was rotated %d times, want several", len(rotated))
+	}
+	slices.Sort(rotated) // by time
+	var text strings.Builder
+	for _, file := range append(rotated, path) {
+		text.WriteString(readLog(t, file))
+	}
+	at := 0
+	for line := range strings.Lines(text.String()) {
+		at++
+		if want := fmt.Sprintf(" line %d\n", at); !strings.HasSuffix(line, want) {
+			t.Fatalf("line %d of %d files is %q", at, len(rotated)+1, line)
+		}
+	}
+	if at != lines {
+		t.Errorf("%d lines, want %d", at, lines)
+	}
+}
+
+// logHasLast waits until a text stands in the log, or in the file that it was rotated to last.
+func (n *node) logHasLast(path, want string) {
+	n.t.Helper()
+	eventually(n.t, "the last line", func() error {
+		files, err := filepath.Glob(path + "*")
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil && !errors.Is(err, os.ErrNotExist) { // rotated meanwhile
+				return err
+			}
+			if strings.Contains(string(content), want) {
+				return nil
+			}
+		}
+		return fmt.Errorf("not in %v", files)
+	})
+}
+
+// readLog reads a log that may be compressed.
+func readLog(t *testing.T, path string) string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var content io.Reader = file
+	if strings.HasSuffix(path, ".gz") {
+		if content, err = gzip.NewReader(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := io.ReadAll(content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
