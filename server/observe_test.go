@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	"google.golang.org/grpc/codes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -61,5 +62,39 @@ func TestPullsArePodsInTheLog(t *testing.T) {
 	}
 	if fields := n.describe(&runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}}); fields["pod"] != nil {
 		t.Errorf("a pull for nobody has a pod: %v", fields)
+	}
+}
+
+// TestEachChangeIsOneLine has every RPC called: those that change something leave one line that an operator sees, with the names
+// of the pod and the container they are about, and the others none.
+func TestEachChangeIsOneLine(t *testing.T) {
+	hook := logged(t)
+	for _, r := range allRPCs(t) {
+		n := nodeWithPod()
+		hook.Reset()
+		_ = r.call(t.Context(), n.dial(t), wholeRequest(r)) // what is not implemented is logged as well
+		var lines []*logrus.Entry
+		for _, entry := range hook.AllEntries() {
+			if entry.Data["rpc"] == r.name && entry.Level <= logrus.InfoLevel {
+				lines = append(lines, entry)
+			}
+		}
+		want := 0
+		if changes[r.name] {
+			want = 1
+		}
+		if len(lines) != want {
+			t.Errorf("%s left %d lines, want %d", r.name, len(lines), want)
+			continue
+		}
+		fields := r.request.Descriptor().Fields()
+		for _, entry := range lines {
+			if fields.ByName("container_id") != nil && (entry.Data["container"] != "main" || entry.Data["pod"] != "default/web") {
+				t.Errorf("%s: the names are missing in %v", r.name, entry.Data)
+			}
+			if fields.ByName("pod_sandbox_id") != nil && entry.Data["pod"] != "default/web" {
+				t.Errorf("%s: the pod's name is missing in %v", r.name, entry.Data)
+			}
+		}
 	}
 }
