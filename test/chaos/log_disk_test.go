@@ -1,0 +1,101 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// smallLogDisk puts the logs of a server's pods on a disk of 1 MB.
+func smallLogDisk(t *testing.T, server *adapter.Server) string {
+	t.Helper()
+	dir := filepath.Join(server.Dir, "logs")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// TestLogDiskIsFull lets a container write more than its log's disk has room for. It is not held up, and when there is
+// room again its log is whole.
+func TestLogDiskIsFull(t *testing.T) {
+	const lines = 30_000 // 3 MB, and as many again in the CRI format
+	env := rigenv.Require(t)
+	newEngine(t, &env)
+	server := adapter.ForTest(t, adapter.Options{Env: env})
+	disk := smallLogDisk(t, server)
+	w := newWriter(t, env, server, fmt.Sprintf("lines 1 %d; touch /control/written; await end", lines))
+	w.await("written")
+	eventually(t, func() error {
+		var stat unix.Statfs_t
+		if err := unix.Statfs(disk, &stat); err != nil || stat.Bavail > 16 {
+			return fmt.Errorf("the disk is not full: %d blocks, %w", stat.Bavail, err)
+		}
+		return nil
+	})
+	if got := count(t, lines, w.logPath); got.read >= lines || got.repeated != 0 || len(got.gaps) != 0 { // whole lines only
+		t.Errorf("on the full disk: %v", got)
+	}
+	w.server.Kill()
+	w.restart()
+	if err := unix.Mount("", disk, "", unix.MS_REMOUNT, "size=16m"); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitLine(lines)
+	w.signal("end")
+	w.awaitExit()
+	got := count(t, lines, w.logPath)
+	fmt.Printf("logs: the disk full, criadapter killed meanwhile, then room again: %v\n", got)
+	if got.lost != 0 || got.repeated != 0 || len(got.marks) != 0 || len(got.gaps) != 0 {
+		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
+	}
+}
+
+// TestExitOnAFullLogDisk: the end of a container is not held up for longer than is said, nor is its removal.
+func TestExitOnAFullLogDisk(t *testing.T) {
+	const most = 10 * time.Second // 2 s for the exit and 10 s for the removal are what criadapter gives a log at most
+	env := rigenv.Require(t)
+	server := adapter.ForTest(t, adapter.Options{Env: env})
+	smallLogDisk(t, server)
+	w := newWriter(t, env, server, "await begin; lines 1 30000; touch /control/written; exit 3")
+	w.signal("begin")
+	w.await("written")
+	began := time.Now()
+	w.awaitExit()
+	exit := time.Since(began)
+	answer, err := server.Runtime.ContainerStatus(t.Context(), w.id, false)
+	if err != nil || answer.GetStatus().GetExitCode() != 3 {
+		t.Errorf("exit code %d, %v", answer.GetStatus().GetExitCode(), err)
+	}
+	began = time.Now()
+	err = server.Runtime.RemoveContainer(t.Context(), w.id)
+	removal := time.Since(began)
+	fmt.Printf("logs: on a full disk the exit is seen after %v, the removal takes %v\n", exit.Round(time.Millisecond), removal.Round(time.Millisecond))
+	if err != nil || exit > most || removal > most {
+		t.Errorf("the exit was seen after %v, the removal took %v: %v", exit, removal, err)
+	}
+	listed, err := server.Runtime.ListContainers(t.Context(), &runtimeapi.ContainerFilter{Id: w.id})
+	if err == nil && len(listed) != 0 {
+		err = errors.New("it is still listed")
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
