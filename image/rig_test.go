@@ -176,6 +176,31 @@ func TestRigImageHasOneID(t *testing.T) {
 	}
 }
 
+func TestRigImageWithTwoNamesIsListedOnce(t *testing.T) {
+	r := newRig(t, image.Options{})
+	refs := []string{name(t) + ":1", name(t) + ":2", name(t) + "-other:1"}
+	r.push(t, fresh(t, 1000, v1.Config{}), refs...)
+	var id string
+	var want []string
+	for _, ref := range refs {
+		full := r.env.Image(ref)
+		got, err := r.Pull(t.Context(), spec(full), nil)
+		check(t, err)
+		id, want = got, append(want, full)
+	}
+	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{})
+	check(t, err)
+	list = slices.DeleteFunc(list, func(img *runtimeapi.Image) bool { return img.GetId() != id })
+	if len(list) != 1 {
+		t.Fatalf("it is listed %d times: %v", len(list), list)
+	}
+	tags := slices.Sorted(slices.Values(list[0].GetRepoTags()))
+	slices.Sort(want)
+	if !slices.Equal(tags, want) || len(list[0].GetRepoDigests()) != 2 { // one for each repository
+		t.Errorf("it is %v, want the tags %q", list[0], want)
+	}
+}
+
 func TestRigPullByDigest(t *testing.T) {
 	r := newRig(t, image.Options{})
 	repository := name(t)
