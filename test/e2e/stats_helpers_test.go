@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -79,4 +81,16 @@ func (c *callCounter) taken() []string {
 	calls := c.calls
 	c.calls = nil
 	return calls
+}
+
+// awaitSilence waits until the mirror has asked for all that the events of a start told it of.
+func (c *callCounter) awaitSilence(t *testing.T) {
+	t.Helper()
+	eventually(t, func() error {
+		time.Sleep(time.Second)
+		if calls := c.taken(); calls != nil {
+			return fmt.Errorf("the engine is still being asked: %v", calls)
+		}
+		return nil
+	})
 }

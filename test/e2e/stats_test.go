@@ -150,13 +150,7 @@ func TestStatsAskTheEngineNothing(t *testing.T) {
 	if counter.taken() == nil {
 		t.Fatal("the server runs past the counter")
 	}
-	eventually(t, func() error { // what the events of the start made the mirror ask
-		time.Sleep(time.Second)
-		if calls := counter.taken(); calls != nil {
-			return fmt.Errorf("the engine is still being asked: %v", calls)
-		}
-		return nil
-	})
+	counter.awaitSilence(t)
 	runtime := w.server.Runtime
 	for range 3 {
 		_, err1 := runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{})
