@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"syscall"
 
@@ -36,10 +37,10 @@ const example = `  # a Docker host without CNI plugins: pods on Docker's default
   # next to another runtime, with everything in one place
   criadapter --container-runtime-endpoint unix:///tmp/c/cri.sock --root-directory /tmp/c/state`
 
-// gcPercent lets the heap grow by half between two collections, where GOGC is
+// gcPercent lets the heap grow by a third between two collections, where GOGC is
 // not set. What lives is a few megabytes, quickly marked, and a node's memory is
 // its pods'.
-const gcPercent = 50
+const gcPercent = 33
 
 func main() {
 	if os.Getenv("GOGC") == "" {
@@ -70,6 +71,9 @@ func command() *cobra.Command {
 			}
 			if err := cfg.Validate(); err != nil {
 				return err
+			}
+			if !cfg.MetricsProfiling {
+				runtime.MemProfileRate = 0 // what is sampled takes a megabyte
 			}
 			if err := setUpLog(cfg); err != nil {
 				return err
