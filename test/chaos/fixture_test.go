@@ -21,6 +21,8 @@ type writer struct {
 	t      *testing.T
 	server *adapter.Server
 	pod    string
+	config *runtimeapi.PodSandboxConfig
+	image  *runtimeapi.ImageSpec
 	id     string
 	// logPath is the CRI log, and control a folder that the container sees as /control.
 	logPath, control string
@@ -38,14 +40,11 @@ func newWriter(t *testing.T, env rigenv.Env, server *adapter.Server, script stri
 		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
 	}
 	w.control = filepath.Join(server.Dir, "control-"+name)
-	w.logPath = filepath.Join(pod.LogDirectory, "writer", "0.log")
-	for _, dir := range []string{w.control, filepath.Dir(w.logPath)} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Mkdir(w.control, 0o755); err != nil {
+		t.Fatal(err)
 	}
-	image := &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}
-	if _, err := server.Images.PullImage(t.Context(), image, nil, pod); err != nil {
+	w.image = &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}
+	if _, err := server.Images.PullImage(t.Context(), w.image, nil, pod); err != nil {
 		t.Fatal(err)
 	}
 	var err error
@@ -53,20 +52,30 @@ func newWriter(t *testing.T, env rigenv.Env, server *adapter.Server, script stri
 		t.Fatal(err)
 	}
 	t.Cleanup(w.remove)
-	w.id, err = server.Runtime.CreateContainer(t.Context(), w.pod, &runtimeapi.ContainerConfig{
-		Metadata: &runtimeapi.ContainerMetadata{Name: "writer"},
-		Image:    image,
-		Command:  []string{"sh", "-c", linesFunction + script},
-		LogPath:  "writer/0.log",
-		Mounts:   []*runtimeapi.Mount{{HostPath: w.control, ContainerPath: "/control"}},
-	}, pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := server.Runtime.StartContainer(t.Context(), w.id); err != nil {
+	w.config = pod
+	if err := w.run("writer", script); err != nil {
 		t.Fatal(err)
 	}
 	return w
+}
+
+// run starts the container.
+func (w *writer) run(name, script string) (err error) {
+	w.logPath = filepath.Join(w.config.GetLogDirectory(), name, "0.log")
+	if err := os.MkdirAll(filepath.Dir(w.logPath), 0o755); err != nil {
+		return err
+	}
+	w.id, err = w.server.Runtime.CreateContainer(w.t.Context(), w.pod, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name},
+		Image:    w.image,
+		Command:  []string{"sh", "-c", linesFunction + script},
+		LogPath:  name + "/0.log",
+		Mounts:   []*runtimeapi.Mount{{HostPath: w.control, ContainerPath: "/control"}},
+	}, w.config)
+	if err != nil {
+		return err
+	}
+	return w.server.Runtime.StartContainer(w.t.Context(), w.id)
 }
 
 // linesFunction writes lines of 100 bytes, the line feed included.

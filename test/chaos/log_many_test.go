@@ -1,0 +1,56 @@
+package chaos
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestKilledWithManyContainers kills criadapter while a hundred containers write. Each of their logs has each line once.
+func TestKilledWithManyContainers(t *testing.T) {
+	const containers, kills, workers = 100, 3, 4
+	env := rigenv.Require(t)
+	newEngine(t, &env)
+	first := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), manyScript)
+	writers := make([]*writer, containers)
+	writers[0] = first
+	var group errgroup.Group
+	group.SetLimit(workers)
+	for i := 1; i < containers; i++ {
+		sibling := *first // in the same pod
+		writers[i] = &sibling
+		group.Go(func() error { return sibling.run(fmt.Sprintf("writer-%d", i), manyScript) })
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for range kills {
+		first.server.Kill()
+		time.Sleep(time.Second)
+		began := time.Now()
+		first.restart()
+		fmt.Printf("logs: criadapter answers %v after its start with %d containers\n", time.Since(began).Round(time.Millisecond), containers)
+		time.Sleep(500 * time.Millisecond)
+	}
+	first.signal("end")
+	var sum tally
+	for i, w := range writers {
+		w.awaitExit()
+		all := contents(t, w.logPath)
+		got := count(t, lineNumber(t, all[len(all)-1]), w.logPath)
+		if got.written < kills || got.lost != 0 || got.repeated != 0 || len(got.marks) != 0 || len(got.gaps) != 0 {
+			t.Errorf("container %d: %v; the numbers jump from %v", i, got, got.gaps)
+		}
+		sum.written, sum.read = sum.written+got.written, sum.read+got.read
+		sum.lost, sum.repeated = sum.lost+got.lost, sum.repeated+got.repeated
+	}
+	fmt.Printf("logs: criadapter killed %d times with %d containers: %v\n", kills, containers, sum)
+}
+
+// manyScript writes a line each second, and a last one when it is told to end.
+const manyScript = `i=0; say() { i=$((i + 1)); printf 'line %08d %085d\n' $i 0; }; until [ -e /control/end ]; do say; sleep 1; done; say`
