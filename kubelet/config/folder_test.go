@@ -161,6 +161,37 @@ func TestFolderObjects(t *testing.T) {
 	}
 }
 
+// runFolder runs a folder until the test ends, and waits until it was read once.
+func runFolder(t *testing.T, f *Folder) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := f.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	for !f.mux.Ready() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// nextOp waits for what a source says next.
+func nextOp(t *testing.T, mux *Mux) Op {
+	t.Helper()
+	select {
+	case u := <-mux.Updates():
+		return u.Op
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing is told")
+		return ""
+	}
+}
+
 // TestFolderWatches sees files come and go without waiting for the slow scan.
 func TestFolderWatches(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
@@ -168,38 +199,51 @@ func TestFolderWatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	mux := NewMux(Options{Sources: []string{model.SourceFile}})
-	f := NewFolder(FolderOptions{Dir: dir, Rescan: time.Hour, Settle: 10 * time.Millisecond}, mux, NewObjects(), nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := f.Run(ctx); !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	})
-	defer running.Wait()
-	defer cancel()
-	for !mux.Ready() {
-		time.Sleep(time.Millisecond)
-	}
-	next := func() Op {
-		t.Helper()
-		select {
-		case u := <-mux.Updates():
-			return u.Op
-		case <-time.After(10 * time.Second):
-			t.Fatal("nothing is told")
-			return ""
-		}
-	}
+	runFolder(t, NewFolder(FolderOptions{Dir: dir, Rescan: time.Hour, Settle: 10 * time.Millisecond}, mux, NewObjects(), nil))
 	path := filepath.Join(dir, "a.yaml")
 	if err := os.WriteFile(path, []byte(podText("a", "1")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ops := []Op{next()}
+	ops := []Op{nextOp(t, mux)}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	if ops = append(ops, next()); !slices.Equal(ops, []Op{Add, Remove}) {
+	if ops = append(ops, nextOp(t, mux)); !slices.Equal(ops, []Op{Add, Remove}) {
 		t.Errorf("told %v", ops)
+	}
+}
+
+// TestFolderIsReadWithoutNotices finds with the slow scan what no notification tells of: a folder that was not there at the
+// start, and what another one in its place holds.
+func TestFolderIsReadWithoutNotices(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "manifests")
+	mux := NewMux(Options{Sources: []string{model.SourceFile}})
+	runFolder(t, NewFolder(FolderOptions{Dir: dir, Rescan: 20 * time.Millisecond, Settle: time.Millisecond}, mux, NewObjects(), nil))
+	for _, step := range []struct {
+		name string
+		want []Op
+	}{{"a", []Op{Add}}, {"b", []Op{Add, Remove}}} {
+		next := filepath.Join(parent, step.name)
+		if err := os.Mkdir(next, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(next, step.name+".yaml"), []byte(podText(step.name, "1")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(dir, filepath.Join(parent, "before-"+step.name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err := os.Rename(next, dir); err != nil {
+			t.Fatal(err)
+		}
+		told := []Op{}
+		for range step.want {
+			told = append(told, nextOp(t, mux))
+		}
+		slices.Sort(told) // the scan may see the moment without a folder
+		if !slices.Equal(told, step.want) {
+			t.Errorf("folder %s: told %v, want %v", step.name, told, step.want)
+		}
 	}
 }
