@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -82,14 +83,16 @@ func (w *writer) rotate(number int) bool {
 var entriesMissing = regexp.MustCompile(`about (\d+) entries`)
 
 // TestKilledBeyondTheCap lets a container write more than the engine keeps while criadapter is dead. What is lost is one
-// piece, marked by one line that says about how much it is; nothing is repeated.
+// piece, marked by one line that says about how much it is; nothing is repeated. The metrics say the same.
 func TestKilledBeyondTheCap(t *testing.T) {
 	const rounds, burst = 2, 400_000 // 40 MB of lines, more in the engine's format; it keeps 30 MB at most
 	env := rigenv.Require(t)
 	newEngine(t, &env)
-	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
+	metrics := newMetrics(t, env)
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{metrics.flag()}}), fmt.Sprintf(
 		`i=0; for round in 1 2; do lines $((i + 1)) $((i + 1000)); await $round; lines $((i + 1001)) $((i + %d)); touch /control/done$round; i=$((i + %d)); done; await end`,
 		burst, burst))
+	counted := 0
 	for round := 1; round <= rounds; round++ {
 		w.awaitLine((round-1)*burst + 1000)
 		w.server.Kill()
@@ -100,6 +103,11 @@ func TestKilledBeyondTheCap(t *testing.T) {
 			t.Errorf("the engine keeps %d bytes of the container's log", size)
 		}
 		w.restart()
+		w.awaitMark(round)
+		if gaps := metrics.value("criadapter_log_gaps_total"); gaps != 1 { // since the restart
+			t.Errorf("the metric counts %v gaps", gaps)
+		}
+		counted += int(metrics.value("criadapter_log_missing_entries_total"))
 	}
 	w.awaitLine(rounds * burst)
 	w.signal("end")
@@ -115,14 +123,29 @@ func TestKilledBeyondTheCap(t *testing.T) {
 			estimate += n
 		}
 	}
-	fmt.Printf("logs: criadapter killed %d times beyond the engine's cap: %v, the markers say about %d\n", rounds, got, estimate)
+	fmt.Printf("logs: criadapter killed %d times beyond the engine's cap: %v, the markers say about %d, the metric %d\n", rounds, got, estimate, counted)
 	if got.lost == 0 || got.repeated != 0 || len(got.marks) != rounds || len(got.gaps) != rounds {
 		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
+	}
+	if counted != estimate {
+		t.Errorf("the metric says that %d lines are missing, the markers %d", counted, estimate)
 	}
 	// Time in which the container wrote nothing counts as well.
 	if estimate < got.lost/2 || estimate > got.lost*5 {
 		t.Errorf("the markers say that about %d lines are missing, but %d are", estimate, got.lost)
 	}
+}
+
+// awaitMark waits until the CRI log has that many markers.
+func (w *writer) awaitMark(count int) {
+	w.t.Helper()
+	eventually(w.t, func() error {
+		text, err := os.ReadFile(w.logPath)
+		if err == nil && strings.Count(string(text), " F "+marker) < count {
+			err = fmt.Errorf("the log has less than %d markers", count)
+		}
+		return err
+	})
 }
 
 // folderSize adds up the files in a folder and below.
