@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 	"github.com/criadapter/criadapter/kubelet/status"
 )
@@ -25,10 +27,13 @@ type rejections struct {
 	pods map[types.UID]*v1.Pod
 }
 
-func (r *rejections) has(uid types.UID) bool {
+func (r *rejections) has(uid types.UID) bool { return r.get(uid) != nil }
+
+// get returns a rejected pod, or nil.
+func (r *rejections) get(uid types.UID) *v1.Pod {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.pods[uid] != nil
+	return r.pods[uid]
 }
 
 func (r *rejections) list() []*v1.Pod {
@@ -50,6 +55,19 @@ func (r *rejections) keep(named func(types.UID) bool) {
 	maps.DeleteFunc(r.pods, func(uid types.UID, _ *v1.Pod) bool { return !named(uid) })
 }
 
+// inTurn puts pods in the order in which they find room: those that were taken before, then the oldest.
+func (k *Kubelet) inTurn(pods []*v1.Pod) {
+	late := map[*v1.Pod]int{}
+	for _, pod := range pods {
+		if !k.admittedBefore(pod) {
+			late[pod] = 1
+		}
+	}
+	slices.SortStableFunc(pods, func(a, b *v1.Pod) int {
+		return cmp.Or(late[a]-late[b], a.CreationTimestamp.Compare(b.CreationTimestamp.Time))
+	})
+}
+
 // admit says whether the node takes a pod. One that it does not take has failed: it is shown so, and never started.
 func (k *Kubelet) admit(ctx context.Context, pod *v1.Pod) bool {
 	if terminal(pod.Status.Phase) {
@@ -58,9 +76,7 @@ func (k *Kubelet) admit(ctx context.Context, pod *v1.Pod) bool {
 	in := admission.Input{Node: k.node.Node(), Running: k.taken(), Pod: pod, Admitted: k.admittedBefore(pod)}
 	rejection := admission.Check(in)
 	if rejection != nil && rejection.Reason == admission.ReasonNodeAffinity && k.server != nil {
-		ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
-		in.Node, _ = k.node.Refresh(ctx) // without the server the node is as it was
-		cancel()
+		in.Node, in.Admitted = k.newestNode(ctx, pod)
 		rejection = admission.Check(in)
 	}
 	if rejection == nil {
@@ -68,6 +84,16 @@ func (k *Kubelet) admit(ctx context.Context, pod *v1.Pod) bool {
 	}
 	k.reject(pod, *rejection)
 	return false
+}
+
+// newestNode asks the server for the node; without the server it is as it was seen last. Believed says that nobody here
+// knows the node's labels yet, because the server was not there since the start: then the scheduler is believed that they
+// suit the pod.
+func (k *Kubelet) newestNode(ctx context.Context, pod *v1.Pod) (node *v1.Node, believed bool) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
+	defer cancel()
+	node, err := k.node.Refresh(ctx)
+	return node, err != nil && k.registeredNode() == nil && !model.IsStatic(pod)
 }
 
 // reject shows a pod as failed, and remembers never to start it.
@@ -80,8 +106,8 @@ func (k *Kubelet) reject(pod *v1.Pod, why admission.Rejection) {
 // admittedBefore says whether the pod was taken by an earlier process: then the runtime shows it, or the API server has
 // the time at which it was taken.
 func (k *Kubelet) admittedBefore(pod *v1.Pod) bool {
-	_, runs := k.pleg.Pods()[pod.UID]
-	return runs || pod.Status.StartTime != nil
+	_, there := k.pleg.Pods()[pod.UID]
+	return there || pod.Status.StartTime != nil
 }
 
 // taken are the pods that the node has taken and that have not ended.

@@ -71,16 +71,20 @@ func (s *apiServer) run(ctx context.Context) error {
 
 // saw hands on what the API server has of a pod.
 func (s *apiServer) saw(update config.Update, pod *v1.Pod) {
-	if update.Source != model.SourceAPI {
+	if update.Source == model.SourceAPI && update.Op != config.Remove {
+		s.statuses.Saw(pod)
+	}
+}
+
+// track has the objects watched that a pod names. Those of a pod that has ended are not: nobody would end the watches.
+func (k *Kubelet) track(pod *v1.Pod) {
+	if k.server == nil {
 		return
 	}
-	switch update.Op {
-	case config.Remove:
-		return
-	case config.Add, config.Change:
-		s.objects.Track(pod)
+	k.server.objects.Track(pod)
+	if k.workers.Finished(pod.UID) {
+		k.server.objects.Forget(pod.UID)
 	}
-	s.statuses.Saw(pod)
 }
 
 // followMirrors hands on the mirror pods that there are and that there should be.
@@ -132,7 +136,13 @@ func (k *Kubelet) registeredNode() *v1.Node {
 }
 
 // finished says whether nothing is left of a pod, or never was anything. The workers are made after who asks.
-func (k *Kubelet) finished(uid types.UID) bool { return k.rejected.has(uid) || k.workers.Finished(uid) }
+func (k *Kubelet) finished(uid types.UID) bool {
+	if k.exists(uid) {
+		return k.workers.Finished(uid)
+	}
+	pod := k.pleg.Pods()[uid]
+	return k.rejected.has(uid) && (pod == nil || !pod.Running())
+}
 
 // ended is told of each pod of which nothing is left.
 func (k *Kubelet) ended(pod *v1.Pod) {

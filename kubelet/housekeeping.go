@@ -25,7 +25,7 @@ func (k *Kubelet) housekeeping(ctx context.Context) {
 	known := k.workers.Pods()
 	for uid, pod := range running {
 		if _, ok := known[uid]; !ok && pod.Running() && k.stillRuns(ctx, uid) {
-			k.workers.Terminate(orphan(pod), podworkers.Termination{Reason: "no source names the pod", Gone: true})
+			k.endUnwanted(pod)
 		}
 	}
 	k.rejected.keep(k.mux.Names)
@@ -38,6 +38,15 @@ func (k *Kubelet) housekeeping(ctx context.Context) {
 	k.followMirrors()
 	k.unmountLeftovers(ctx, running)
 	k.removeCgroups(ctx, running)
+}
+
+// endUnwanted ends what runs of a pod that no source names, or that this node does not take any more.
+func (k *Kubelet) endUnwanted(pod *cri.Pod) {
+	if rejected := k.rejected.get(pod.UID); rejected != nil {
+		k.workers.Terminate(rejected, podworkers.Termination{Reason: "this node does not take the pod"})
+		return
+	}
+	k.workers.Terminate(orphan(pod), podworkers.Termination{Reason: "no source names the pod", Gone: true})
 }
 
 // stillRuns asks the runtime: the last list may be older than the pod's end.

@@ -7,7 +7,10 @@ import (
 	"github.com/sirupsen/logrus"
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/kubelet/admission"
 	"github.com/criadapter/criadapter/kubelet/config"
+	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/manifest"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
@@ -71,6 +74,9 @@ func (k *Kubelet) runtimeErr() error {
 
 // handle takes a change of what is wanted.
 func (k *Kubelet) handle(ctx context.Context, update config.Update) {
+	if update.Op == config.Add {
+		k.inTurn(update.Pods)
+	}
 	for _, pod := range update.Pods {
 		logrus.WithFields(logrus.Fields{"op": update.Op, "source": update.Source, "pod": model.FullName(pod), "uid": pod.UID}).Info("A source speaks")
 		if k.server != nil {
@@ -89,12 +95,13 @@ func (k *Kubelet) dispatch(ctx context.Context, op config.Op, pod *v1.Pod) {
 	switch op {
 	case config.Add:
 		if k.admit(ctx, pod) {
-			k.announce(pod)
-			k.workers.Update(pod)
+			k.update(pod)
 		}
 	case config.Change:
-		k.announce(pod)
-		k.workers.Update(pod)
+		if err := manifest.Validate(pod); err != nil {
+			k.events.Record(events.Event{Pod: pod, Warning: true, Reason: admission.ReasonUnsupported, Message: err.Error()})
+		}
+		k.update(pod)
 	case config.Remove:
 		k.workers.Terminate(pod, podworkers.Termination{Reason: "its source no longer names the pod", Gone: true})
 	case config.Delete:
@@ -105,6 +112,13 @@ func (k *Kubelet) dispatch(ctx context.Context, op config.Op, pod *v1.Pod) {
 			k.workers.Wake(pod.UID) // a condition of somebody else's may make it ready
 		}
 	}
+}
+
+// update has a pod worked on that the node has taken.
+func (k *Kubelet) update(pod *v1.Pod) {
+	k.announce(pod)
+	k.track(pod)
+	k.workers.Update(pod)
 }
 
 // announce shows a pod that has not been worked on yet: it may wait for its name.

@@ -106,6 +106,13 @@ func (s *Server) Forget(uid types.UID) {
 	delete(s.pods, uid)
 }
 
+// Watched counts the objects that tracked pods name.
+func (s *Server) Watched() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.items)
+}
+
 // use counts one more pod for an object. The caller holds mu.
 func (s *Server) use(k key) {
 	it := s.items[k]

@@ -61,7 +61,7 @@ func Rooms() []Room {
 			"a lock knows no more than keys"},
 		{"telemetry", nil,
 			"metrics and traces reach the rooms as functions that each declares, so that none depends on who counts"},
-		{"kubelet", []string{"kubelet/config", "kubelet/container", "kubelet/cri", "kubelet/events", "kubelet/images", "kubelet/model",
+		{"kubelet", []string{"kubelet/config", "kubelet/container", "kubelet/cri", "kubelet/events", "kubelet/images", "kubelet/manifest", "kubelet/model",
 			"kubelet/backoff", "kubelet/pleg", "kubelet/podspec", "kubelet/podworkers", "kubelet/prober", "kubelet/server", "kubelet/status",
 			"kubelet/volume", "kubelet/cgroup", "kubelet/report", "kubelet/mirror", "kubelet/cluster", "kubelet/token", "kubelet/objects", "kubelet/admission", "kubelet/node",
 			"kubelet/services"},
