@@ -20,6 +20,9 @@
 // stays visible as NOTREADY, so that the kubelet's garbage collection repeats
 // what is left with StopPodSandbox and RemovePodSandbox.
 //
+// CNI ADD begins as soon as the sandbox's network namespace exists, while the
+// engine still starts the sandbox; the intent is on disk before.
+//
 // A Run goes on when its caller's deadline passes: the same request repeated
 // gets the finished pod, a different one under the same name ErrAlreadyExists.
 //
