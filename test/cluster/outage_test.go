@@ -16,18 +16,51 @@ import (
 // outage is how long the API server is away.
 const outage = time.Minute
 
-// apiServerAway takes the API server away and shows that the pods run on, and that the node takes orders when it is back.
+// apiServerAway takes the API server away and shows that the pods run on, that the node keeps one that crashes running, and
+// that it reports that and takes orders when the server is back.
 func apiServerAway(s *scene) {
 	before := s.steadyPods()
+	s.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: mortal}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers: [{name: main, image: SHELL, command: [sh, -c, "until test -f /tmp/end; do sleep 0.1; done; exit 5"]}]
+`)
+	s.ready("pod/mortal")
+	mortal, err := container(s.pod("mortal"))
+	if err != nil {
+		s.Fatal(err)
+	}
 	s.plane.KillAPIServer()
+	_, id, _ := strings.Cut(mortal.ContainerID, "://")
+	if _, _, err := s.node.server.Runtime.ExecSync(s.Context(), id, []string{"touch", "/tmp/end"}, patience); err != nil {
+		s.Fatal(err)
+	}
 	for end := time.Now().Add(outage); time.Now().Before(end); time.Sleep(time.Second) {
 		s.sameContainers(before)
 		s.sameAnswer()
 	}
+	returned := time.Now()
 	if err := s.plane.StartAPIServer(s.Context()); err != nil {
 		s.Fatal(err)
 	}
 	s.nodeIsBack()
+	s.until("mortal", func(pod *v1.Pod) error {
+		status, err := container(pod)
+		if err != nil {
+			return err
+		}
+		last := status.LastTerminationState.Terminated
+		if status.RestartCount != 1 || !status.Ready || status.State.Running == nil || last == nil || last.ExitCode != 5 {
+			return fmt.Errorf("%+v", status)
+		}
+		if back := status.State.Running.StartedAt; !back.Time.Before(returned) {
+			return fmt.Errorf("restarted at %v, when the server was back", back)
+		}
+		return nil
+	})
 	s.takesOrders()
 	s.sameContainers(before)
 }
@@ -162,7 +195,7 @@ func (s *scene) nodeIsBack() {
 	s.kubectl("wait", "--for=condition=Ready", "node/"+s.node.name, waitLimit)
 	s.ready("pod/probed")
 	s.kubectl("rollout", "status", "deployment/web", waitLimit)
-	for _, pod := range s.pods("") {
+	for _, pod := range append(s.pods("app=web"), *s.pod("probed")) {
 		if status, err := container(&pod); err != nil || status.RestartCount != 0 {
 			s.Errorf("%s: %+v, %v", pod.Name, status, err)
 		}
