@@ -237,6 +237,7 @@ func TestRigExecSyncTimeoutKillsTheTree(t *testing.T) {
 		"orphan":      "(sleep 601 &) ; sleep 602",
 		"deaf":        "trap '' TERM INT; sleep 601; true",
 		"only orphan": "(sleep 601 &) ; exec sleep 602",
+		"own session": "setsid sleep 601 & sleep 602; true",
 	}
 	for name, script := range scripts {
 		t.Run(name, func(t *testing.T) {

@@ -415,3 +415,26 @@ func TestTheHostsLoopbackIsNotReached(t *testing.T) {
 		}
 	}
 }
+
+// A pod that listens on ::1 alone is reached there, in its own namespace.
+func TestIPv6OfThePod(t *testing.T) {
+	ns := podNamespace(t)
+	var port int
+	if err := ns.Do(t.Context(), func() error {
+		probe, err := net.Listen("tcp6", "[::1]:0")
+		if err != nil {
+			return err
+		}
+		_ = probe.Close()
+		port = listen(t, "tcp6", "[::1]:0", afterTheEnd)
+		return nil
+	}); err != nil {
+		t.Skipf("no IPv6 here: %v", err)
+	}
+	s := serve(t, Options{Runtime: fakeRuntime{network: func() (Network, error) { return Network{Namespace: ns}, nil }}})
+	data, _ := pair(t, forwardings["spdy"](t, forwardURL(t, s)), port, 0)
+	_ = data.Close()
+	if answer, err := io.ReadAll(data); err != nil || string(answer) != "got 0 bytes" {
+		t.Errorf("%q, %v", answer, err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"net"
 	"net/http"
@@ -58,6 +59,26 @@ func TestStreamingOverTLS(t *testing.T) {
 	}
 	overTransports(t, func(t *testing.T, transport string) {
 		same(t, "output", c.on(t).run("exec", transport, id, "echo", "over TLS"), "over TLS")
+	})
+}
+
+// A session in which nobody says anything ends after the time that the operator has set, and its command with it.
+func TestStreamingIdleTimeout(t *testing.T) {
+	c := newCrictl(t, "--streaming-connection-idle-timeout=2s")
+	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
+	overTransports(t, func(t *testing.T, transport string) {
+		c := c.on(t)
+		busy := c.background("exec", transport, id, "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.5; done")
+		silent := c.background("exec", transport, id, "sleep", "3000")
+		silent.wait()
+		eventually(t, func() error {
+			if ps := c.run("exec", "-s", id, "ps"); strings.Contains(ps, "sleep 3000") {
+				return fmt.Errorf("the command goes on: %s", ps)
+			}
+			return nil
+		})
+		same(t, "exit code of a busy session", busy.wait(), 0)
+		same(t, "its last line", strings.HasSuffix(busy.stdout.String(), "8\n"), true)
 	})
 }
 
