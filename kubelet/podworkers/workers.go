@@ -141,9 +141,10 @@ func (w *Workers) add(pod *v1.Pod) *worker {
 	return known
 }
 
-// drop forgets a finished pod that no source names, and starts the one that waits in its place. The caller holds mu.
+// drop forgets a finished pod that no source names, and starts the one that waits in its place; once, though both its
+// goroutine and who ends it come here. The caller holds mu.
 func (w *Workers) drop(known *worker) {
-	if known.termination == nil || !known.termination.Gone {
+	if known.termination == nil || !known.termination.Gone || w.pods[known.pod.UID] != known {
 		return
 	}
 	delete(w.pods, known.pod.UID)

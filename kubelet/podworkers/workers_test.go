@@ -401,3 +401,30 @@ func TestEndLeavesNothingBehind(t *testing.T) {
 		tick(0)
 	})
 }
+
+// TestNamedAgainAsItEnds keeps the pod that comes in the moment in which the one before it has finished and is let go of.
+func TestNamedAgainAsItEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &steps{}
+		var w *Workers
+		again := true
+		w = New(ctx, Options{Steps: s, Ended: func(pod *v1.Pod) {
+			if again {
+				again = false
+				w.Terminate(pod, Termination{Gone: true})
+				w.Update(pod)
+			}
+		}})
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "1"}}
+		w.Update(pod)
+		synctest.Wait()
+		w.Terminate(pod, Termination{})
+		synctest.Wait()
+		if got := w.Pods()["1"].State; got != Syncing {
+			t.Errorf("the pod that was named again is %q", got)
+		}
+		cancel()
+		w.Wait()
+	})
+}
