@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 	"github.com/criadapter/criadapter/kubelet/prober"
 	"github.com/criadapter/criadapter/kubelet/status"
+	"github.com/criadapter/criadapter/kubelet/volume"
 )
 
 // Sync is podworkers.Steps: volumes, then whatever containers need.
@@ -38,9 +40,9 @@ func (k *Kubelet) Sync(ctx context.Context, pod *v1.Pod, after time.Time) (ended
 		k.events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedToCreatePodCgroup", Message: err.Error()})
 		return false, 0, err
 	}
-	if err := k.volumes.Mount(ctx, pod); err != nil {
-		k.events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedMount", Message: err.Error()})
-		return false, 0, fmt.Errorf("volumes: %w", err)
+	mountErr := k.mount(ctx, pod)
+	if mountErr != nil && (!errors.As(mountErr, new(*volume.StaleError)) || seen.ReadySandbox() == nil) {
+		return false, 0, mountErr
 	}
 	probed := k.prober.Results(pod, seen)
 	result, err := k.actor.Sync(ctx, pod, seen, container.Probes{LivenessFailed: probed.LivenessFailed, Started: probed.Started})
@@ -51,7 +53,18 @@ func (k *Kubelet) Sync(ctx context.Context, pod *v1.Pod, after time.Time) (ended
 	if limited && (result.Again == 0 || left < result.Again) {
 		result.Again = left
 	}
-	return false, result.Again, err
+	return false, result.Again, errors.Join(err, mountErr)
+}
+
+// mount makes the volumes and brings them up to date. A pod that has begun goes on with those that it has: a server that is
+// away, or a config map that somebody removed, must not keep its containers from starting again.
+func (k *Kubelet) mount(ctx context.Context, pod *v1.Pod) error {
+	err := k.volumes.Mount(ctx, pod)
+	if err == nil {
+		return nil
+	}
+	k.events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedMount", Message: err.Error()})
+	return fmt.Errorf("volumes: %w", err)
 }
 
 // timeLeft is how long a pod with activeDeadlineSeconds may run yet.

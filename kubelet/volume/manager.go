@@ -52,48 +52,67 @@ type Manager struct {
 // New makes a manager; it touches nothing yet.
 func New(opts Options) *Manager { return &Manager{opts: opts} }
 
+// StaleError says that volumes could not be brought up to date: all are there, and these hold what they held before. A pod
+// that has begun with that can go on with it.
+type StaleError struct{ Err error }
+
+// Error names the volumes and the reasons.
+func (e *StaleError) Error() string { return e.Err.Error() }
+
+// Unwrap is for errors.Is.
+func (e *StaleError) Unwrap() error { return e.Err }
+
 // Mount makes every volume of the pod, and brings the content of those that exist up to date: config maps, secrets, the
-// pod's fields, and tokens that near their end. It may be repeated, and has to be for that. The error joins those of all volumes, each with the volume's name; a config map or secret that must exist and does not is
-// an errdefs.ErrNotFound.
+// pod's fields, and tokens that near their end. It may be repeated, and has to be for that. The error joins those of all
+// volumes, each with the volume's name; a config map or secret that must exist and does not is an errdefs.ErrNotFound.
+// When all volumes can be used nevertheless, it is a StaleError.
 func (m *Manager) Mount(ctx context.Context, pod *v1.Pod) error {
 	if _, err := m.podDirectory(pod.UID); err != nil {
 		return err
 	}
 	var errs []error
+	allStale := true
 	for i := range pod.Spec.Volumes {
 		if err := ctx.Err(); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
-		if err := m.mount(ctx, pod, &pod.Spec.Volumes[i]); err != nil {
+		if stale, err := m.mount(ctx, pod, &pod.Spec.Volumes[i]); err != nil {
 			errs = append(errs, fmt.Errorf("volume %q: %w", pod.Spec.Volumes[i].Name, err))
+			allStale = allStale && stale
 		}
 	}
-	return errors.Join(errs...)
+	err := errors.Join(errs...)
+	if err != nil && allStale {
+		return &StaleError{err}
+	}
+	return err
 }
 
-func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) error {
+// mount makes one volume. Stale says of an error that the volume has older content.
+func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (stale bool, err error) {
 	path, err := m.path(pod, volume)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if source := volume.HostPath; source != nil {
-		return checkHostPath(source)
+		return false, checkHostPath(source)
 	}
 	switch kindOf(volume) {
 	case image:
-		return nil // the runtime mounts it into each container
+		return false, nil // the runtime mounts it into each container
 	case emptyDir:
-		return mountEmptyDir(path, emptyDirOptions{source: volume.EmptyDir, group: fsGroup(pod), limit: memoryLimit(pod)})
+		return false, mountEmptyDir(path, emptyDirOptions{source: volume.EmptyDir, group: fsGroup(pod), limit: memoryLimit(pod)})
 	}
 	content, err := m.content(ctx, pod, volume)
 	if err != nil {
-		return err
+		return filled(path), err
 	}
 	if err := makeContentDirectory(path, kindOf(volume)); err != nil {
-		return err
+		return false, err
 	}
 	group := fsGroup(pod)
-	return swap(path, content, func(folder string) error { return own(folder, group, readOnlyFiles) })
+	err = swap(path, content, func(folder string) error { return own(folder, group, readOnlyFiles) })
+	return filled(path), err
 }
 
 // Mounted is a volume that containers can mount.
@@ -180,8 +199,8 @@ func (m *Manager) Pods() ([]types.UID, error) {
 	return uids, nil
 }
 
-// Unmount removes the pod's whole folder: volumes, hosts file, termination messages; its tokens are forgotten. A pod without one is no error. It
-// may be repeated.
+// Unmount removes the pod's whole folder: volumes, hosts file, termination messages; its tokens are forgotten. A pod
+// without one is no error. It may be repeated.
 func (m *Manager) Unmount(_ context.Context, uid types.UID) error {
 	folder, err := m.podDirectory(uid)
 	if err != nil {

@@ -117,6 +117,26 @@ func TestConfigMapFollowsItsObject(t *testing.T) {
 	}
 }
 
+// TestStaleContent tells a volume that cannot be brought up to date from one that was never made.
+func TestStaleContent(t *testing.T) {
+	o := objects{configMaps: map[string]*v1.ConfigMap{"shop/conf": {Data: map[string]string{"key": "old"}}}}
+	m := testManager(t, o)
+	pod := podWith(configMapVolume("conf", false))
+	path := mustMount(t, m, pod)
+	delete(o.configMaps, "shop/conf")
+	var stale *StaleError
+	if err := m.Mount(t.Context(), pod); !errors.As(err, &stale) || !errors.Is(err, errdefs.ErrNotFound) || !strings.Contains(err.Error(), `volume "conf"`) {
+		t.Errorf("got %v", err)
+	}
+	wantFile(t, filepath.Join(path, "key"), "old")
+	more := configMapVolume("other", false)
+	more.Name = "more"
+	pod.Spec.Volumes = append(pod.Spec.Volumes, more)
+	if err := m.Mount(t.Context(), pod); err == nil || errors.As(err, &stale) {
+		t.Errorf("a volume that was never made: %v", err)
+	}
+}
+
 func TestConfigMapItems(t *testing.T) {
 	mode := int32(0o400)
 	m := testManager(t, objects{configMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1", "b": "2"}}}})

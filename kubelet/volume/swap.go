@@ -64,6 +64,12 @@ func swap(path string, want content, finish func(folder string) error) error {
 	return sweep(path, current, want)
 }
 
+// filled says whether the volume at path has content.
+func filled(path string) bool {
+	_, err := os.Stat(filepath.Join(path, dataLink))
+	return err == nil
+}
+
 // checkName refuses paths that leave the volume or take names that the swap needs.
 func checkName(name string) error {
 	if !filepath.IsLocal(name) || filepath.Clean(name) != name || name == "." {
