@@ -179,11 +179,15 @@ func plain(err error) error {
 	return err
 }
 
-// where names the URL in messages and annotations, without a password.
+// where names the URL in messages and annotations, which the API server shows, too: without a password and without the
+// query, which may hold one. A password that is changed makes no new pods either.
 func (u *URL) where() string {
 	parsed, err := url.Parse(u.opts.URL)
 	if err != nil {
 		return "the manifest URL"
+	}
+	if parsed.RawQuery != "" {
+		parsed.RawQuery = "xxxxx"
 	}
 	return parsed.Redacted()
 }

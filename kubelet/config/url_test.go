@@ -268,3 +268,16 @@ func TestURLRuns(t *testing.T) {
 		t.Errorf("told %v, ready %v", problems, mux.Ready())
 	}
 }
+
+// TestURLWhere names the URL without what may be secret in it.
+func TestURLWhere(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://example.com/pods":                        "https://example.com/pods",
+		"https://me:pa55@example.com/pods?token=s3cret&a": "https://me:xxxxx@example.com/pods?xxxxx",
+		"https://me:pa55@example.com:port/":               "the manifest URL",
+	} {
+		if got := NewURL(URLOptions{URL: address}, nil).where(); got != want {
+			t.Errorf("%s is named %s, want %s", address, got, want)
+		}
+	}
+}
