@@ -30,6 +30,8 @@ type APIOptions struct {
 	CertFile, KeyFile, CertDir string
 	// ClientCAFile signs those who may use it; it is required.
 	ClientCAFile string
+	// Users and Groups are who may use it; without any it is everybody whose certificate is signed.
+	Users, Groups []string
 }
 
 func (o *APIOptions) check() error {

@@ -38,10 +38,14 @@ func (k *Kubelet) listenAPI() error {
 	if opts.Port == 0 {
 		return nil
 	}
+	var allow func(server.User) bool
+	if len(opts.Users)+len(opts.Groups) > 0 {
+		allow = server.AllowNamed(opts.Users, opts.Groups)
+	}
 	api, err := server.ListenTLS(server.APIOptions{
 		Address: net.JoinHostPort(opts.Address, strconv.Itoa(int(opts.Port))), Reads: k.reads(), Runtime: k.runtime,
 		CertFile: opts.CertFile, KeyFile: opts.KeyFile, CertDir: opts.CertDir, ClientCAFile: opts.ClientCAFile,
-		NodeName: k.opts.NodeName, IPs: k.opts.NodeIPs,
+		NodeName: k.opts.NodeName, IPs: k.opts.NodeIPs, Allow: allow,
 	})
 	if err != nil {
 		return err

@@ -36,6 +36,8 @@ func (f *nodeFlags) add(flags *pflag.FlagSet, opts *kubelet.Options) {
 	flags.StringVar(&opts.API.Address, "address", "", "the `address` of the kubelet's API (default: all)")
 	flags.Int32Var(&opts.API.Port, "port", defaultPort, "its port; 0 for no API, as without --client-ca-file")
 	flags.StringVar(&opts.API.ClientCAFile, "client-ca-file", "", "the `file` with the certificates that sign the API's clients")
+	flags.StringSliceVar(&opts.API.Users, "client-users", nil, "common `names` of clients that may use the API (default, with no --client-groups: all that are signed)")
+	flags.StringSliceVar(&opts.API.Groups, "client-groups", nil, "`organizations` of such clients")
 	flags.StringVar(&opts.API.CertFile, "tls-cert-file", "", "the API's certificate `file` (default: a self-made one)")
 	flags.StringVar(&opts.API.KeyFile, "tls-private-key-file", "", "the API's key `file`")
 	flags.StringVar(&opts.API.CertDir, "cert-dir", "", "the `folder` for a self-made pair (default ROOT-DIR/pki)")
@@ -46,10 +48,10 @@ func (f *nodeFlags) complete(cmd *cobra.Command, opts *kubelet.Options) error {
 	if opts.API.ClientCAFile == "" && !cmd.Flags().Changed("port") {
 		opts.API.Port = 0
 	}
-	for _, header := range f.headers {
+	for i, header := range f.headers {
 		key, value, ok := strings.Cut(header, ":")
 		if !ok || strings.TrimSpace(key) == "" {
-			return fmt.Errorf("--manifest-url-header %q is not key:value", header)
+			return fmt.Errorf("--manifest-url-header: number %d is not key:value", i+1) // it may be a secret
 		}
 		if opts.ManifestHeader == nil {
 			opts.ManifestHeader = http.Header{}

@@ -43,6 +43,12 @@ func TestNodeFlags(t *testing.T) {
 	if opts.API.Port != 0 {
 		t.Errorf("port %d without a client CA", opts.API.Port)
 	}
+	if opts, err := parse("--client-users", "a,b", "--client-groups", "c"); err != nil || len(opts.API.Users) != 2 || len(opts.API.Groups) != 1 {
+		t.Errorf("clients %+v, %v", opts.API, err)
+	}
+	if _, err := parse("--manifest-url-header", "Bearer s3cret"); err == nil || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("error %v tells the header", err)
+	}
 	if opts, err := parse("--client-ca-file", "ca"); err != nil || opts.API.Port != defaultPort {
 		t.Errorf("port %d with a client CA, %v", opts.API.Port, err)
 	}
