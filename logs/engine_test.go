@@ -111,6 +111,26 @@ func drain(t *testing.T, s *Service, id string) {
 	}
 }
 
+// wantLog drains a container's output and looks whether its log holds these lines and no others.
+func wantLog(t *testing.T, s *Service, logPath string, want []string) {
+	t.Helper()
+	drain(t, s, "c")
+	_, got := readCRI(t, logPath)
+	equalLines(t, got, want)
+}
+
+// localLog is a container's output in the engine's own files.
+func localLog(enginePath, logPath string) Source {
+	return Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath}
+}
+
+// savedLog is localLog whose positions are kept.
+func savedLog(enginePath, logPath string, saved *positions) Source {
+	source := localLog(enginePath, logPath)
+	source.Save = saved.save
+	return source
+}
+
 // paths returns where the engine and the kubelet would have a container's logs.
 func paths(t *testing.T) (enginePath, logPath string) {
 	dir := t.TempDir()

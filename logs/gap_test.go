@@ -44,7 +44,7 @@ func TestMarkerSaysHowMuchIsMissing(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 5000)
 	saved := &positions{}
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	source := savedLog(enginePath, logPath, saved)
 	s := newService(t)
 	start(t, s, source)
 	begin := time.Date(2024, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -82,7 +82,7 @@ func TestUnfinishedLineIsEndedBeforeTheMarker(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 300)
 	saved := &positions{}
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	source := savedLog(enginePath, logPath, saved)
 	s := newService(t)
 	start(t, s, source)
 	engine.raw(localRecord(entry{1, stdout, []byte("begun"), true}, false))
@@ -106,7 +106,7 @@ func TestGapBeforeTheFirstEntry(t *testing.T) {
 	enginePath, logPath := paths(t)
 	newEngineLog(t, enginePath, 2, 300)
 	saved := &positions{}
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	source := savedLog(enginePath, logPath, saved)
 	s := newService(t)
 	start(t, s, source)
 	eventually(t, func() error {
@@ -137,7 +137,7 @@ func TestTornRecordInAQuietContainer(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	want := engine.lines(1, 3)
 	engine.raw(localRecord(out(strings.Repeat("x", 16000)), false)[:100])
 	want = append(want, engine.lines(4, 5)...)
@@ -152,7 +152,7 @@ func TestTornRecordInAQuietContainer(t *testing.T) {
 func TestBegunWithoutAPosition(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 3, 2000)
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath}
+	source := localLog(enginePath, logPath)
 	s := newService(t)
 	start(t, s, source)
 	want := engine.lines(1, 30)
@@ -163,16 +163,14 @@ func TestBegunWithoutAPosition(t *testing.T) {
 	source.Begun = true
 	start(t, s, source)
 	want = append(want, engine.lines(41, 50)...)
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, s, logPath, want)
 }
 
 // Two servers on one engine: the second must not write what the first writes.
 func TestTwoServersOneLog(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath}
+	source := localLog(enginePath, logPath)
 	first, second := newService(t), newService(t)
 	start(t, first, source)
 	source.Begun = true
@@ -180,20 +178,16 @@ func TestTwoServersOneLog(t *testing.T) {
 		t.Errorf("the second: %v", err)
 	}
 	want := engine.lines(1, 5)
-	drain(t, first, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, first, logPath, want)
 	start(t, second, source) // the first has ended
-	drain(t, second, "c")
-	_, got = readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, second, logPath, want)
 }
 
 // The same behind a rotation, when its log is empty.
 func TestBegunWithoutAPositionBehindARotation(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 3, 1<<20)
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath}
+	source := localLog(enginePath, logPath)
 	s := newService(t)
 	start(t, s, source)
 	engine.lines(1, 30)
@@ -210,9 +204,7 @@ func TestBegunWithoutAPositionBehindARotation(t *testing.T) {
 	want := engine.lines(31, 40)
 	source.Begun = true
 	start(t, s, source)
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, s, logPath, want)
 }
 
 // Of a container that has ended, nothing is written a second time: the one who
@@ -236,7 +228,7 @@ func TestEndedWithoutAPosition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			enginePath, logPath := paths(t)
 			engine := newEngineLog(t, enginePath, 3, 1<<20)
-			source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath}
+			source := localLog(enginePath, logPath)
 			s := newService(t)
 			start(t, s, source)
 			engine.lines(1, 30)

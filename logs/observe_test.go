@@ -25,7 +25,7 @@ func TestBatchesAreObserved(t *testing.T) {
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	const age = time.Hour
 	engine.raw(localRecord(entry{unixNano: time.Now().Add(-age).UnixNano(), stream: stdout, line: []byte("written long ago")}, false))
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	waitLines(t, logPath, 1)
 	engine.lines(1, 1000)
 	drain(t, s, "c")

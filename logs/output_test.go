@@ -62,7 +62,7 @@ func TestFullDisk(t *testing.T) {
 	logPath := filepath.Join(disk, "0.log")
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	want := engine.lines(1, 50)
 	waitLines(t, logPath, 50)
 	fill := filepath.Join(disk, "fill")

@@ -24,7 +24,7 @@ func newRenameCase(t *testing.T) *renameCase {
 	enginePath, logPath := paths(t)
 	c := &renameCase{t: t, engine: newEngineLog(t, enginePath, 2, 1<<20), saved: &positions{}, s: newService(t)}
 	c.rotated = logPath + ".20240101-000000"
-	c.source = Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: c.saved.save}
+	c.source = savedLog(enginePath, logPath, c.saved)
 	start(t, c.s, c.source)
 	c.beforeKill = c.engine.lines(1, 10)
 	waitLines(t, logPath, 10)

@@ -23,13 +23,11 @@ func TestFollowWhileWritten(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	want := engine.lines(1, 10)
 	waitLines(t, logPath, 10)
 	want = append(want, engine.lines(11, 2000)...)
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, s, logPath, want)
 }
 
 func TestEngineMakesItsLogAfterTheFollower(t *testing.T) {
@@ -39,7 +37,7 @@ func TestEngineMakesItsLogAfterTheFollower(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	if _, lines := readCRI(t, logPath); len(lines) != 0 {
 		t.Errorf("a fresh CRI log holds %q", lines)
 	}
@@ -53,15 +51,13 @@ func TestRotations(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 3, 1000)
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	var want []string
 	for i := range 200 { // about 13 lines a file, never two files ahead of the follower
 		want = append(want, engine.lines(i*10+1, i*10+10)...)
 		waitLines(t, logPath, len(want)-10)
 	}
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, s, logPath, want)
 }
 
 // The follower holds the file that it reads, so one more rotation than the
@@ -72,7 +68,7 @@ func TestFollowerThatFallsBehind(t *testing.T) {
 	engine := newEngineLog(t, enginePath, 3, 400)
 	want := engine.lines(1, 3)
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	waitLines(t, logPath, 3)
 	f := s.follower("c")
 	release := hold(t, f)
@@ -123,7 +119,7 @@ func TestReopen(t *testing.T) {
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	s := newService(t)
 	saved := &positions{}
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save})
+	start(t, s, savedLog(enginePath, logPath, saved))
 	first := engine.lines(1, 5)
 	waitLines(t, logPath, 5)
 	rotated := logPath + ".20240101"
@@ -156,7 +152,7 @@ func TestReopenKeepsTheOldFileOnAnError(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	rotated := logPath + ".old"
 	if err := os.Rename(logPath, rotated); err != nil {
 		t.Fatal(err)
@@ -185,7 +181,7 @@ func TestRestartLosesAndRepeatsNothing(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 3, 2000)
 	saved := &positions{}
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	source := savedLog(enginePath, logPath, saved)
 	s := newService(t)
 	start(t, s, source)
 	var want []string
@@ -200,9 +196,7 @@ func TestRestartLosesAndRepeatsNothing(t *testing.T) {
 		source.Resume = &at
 		start(t, s, source)
 	}
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, s, logPath, want)
 }
 
 // After a kill the saved position is an older one: the output behind it is
@@ -211,7 +205,7 @@ func TestKillLosesAndRepeatsNothing(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 3, 2000)
 	saved := &positions{}
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	source := savedLog(enginePath, logPath, saved)
 	s := newService(t)
 	start(t, s, source)
 	var want []string
@@ -226,9 +220,7 @@ func TestKillLosesAndRepeatsNothing(t *testing.T) {
 		source.Resume = &at
 		start(t, s, source)
 	}
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, s, logPath, want)
 }
 
 func appendTo(t *testing.T, path, text string) {
@@ -249,7 +241,7 @@ func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 300)
 	saved := &positions{}
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	source := savedLog(enginePath, logPath, saved)
 	s := newService(t)
 	start(t, s, source)
 	before := engine.lines(1, 3)
@@ -280,7 +272,7 @@ func TestResumeDoesNotTrustAReusedInode(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	saved := &positions{}
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	source := savedLog(enginePath, logPath, saved)
 	s := newService(t)
 	start(t, s, source)
 	want := engine.lines(1, 3)
@@ -306,7 +298,7 @@ func TestRestartsBehindADamagedEnd(t *testing.T) {
 	want := engine.lines(1, 3)
 	engine.raw(localRecord(out("cut short"), false)[:20])
 	saved := &positions{}
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	source := savedLog(enginePath, logPath, saved)
 	s := newService(t)
 	for range 3 {
 		start(t, s, source)
@@ -323,7 +315,7 @@ func TestKillAfterReopen(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	saved := &positions{}
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	source := savedLog(enginePath, logPath, saved)
 	s := newService(t)
 	start(t, s, source)
 	engine.lines(1, 5)
@@ -341,9 +333,7 @@ func TestKillAfterReopen(t *testing.T) {
 	want = append(want, engine.lines(10, 12)...)
 	source.Resume = &at
 	start(t, s, source)
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, s, logPath, want)
 }
 
 func TestFreshStartAppends(t *testing.T) {
@@ -356,19 +346,15 @@ func TestFreshStartAppends(t *testing.T) {
 	}
 	want := append([]string{"stdout F of another container"}, newEngineLog(t, enginePath, 2, 1<<20).lines(1, 2)...)
 	saved := &positions{}
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath, Save: saved.save}
+	source := savedLog(enginePath, logPath, saved)
 	s := newService(t)
 	start(t, s, source)
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, s, logPath, want)
 	// And a later kill does not cut away what was there first.
 	at := saved.get()
 	source.Resume = &at
 	start(t, s, source)
-	drain(t, s, "c")
-	_, got = readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, s, logPath, want)
 }
 
 // The end of a torn record at the end of the file may still come.
@@ -376,7 +362,7 @@ func TestTornLastRecordWaits(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	record := localRecord(out("in two parts"), false)
 	engine.raw(record[:10])
 	time.Sleep(30 * time.Millisecond)
@@ -424,7 +410,7 @@ func TestTornRecordIsPassedOver(t *testing.T) {
 				want = append(want, engine.lines(4, 30)...)
 			}
 			s := newService(t)
-			start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+			start(t, s, localLog(enginePath, logPath))
 			drain(t, s, "c")
 			_, got := readCRI(t, logPath)
 			equalLines(t, got, want)
@@ -460,7 +446,7 @@ func TestFileEmptiedInPlace(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 1, 1<<20)
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	want := engine.lines(1, 10)
 	waitLines(t, logPath, 10)
 	if err := os.Truncate(enginePath, 0); err != nil {
@@ -485,10 +471,8 @@ func TestLongLines(t *testing.T) {
 	engine.raw(localRecord(entry{1, stderr, bytes.Repeat([]byte("y"), maxRecord-100), false}, false))
 	want = append(want, "stderr F "+strings.Repeat("y", maxRecord-100))
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	start(t, s, localLog(enginePath, logPath))
+	wantLog(t, s, logPath, want)
 }
 
 func TestLogPathTaken(t *testing.T) {
@@ -511,7 +495,7 @@ func TestLogPathTaken(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := newService(t)
-			err := s.Start(t.Context(), Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+			err := s.Start(t.Context(), localLog(enginePath, logPath))
 			if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), logPath) {
 				t.Errorf("Start: %v, want ErrFailedPrecondition with the path", err)
 			}
@@ -523,7 +507,7 @@ func TestLogPathTaken(t *testing.T) {
 func TestStartErrors(t *testing.T) {
 	enginePath, logPath := paths(t)
 	s := newService(t)
-	source := Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath}
+	source := localLog(enginePath, logPath)
 	if err := s.Start(t.Context(), source); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a folder of the container: %v, want fs.ErrNotExist", err)
 	}
@@ -557,7 +541,7 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	want := engine.lines(1, 5)
 	waitLines(t, logPath, 5)
 	release := hold(t, s.follower("c"))
@@ -568,9 +552,7 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 		t.Errorf("Drain of a follower that is held up: %v", err)
 	}
 	release()
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, s, logPath, want)
 }
 
 // When the engine removes a container behind everybody's back its follower
@@ -579,7 +561,7 @@ func TestFollowerEndsWithTheContainersFolder(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	s := newService(t)
-	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath})
+	start(t, s, localLog(enginePath, logPath))
 	want := engine.lines(1, 5)
 	waitLines(t, logPath, 5)
 	if err := os.RemoveAll(filepath.Dir(filepath.Dir(enginePath))); err != nil {
@@ -606,9 +588,7 @@ func TestSaveErrorsDoNotStopTheLog(t *testing.T) {
 		want = append(want, engine.lines(i, i)...)
 		waitLines(t, logPath, i)
 	}
-	drain(t, s, "c")
-	_, got := readCRI(t, logPath)
-	equalLines(t, got, want)
+	wantLog(t, s, logPath, want)
 }
 
 // TestManyFollowers follows 100 containers at once and counts what that costs.
