@@ -53,37 +53,19 @@ func putPods(n *node) {
 	}
 }
 
-func TestListPodSandboxFilters(t *testing.T) {
-	n := newNode()
-	putPods(n)
-	ready := &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}
-	for _, test := range []struct {
-		name   string
-		filter *runtimeapi.PodSandboxFilter
-		want   []string // pod names, newest first
-	}{
-		{"none", nil, []string{"d", "c", "b", "a"}},
-		{"empty", &runtimeapi.PodSandboxFilter{}, []string{"d", "c", "b", "a"}},
-		{"id", &runtimeapi.PodSandboxFilter{Id: "ab" + strings.Repeat("0", 62)}, []string{"b"}},
-		{"prefix", &runtimeapi.PodSandboxFilter{Id: "ac0"}, []string{"c"}},
-		{"prefix of all", &runtimeapi.PodSandboxFilter{Id: "a"}, []string{"d", "c", "b", "a"}},
-		{"unknown id", &runtimeapi.PodSandboxFilter{Id: "f"}, nil},
-		{"state", &runtimeapi.PodSandboxFilter{State: ready}, []string{"c", "a"}},
-		{"label", &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"even": "false"}}, []string{"d", "b"}},
-		{"labels", &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"even": "true", "name": "a"}}, []string{"a"}},
-		{"missing label", &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"odd": ""}}, nil},
-		{"all parts", &runtimeapi.PodSandboxFilter{Id: "aa", State: ready, LabelSelector: map[string]string{"name": "a"}}, []string{"a"}},
-		{"parts that exclude each other", &runtimeapi.PodSandboxFilter{Id: "ab", State: ready}, nil},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			response, err := n.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{Filter: test.filter})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, item := range response.GetItems() {
-				got = append(got, item.GetMetadata().GetName())
-			}
+// filterCase is a filter of a list, and what the list holds with it.
+type filterCase[F any] struct {
+	filter F
+	want   []string
+}
+
+// checkFilters asks for a list with one filter after the other.
+func checkFilters[F any](t *testing.T, cases map[string]filterCase[F], list func(F) ([]string, error)) {
+	t.Helper()
+	for name, test := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := list(test.filter)
+			wantOK(t, err)
 			if !slices.Equal(got, test.want) {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
@@ -91,37 +73,54 @@ func TestListPodSandboxFilters(t *testing.T) {
 	}
 }
 
+// each is a string of every item.
+func each[T any](items []T, of func(T) string) []string {
+	var all []string
+	for _, item := range items {
+		all = append(all, of(item))
+	}
+	return all
+}
+
+func TestListPodSandboxFilters(t *testing.T) {
+	n := newNode()
+	putPods(n)
+	ready := &runtimeapi.PodSandboxStateValue{State: runtimeapi.PodSandboxState_SANDBOX_READY}
+	checkFilters(t, map[string]filterCase[*runtimeapi.PodSandboxFilter]{ // names, newest first
+		"none":                          {nil, []string{"d", "c", "b", "a"}},
+		"empty":                         {&runtimeapi.PodSandboxFilter{}, []string{"d", "c", "b", "a"}},
+		"id":                            {&runtimeapi.PodSandboxFilter{Id: "ab" + strings.Repeat("0", 62)}, []string{"b"}},
+		"prefix":                        {&runtimeapi.PodSandboxFilter{Id: "ac0"}, []string{"c"}},
+		"prefix of all":                 {&runtimeapi.PodSandboxFilter{Id: "a"}, []string{"d", "c", "b", "a"}},
+		"unknown id":                    {&runtimeapi.PodSandboxFilter{Id: "f"}, nil},
+		"state":                         {&runtimeapi.PodSandboxFilter{State: ready}, []string{"c", "a"}},
+		"label":                         {&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"even": "false"}}, []string{"d", "b"}},
+		"labels":                        {&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"even": "true", "name": "a"}}, []string{"a"}},
+		"missing label":                 {&runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{"odd": ""}}, nil},
+		"all parts":                     {&runtimeapi.PodSandboxFilter{Id: "aa", State: ready, LabelSelector: map[string]string{"name": "a"}}, []string{"a"}},
+		"parts that exclude each other": {&runtimeapi.PodSandboxFilter{Id: "ab", State: ready}, nil},
+	}, func(filter *runtimeapi.PodSandboxFilter) ([]string, error) {
+		answer, err := n.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{Filter: filter})
+		return each(answer.GetItems(), func(p *runtimeapi.PodSandbox) string { return p.GetMetadata().GetName() }), err
+	})
+}
+
 func TestListContainersFilters(t *testing.T) {
 	n := newNode()
 	putPods(n)
 	running := &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING}
-	for _, test := range []struct {
-		name   string
-		filter *runtimeapi.ContainerFilter
-		want   []string // beginnings of ids, newest first
-	}{
-		{"none", nil, []string{"cd1", "cd0", "cc1", "cc0", "cb1", "cb0", "ca1", "ca0"}},
-		{"prefix", &runtimeapi.ContainerFilter{Id: "cb"}, []string{"cb1", "cb0"}},
-		{"pod", &runtimeapi.ContainerFilter{PodSandboxId: "ac" + strings.Repeat("0", 62)}, []string{"cc1", "cc0"}},
-		{"prefix of a pod", &runtimeapi.ContainerFilter{PodSandboxId: "ac"}, []string{"cc1", "cc0"}},
-		{"state", &runtimeapi.ContainerFilter{State: running}, []string{"cc1", "cc0", "ca1", "ca0"}},
-		{"label", &runtimeapi.ContainerFilter{LabelSelector: map[string]string{"index": "1"}}, []string{"cd1", "cc1", "cb1", "ca1"}},
-		{"all parts", &runtimeapi.ContainerFilter{Id: "c", PodSandboxId: "aa", State: running, LabelSelector: map[string]string{"index": "0"}}, []string{"ca0"}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			response, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: test.filter})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var got []string
-			for _, item := range response.GetContainers() {
-				got = append(got, item.GetId()[:3])
-			}
-			if !slices.Equal(got, test.want) {
-				t.Errorf("got %v, want %v", got, test.want)
-			}
-		})
-	}
+	checkFilters(t, map[string]filterCase[*runtimeapi.ContainerFilter]{ // beginnings of ids, newest first
+		"none":            {nil, []string{"cd1", "cd0", "cc1", "cc0", "cb1", "cb0", "ca1", "ca0"}},
+		"prefix":          {&runtimeapi.ContainerFilter{Id: "cb"}, []string{"cb1", "cb0"}},
+		"pod":             {&runtimeapi.ContainerFilter{PodSandboxId: "ac" + strings.Repeat("0", 62)}, []string{"cc1", "cc0"}},
+		"prefix of a pod": {&runtimeapi.ContainerFilter{PodSandboxId: "ac"}, []string{"cc1", "cc0"}},
+		"state":           {&runtimeapi.ContainerFilter{State: running}, []string{"cc1", "cc0", "ca1", "ca0"}},
+		"label":           {&runtimeapi.ContainerFilter{LabelSelector: map[string]string{"index": "1"}}, []string{"cd1", "cc1", "cb1", "ca1"}},
+		"all parts":       {&runtimeapi.ContainerFilter{Id: "c", PodSandboxId: "aa", State: running, LabelSelector: map[string]string{"index": "0"}}, []string{"ca0"}},
+	}, func(filter *runtimeapi.ContainerFilter) ([]string, error) {
+		answer, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: filter})
+		return each(answer.GetContainers(), func(c *runtimeapi.Container) string { return c.GetId()[:3] }), err
+	})
 }
 
 // TestStreamsSendWhatListsReturn holds each streamed list to its twin.

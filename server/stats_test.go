@@ -1,7 +1,6 @@
 package server
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -28,10 +27,7 @@ func full(beginnings ...string) []string {
 func TestListContainerStatsFilters(t *testing.T) {
 	n := newNode()
 	putPods(n)
-	for name, test := range map[string]struct {
-		filter *runtimeapi.ContainerStatsFilter
-		want   []string
-	}{
+	checkFilters(t, map[string]filterCase[*runtimeapi.ContainerStatsFilter]{
 		"none":          {nil, newestContainers},
 		"empty":         {&runtimeapi.ContainerStatsFilter{}, newestContainers},
 		"id":            {&runtimeapi.ContainerStatsFilter{Id: full("cb1")[0]}, full("cb1")},
@@ -41,46 +37,25 @@ func TestListContainerStatsFilters(t *testing.T) {
 		"all of them":   {&runtimeapi.ContainerStatsFilter{Id: "ca", PodSandboxId: "aa", LabelSelector: map[string]string{"index": "1"}}, full("ca1")},
 		"unknown":       {&runtimeapi.ContainerStatsFilter{Id: "ff"}, nil},
 		"unknown label": {&runtimeapi.ContainerStatsFilter{LabelSelector: map[string]string{"index": "7"}}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := n.ListContainerStats(t.Context(), &runtimeapi.ListContainerStatsRequest{Filter: test.filter})
-			wantOK(t, err)
-			var ids []string
-			for _, stats := range got.GetStats() {
-				ids = append(ids, stats.GetAttributes().GetId())
-			}
-			if !slices.Equal(ids, test.want) {
-				t.Errorf("got %v, want %v", ids, test.want)
-			}
-		})
-	}
+	}, func(filter *runtimeapi.ContainerStatsFilter) ([]string, error) {
+		answer, err := n.ListContainerStats(t.Context(), &runtimeapi.ListContainerStatsRequest{Filter: filter})
+		return each(answer.GetStats(), func(s *runtimeapi.ContainerStats) string { return s.GetAttributes().GetId() }), err
+	})
 }
 
 func TestListPodSandboxStatsFilters(t *testing.T) {
 	n := newNode()
 	putPods(n)
-	for name, test := range map[string]struct {
-		filter *runtimeapi.PodSandboxStatsFilter
-		want   []string
-	}{
+	checkFilters(t, map[string]filterCase[*runtimeapi.PodSandboxStatsFilter]{
 		"none":      {nil, newestPods},
 		"id":        {&runtimeapi.PodSandboxStatsFilter{Id: full("ab")[0]}, full("ab")},
 		"beginning": {&runtimeapi.PodSandboxStatsFilter{Id: "ab"}, full("ab")},
 		"label":     {&runtimeapi.PodSandboxStatsFilter{LabelSelector: map[string]string{"even": "true"}}, full("ac", "aa")},
 		"both":      {&runtimeapi.PodSandboxStatsFilter{Id: "ab", LabelSelector: map[string]string{"even": "true"}}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := n.ListPodSandboxStats(t.Context(), &runtimeapi.ListPodSandboxStatsRequest{Filter: test.filter})
-			wantOK(t, err)
-			var ids []string
-			for _, stats := range got.GetStats() {
-				ids = append(ids, stats.GetAttributes().GetId())
-			}
-			if !slices.Equal(ids, test.want) {
-				t.Errorf("got %v, want %v", ids, test.want)
-			}
-		})
-	}
+	}, func(filter *runtimeapi.PodSandboxStatsFilter) ([]string, error) {
+		answer, err := n.ListPodSandboxStats(t.Context(), &runtimeapi.ListPodSandboxStatsRequest{Filter: filter})
+		return each(answer.GetStats(), func(s *runtimeapi.PodSandboxStats) string { return s.GetAttributes().GetId() }), err
+	})
 }
 
 // Stats of one are found by a beginning of the id, and unknown ones are not
