@@ -95,10 +95,13 @@ func (k *Kubelet) followMirrors() {
 	mirrors := k.mux.Mirrors()
 	k.server.mirrors.Seen(mirrors)
 	k.server.statuses.SawMirrors(mirrors)
-	if !k.mux.Ready() {
-		return // a mirror pod whose static pod no source named yet would be removed
+	if !k.mux.Spoke(model.SourceAPI) {
+		return // which mirrors there are is not known yet
 	}
 	k.server.mirrors.Want(k.shown())
+	if k.mux.Ready() {
+		k.server.mirrors.Complete()
+	}
 }
 
 // shown are the pods that the cluster is to see, one per full name: those that are worked on, then those rejected.

@@ -21,7 +21,7 @@
 //
 // A pod's name belongs to the place (a manifest, a URL, the API server) that has it; a pod of that name from another
 // place is refused, once with the reason, and taken as soon as the first place lets go of the name. Mirror pods are told
-// beside the stream, by Mirror and Mirrors: they are the API server's pictures of static pods, never pods to run or kill.
+// beside the stream, by Mirrors: they are the API server's pictures of static pods, never pods to run or kill.
 //
 // # After a restart
 //

@@ -16,14 +16,6 @@ import (
 // by comparing Mirrors with what runs. When the API server speaks for the first time, all static pods get a Reconcile:
 // before, nobody could know which of them have a mirror.
 
-// Mirror is the mirror pod that the API server has of a static pod, nil for none; known is false as long as the server
-// has not spoken. The mirror must not be changed.
-func (m *Mux) Mirror(static *v1.Pod) (mirror *v1.Pod, known bool) {
-	m.stateMu.Lock()
-	defer m.stateMu.Unlock()
-	return m.mirrors[model.FullName(static)], m.seen[model.SourceAPI]
-}
-
 // Mirrors are all mirror pods of this node at the API server, by name. They must not be changed.
 func (m *Mux) Mirrors() []*v1.Pod {
 	m.stateMu.Lock()

@@ -42,10 +42,13 @@ func TestMirrors(t *testing.T) {
 	for _, step := range steps {
 		got := set(t, m, step.source, step.pods...)
 		uid := ""
-		if seen, known := m.Mirror(static); !known {
+		if !m.Spoke(model.SourceAPI) {
 			uid = "unknown"
-		} else if seen != nil {
-			uid = string(seen.UID)
+		}
+		for _, seen := range m.Mirrors() {
+			if model.FullName(seen) == model.FullName(static) {
+				uid = string(seen.UID)
+			}
 		}
 		if got != step.want || uid != step.mirror {
 			t.Errorf("%s: %q and mirror %q, want %q and %q", step.name, got, uid, step.want, step.mirror)

@@ -107,6 +107,13 @@ func (m *Mux) Restore(ctx context.Context) ([]*v1.Pod, error) {
 	return pods, nil
 }
 
+// Spoke says whether a source has told its pods once. What was restored does not count.
+func (m *Mux) Spoke(source string) bool {
+	m.stateMu.Lock()
+	defer m.stateMu.Unlock()
+	return m.seen[source]
+}
+
 // Ready says whether every source has told its pods once: before that, a running pod that no source named may only be
 // late, and must not be killed. What was restored does not count.
 func (m *Mux) Ready() bool {

@@ -35,8 +35,10 @@ type Mirrors struct {
 
 	mu     sync.Mutex
 	queue  workqueue.TypedRateLimitingInterface[string] // of full names; nil unless Run runs
-	static map[string]*v1.Pod                           // nil until Want
+	static map[string]*v1.Pod
 	seen   map[string]*v1.Pod
+	// complete says that static pods which are not in static do not exist.
+	complete bool
 }
 
 // New makes Mirrors; Run has it work.
@@ -58,9 +60,8 @@ func New(opts Options) *Mirrors {
 	return &Mirrors{opts: opts, seen: map[string]*v1.Pod{}}
 }
 
-// Want tells the whole set of static pods that are to have mirrors, one per full name; other pods among them are left
-// out. Mirrors that were seen without one are removed, so it must not be called before all sources of static pods have
-// spoken. The pods must not be changed afterwards.
+// Want tells the whole set of static pods that are to have mirrors, as far as it is known, one per full name; other pods
+// among them are left out. The pods must not be changed afterwards.
 func (m *Mirrors) Want(pods []*v1.Pod) {
 	wanted := make(map[string]*v1.Pod, len(pods))
 	for _, pod := range pods {
@@ -70,7 +71,7 @@ func (m *Mirrors) Want(pods []*v1.Pod) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	first, before := m.static == nil, m.static
+	before := m.static
 	m.static = wanted
 	for name, pod := range wanted {
 		if old := before[name]; old == nil || old.UID != pod.UID {
@@ -82,10 +83,19 @@ func (m *Mirrors) Want(pods []*v1.Pod) {
 			m.wake(name)
 		}
 	}
-	if first {
-		for name := range m.seen {
-			m.wake(name)
-		}
+}
+
+// Complete tells that all sources of static pods have spoken, so that what Want told last is all there is: from now on
+// mirrors that were seen without a static pod are removed. It costs nothing when it was told before.
+func (m *Mirrors) Complete() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.complete {
+		return
+	}
+	m.complete = true
+	for name := range m.seen {
+		m.wake(name)
 	}
 }
 
@@ -182,13 +192,13 @@ func (m *Mirrors) resync(ctx context.Context) {
 // attempt does what one name asks for, and has it tried again later if that failed.
 func (m *Mirrors) attempt(ctx context.Context, queue workqueue.TypedRateLimitingInterface[string], name string) {
 	m.mu.Lock()
-	static, seen, wanted := m.static[name], m.seen[name], m.static != nil
+	static, seen, complete := m.static[name], m.seen[name], m.complete
 	m.mu.Unlock()
 	var err error
 	switch {
 	case static != nil:
 		err = m.Ensure(ctx, static, seen)
-	case wanted && seen != nil:
+	case complete && seen != nil:
 		err = m.Delete(ctx, seen)
 	}
 	if err == nil {
