@@ -53,25 +53,6 @@ func TestCrictlLogsFollow(t *testing.T) {
 	}
 }
 
-// port-forward on a terminal serves until ctrl-C.
-func TestPortForwardOnTerminal(t *testing.T) {
-	c := newCrictl(t)
-	p := c.runPod()
-	c.awaitListener(c.container(p, "counter", shellImage, "nc", "-ll", "-p", "9000", "-e", "wc", "-c"), 9000)
-	overTransports(t, func(t *testing.T, transport string) {
-		s := c.on(t).onTerminal("port-forward", transport, p.id, ":9000")
-		address := s.forwarded()
-		same(t, "bytes counted in the pod", ask(t, address, "hello"), "5")
-		if _, err := s.input.Write([]byte{3}); err != nil {
-			t.Fatal(err)
-		}
-		s.wait()
-		if r := c.on(t).try("inspectp", p.id); r.code != 0 {
-			t.Errorf("the pod after ctrl-C: %+v", r)
-		}
-	})
-}
-
 // A container whose log cannot be written does not run without it.
 func TestLogPathTakenByAFolder(t *testing.T) {
 	c := newCrictl(t)

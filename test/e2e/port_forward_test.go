@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// forward starts crictl port-forward and returns the local address.
+func (c *crictl) forward(podID, transport string, port int) (*session, string) {
+	c.t.Helper()
+	s := c.background("port-forward", transport, podID, ":"+strconv.Itoa(port))
+	return s, s.forwarded()
+}
+
+// forwarded waits until crictl port-forward listens and returns the address.
+func (s *session) forwarded() (address string) {
+	s.t.Helper()
+	line := regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> `)
+	eventually(s.t, func() error {
+		found := line.FindStringSubmatch(s.stdout.String())
+		if found == nil {
+			return fmt.Errorf("no forwarding: stdout %q, stderr %q", s.stdout, s.stderr)
+		}
+		address = found[1]
+		return nil
+	})
+	return address
+}
+
+// ask sends a text to a service, ends its direction and returns the answer.
+func ask(t *testing.T, address, text string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Errorf("%s: %v", address, err)
+	}
+	return strings.TrimSpace(string(answer))
+}
+
+func TestPortForward(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	// It counts what it is sent and answers when that has ended: without a half-close it never would.
+	id := c.container(p, "counter", shellImage, "nc", "-ll", "-p", "9000", "-e", "wc", "-c")
+	c.awaitListener(id, 9000)
+	overTransports(t, func(t *testing.T, transport string) {
+		c := c.on(t)
+		_, address := c.forward(p.id, transport, 9000)
+		for _, size := range []int{0, 1, 5 << 20} { // one session carries many connections
+			same(t, "bytes counted in the pod", ask(t, address, strings.Repeat("x", size)), strconv.Itoa(size))
+		}
+	})
+}
+
+// awaitListener waits until something in the container's pod listens on the port.
+func (c *crictl) awaitListener(id string, port int) {
+	c.t.Helper()
+	eventually(c.t, func() error {
+		if r := c.try("exec", "-s", id, "netstat", "-ltn"); !strings.Contains(r.stdout, fmt.Sprintf(":%d ", port)) {
+			return fmt.Errorf("nobody listens on port %d: %+v", port, r)
+		}
+		return nil
+	})
+}
+
+// What listens on the host's loopback is not the pod's.
+func TestPortForwardDoesNotReachTheHost(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	port := listener.Addr().(*net.TCPAddr).Port
+	reached := make(chan struct{}, 10)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			reached <- struct{}{}
+			_ = conn.Close()
+		}
+	}()
+	overTransports(t, func(t *testing.T, transport string) {
+		c := c.on(t)
+		s, address := c.forward(p.id, transport, port)
+		if answer := ask(t, address, "hello"); answer != "" {
+			t.Errorf("answer %q", answer)
+		}
+		eventually(t, func() error {
+			if !strings.Contains(s.stderr.String(), "connection refused") {
+				return fmt.Errorf("crictl does not tell that the port refused: %q", s.stderr)
+			}
+			return nil
+		})
+	})
+	select {
+	case <-reached:
+		t.Error("the host's listener was reached")
+	default:
+	}
+}
+
+func TestPortForwardOnTheHostsNetwork(t *testing.T) {
+	c := newCrictl(t)
+	config := c.write("host-pod.json", map[string]any{
+		"metadata": map[string]any{"name": "host", "namespace": "e2e", "uid": c.server.Dir},
+		"linux":    map[string]any{"security_context": map[string]any{"namespace_options": map[string]any{"network": 2}}},
+	})
+	id := c.run("runp", config)
+	t.Cleanup(func() { c.cleanUp(id) })
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.Copy(conn, conn)
+			_ = conn.Close()
+		}
+	}()
+	overTransports(t, func(t *testing.T, transport string) {
+		_, address := c.on(t).forward(id, transport, listener.Addr().(*net.TCPAddr).Port)
+		same(t, "the host's echo", ask(t, address, "hello"), "hello")
+	})
+}
+
+// cleanUp removes a pod after the test.
+func (c *crictl) cleanUp(podID string) {
+	for _, command := range []string{"stopp", "rmp"} {
+		cmd := c.command([]string{command, podID})
+		cmd.Cancel = nil
+		_ = cmd.Run()
+	}
+}
+
+// port-forward on a terminal serves until ctrl-C.
+func TestPortForwardOnTerminal(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	c.awaitListener(c.container(p, "counter", shellImage, "nc", "-ll", "-p", "9000", "-e", "wc", "-c"), 9000)
+	overTransports(t, func(t *testing.T, transport string) {
+		s := c.on(t).onTerminal("port-forward", transport, p.id, ":9000")
+		address := s.forwarded()
+		same(t, "bytes counted in the pod", ask(t, address, "hello"), "5")
+		if _, err := s.input.Write([]byte{3}); err != nil {
+			t.Fatal(err)
+		}
+		s.wait()
+		if r := c.on(t).try("inspectp", p.id); r.code != 0 {
+			t.Errorf("the pod after ctrl-C: %+v", r)
+		}
+	})
+}
