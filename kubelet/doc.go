@@ -3,10 +3,11 @@
 //
 // # A pod's way
 //
-// A file appears in the manifest folder (or a URL answers, or an API server sends). config.Folder notices, lets it settle, and has package manifest read it: strict
-// decoding, a UID that is a hash of content and place, defaults, validation that names each field. config.Mux compares the
-// source's pods with what it told before and sends the difference: ADD, UPDATE, REMOVE, DELETE, RECONCILE. It also writes
-// the accepted pods to a checkpoint, from which the next start restores them before any source has spoken.
+// A file appears in the manifest folder (or a URL answers, or an API server sends). config.Folder notices, lets it
+// settle, and has package manifest read it: strict decoding, a UID that is a hash of content and place, defaults,
+// validation that names each field. config.Mux compares the source's pods with what it told before and sends the
+// difference: ADD, UPDATE, REMOVE, DELETE, RECONCILE. It also writes the accepted pods to a checkpoint, from which the
+// next start restores them before any source has spoken.
 //
 // The sync loop (syncloop.go) is one select over everything that can ask for work:
 //

@@ -7,7 +7,8 @@
 //	terminating  Steps.Terminate until it succeeds
 //	terminated   Steps.Terminated until it succeeds; then it is finished
 //
-// and never back: a pod that has finished is known, and not run again, until its source lets go of it; of the API server's
-// pods that is when the status reporter has seen Finished and had the server remove the pod. While a step runs, the latest update alone waits behind it; a wish to end the pod cancels a running
-// sync, and a shorter grace period cancels a running termination.
+// and never back: a pod that has finished is known, and not run again, until its source lets go of it; of the API
+// server's pods that is when the status reporter has seen Finished and had the server remove the pod. While a step
+// runs, the latest update alone waits behind it; a wish to end the pod cancels a running sync, and a shorter grace
+// period cancels a running termination.
 package podworkers

@@ -16,9 +16,10 @@
 //
 // # Static pods
 //
-// A static pod's status goes to its mirror pod (package mirror), once that was seen (SawMirrors), by its name. The two have different UIDs: the
-// mirror's is the server's, the static pod's is in the mirror's annotation kubernetes.io/config.mirror. Within the kubelet
-// a static pod always has its own UID; the mirror's is used for preconditions alone. Mirrors are never finalised here.
+// A static pod's status goes to its mirror pod (package mirror), once that was seen (SawMirrors), by its name. The two
+// have different UIDs: the mirror's is the server's, the static pod's is in the mirror's annotation
+// kubernetes.io/config.mirror. Within the kubelet a static pod always has its own UID; the mirror's is used for
+// preconditions alone. Mirrors are never finalised here.
 //
 // # Events
 //
