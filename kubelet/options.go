@@ -69,7 +69,7 @@ type Options struct {
 	ParallelPulls int
 
 	// SyncTick is how often pods whose time has come are synced; zero means a second. Resync is each pod's usual time;
-	// zero means a minute. Retry is the time after an error; zero means ten seconds.
+	// zero means a minute. Retry is the longest pause after an error; zero means ten seconds.
 	SyncTick, Resync, Retry time.Duration
 	// Housekeeping is how often leftovers are looked for; zero means two seconds.
 	Housekeeping time.Duration

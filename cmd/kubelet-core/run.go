@@ -55,7 +55,7 @@ func runCommand() *cobra.Command {
 	flags.DurationVar(&opts.PullBackoff.Max, "pull-backoff-max", 0, "the longest such pause (default 5m)")
 	flags.IntVar(&opts.ParallelPulls, "parallel-pulls", 0, "how many images are pulled at once (default 1)")
 	flags.DurationVar(&opts.Resync, "sync-frequency", 0, "how often a pod is synced without reason (default 1m)")
-	flags.DurationVar(&opts.Retry, "retry", 0, "when a pod whose sync failed is tried again (default 10s)")
+	flags.DurationVar(&opts.Retry, "retry", 0, "the longest pause before a failed sync is tried again; the first is half a second (default 10s)")
 	flags.DurationVar(&opts.SyncTick, "sync-tick", 0, "how often due pods are looked for (default 1s)")
 	flags.DurationVar(&opts.ManifestRescan, "file-check-frequency", 0, "how often the manifests are read without notice (default 20s)")
 	flags.DurationVar(&opts.Housekeeping, "housekeeping", 0, "how often leftovers are looked for (default 2s)")
