@@ -112,10 +112,7 @@ func checkContainer(in ContainerInput) error {
 	if err := checkPodMetadata("sandbox_config.metadata", in.Sandbox.Config.GetMetadata()); err != nil {
 		return err
 	}
-	if err := checkStringMap("config.labels", in.Config.GetLabels()); err != nil {
-		return err
-	}
-	return checkStringMap("config.annotations", in.Config.GetAnnotations())
+	return checkStringMaps("config", in.Config)
 }
 
 // containerLinux sets namespaces, user, security and limits.
@@ -134,11 +131,7 @@ func containerLinux(in ContainerInput, config *container.Config, host *container
 		extra:    sc.GetSupplementalGroups(),
 		policy:   sc.GetSupplementalGroupsPolicy(),
 	}
-	var err error
-	if config.User, err = user.dockerUser(field); err != nil {
-		return err
-	}
-	if host.GroupAdd, err = user.groups(field); err != nil {
+	if err := user.set(field, config, host); err != nil {
 		return err
 	}
 	if err := containerSecurity(field, in, host); err != nil {

@@ -116,7 +116,18 @@ func isHidden(key string, reserved map[string]string) bool {
 	return taken || key == "" || key == LabelRecord || key == LabelRootDirectory || strings.HasPrefix(key, annotationPrefix)
 }
 
-// checkStringMap refuses labels or annotations that JSON would change.
+// checkStringMaps refuses labels and annotations of a configuration that JSON would change.
+func checkStringMaps(field string, config interface {
+	GetLabels() map[string]string
+	GetAnnotations() map[string]string
+}) error {
+	if err := checkStringMap(field+".labels", config.GetLabels()); err != nil {
+		return err
+	}
+	return checkStringMap(field+".annotations", config.GetAnnotations())
+}
+
+// checkStringMap refuses the one or the other.
 func checkStringMap(field string, values map[string]string) error {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if !utf8.ValidString(key) || !utf8.ValidString(values[key]) {

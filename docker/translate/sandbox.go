@@ -88,10 +88,7 @@ func checkSandbox(in SandboxInput) error {
 			return err
 		}
 	}
-	if err := checkStringMap("config.labels", in.Config.GetLabels()); err != nil {
-		return err
-	}
-	if err := checkStringMap("config.annotations", in.Config.GetAnnotations()); err != nil {
+	if err := checkStringMaps("config", in.Config); err != nil {
 		return err
 	}
 	if err := checkHostname("config.hostname", in.Config.GetHostname()); err != nil {
@@ -122,11 +119,8 @@ func sandboxLinux(in SandboxInput, config *container.Config, host *container.Hos
 		extra:  sc.GetSupplementalGroups(),
 		policy: sc.GetSupplementalGroupsPolicy(),
 	}
-	var err error
-	if config.User, err = user.dockerUser(field); err != nil {
-		return err
-	}
-	if host.GroupAdd, err = user.groups(field); err != nil {
+	err := user.set(field, config, host)
+	if err != nil {
 		return err
 	}
 	if err = sandboxSecurity(field, in, host); err != nil {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/moby/moby/api/types/container"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -18,6 +19,15 @@ type userRequest struct {
 	group    *runtimeapi.Int64Value
 	extra    []int64
 	policy   runtimeapi.SupplementalGroupsPolicy
+}
+
+// set makes a container's processes run as the user, with its groups.
+func (r userRequest) set(field string, config *container.Config, host *container.HostConfig) (err error) {
+	if config.User, err = r.dockerUser(field); err != nil {
+		return err
+	}
+	host.GroupAdd, err = r.groups(field)
+	return err
 }
 
 // dockerUser returns Docker's "user[:group]", empty for the image's user.
