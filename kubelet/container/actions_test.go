@@ -10,30 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
-
-// always is the restart policy of a sidecar.
-var always = v1.ContainerRestartPolicyAlways
-
-// podOf makes a pod from words: "init:a", "side:b" and "app:c" are containers.
-func podOf(policy v1.RestartPolicy, words ...string) *v1.Pod {
-	pod := &v1.Pod{Spec: v1.PodSpec{RestartPolicy: policy}}
-	pod.Name, pod.Namespace, pod.UID = "pod", "default", "uid"
-	for _, word := range words {
-		kind, name, _ := strings.Cut(word, ":")
-		c := v1.Container{Name: name, Image: "image"}
-		switch kind {
-		case "init":
-			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
-		case "side":
-			c.RestartPolicy = &always
-			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
-		default:
-			pod.Spec.Containers = append(pod.Spec.Containers, c)
-		}
-	}
-	return pod
-}
 
 // statusOf makes a status from words, oldest first: "sandbox", "dead-sandbox", "a=running", "a=exited:3", "a=created";
 // containers are in the last sandbox before them.
@@ -139,7 +117,7 @@ func TestComputeActions(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			pod := podOf(test.policy, strings.Fields(test.pod)...)
+			pod := modeltest.Pod(test.policy, strings.Fields(test.pod)...)
 			if got := told(ComputeActions(pod, statusOf(strings.Fields(test.seen)...), Probes{})); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
@@ -148,7 +126,7 @@ func TestComputeActions(t *testing.T) {
 }
 
 func TestComputeActionsProbes(t *testing.T) {
-	pod := podOf(v1.RestartPolicyAlways, "side:s", "app:a")
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "side:s", "app:a")
 	pod.Spec.InitContainers[0].StartupProbe = &v1.Probe{}
 	grace := int64(7)
 	pod.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: &grace}
@@ -174,19 +152,19 @@ func TestComputeActionsProbes(t *testing.T) {
 }
 
 func TestComputeActionsChanges(t *testing.T) {
-	pod := podOf(v1.RestartPolicyNever, "app:a", "app:b")
+	pod := modeltest.Pod(v1.RestartPolicyNever, "app:a", "app:b")
 	pod.Spec.Containers[0].Image = "another"
 	if got := told(ComputeActions(pod, statusOf("sandbox", "a=running", "b=running"), Probes{})); got != "kill:a-1 start:a#1" {
 		t.Errorf("another image: %s", got)
 	}
-	pod = podOf(v1.RestartPolicyAlways, "app:a")
+	pod = modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.HostNetwork = true
 	if got := told(ComputeActions(pod, statusOf("sandbox", "a=running"), Probes{})); got != "kill-sandbox sandbox#1 start:a#1" {
 		t.Errorf("another network: %s", got)
 	}
 	noAddress := statusOf("sandbox", "a=running")
 	noAddress.Sandboxes[0].IPs = nil
-	if got := told(ComputeActions(podOf(v1.RestartPolicyAlways, "app:a"), noAddress, Probes{})); got != "kill-sandbox sandbox#1 start:a#1" {
+	if got := told(ComputeActions(modeltest.Pod(v1.RestartPolicyAlways, "app:a"), noAddress, Probes{})); got != "kill-sandbox sandbox#1 start:a#1" {
 		t.Errorf("no address: %s", got)
 	}
 }
@@ -198,7 +176,7 @@ func FuzzComputeActions(f *testing.F) {
 	f.Add("side:s", "sandbox s=unknown", uint8(2))
 	f.Fuzz(func(t *testing.T, podWords, seenWords string, policy uint8) {
 		policies := []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever}
-		pod := podOf(policies[int(policy)%len(policies)], strings.Fields(podWords)...)
+		pod := modeltest.Pod(policies[int(policy)%len(policies)], strings.Fields(podWords)...)
 		words := strings.Fields(seenWords)
 		if len(words) > 0 && strings.Contains(words[0], "=") {
 			words = append([]string{"sandbox"}, words...)

@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 	"github.com/criadapter/criadapter/kubelet/podspec"
 )
 
@@ -28,7 +29,7 @@ func (n *noting) Container(ctx context.Context, in podspec.ContainerInput) (*run
 
 // withImages adds image volumes to a pod with the containers a, which mounts all of them, and b, which mounts none.
 func withImages(volumes map[string]v1.ImageVolumeSource) *v1.Pod {
-	pod := pulled(podOf(v1.RestartPolicyAlways, "app:a", "app:b"))
+	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a", "app:b"))
 	for name, source := range volumes {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{Image: &source}})
 		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, v1.VolumeMount{Name: name, MountPath: "/" + name})

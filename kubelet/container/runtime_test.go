@@ -26,6 +26,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/images"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 	"github.com/criadapter/criadapter/kubelet/podspec"
 )
 
@@ -166,7 +167,7 @@ func pulled(pod *v1.Pod) *v1.Pod {
 
 func TestSyncStartsInOrder(t *testing.T) {
 	b := newBench(t)
-	pod := pulled(podOf(v1.RestartPolicyAlways, "init:i", "side:s", "app:a", "app:b"))
+	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "init:i", "side:s", "app:a", "app:b"))
 	for _, want := range []string{"i", "s", "a b s", "a b s"} {
 		b.sync(pod, Probes{Started: map[string]bool{}})
 		if got := b.running(pod); got != want {
@@ -181,7 +182,7 @@ func TestSyncStartsInOrder(t *testing.T) {
 func TestSyncCrashBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		pod := pulled(podOf(v1.RestartPolicyAlways, "app:a"))
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
 		b.sync(pod, Probes{})
 		for _, pause := range []time.Duration{0, 10 * time.Second, 20 * time.Second} {
 			b.exit(pod, "a", 1)
@@ -203,7 +204,7 @@ func TestSyncCrashBackoff(t *testing.T) {
 
 func TestSyncReasons(t *testing.T) {
 	b := newBench(t)
-	pod := pulled(podOf(v1.RestartPolicyAlways, "app:config", "app:image", "app:good"))
+	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:config", "app:image", "app:good"))
 	pod.Spec.Containers[0].Args = []string{"x"}
 	pod.Spec.Containers[1].Image = "other"
 	result, err := b.Sync(t.Context(), pod, b.status(pod), Probes{})
@@ -215,7 +216,7 @@ func TestSyncReasons(t *testing.T) {
 		t.Errorf("%+v, running %s", result.Waiting, b.running(pod))
 	}
 	b.fake.InjectError("StartContainer", errors.New("no such program"))
-	pod = pulled(podOf(v1.RestartPolicyAlways, "app:start"))
+	pod = pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:start"))
 	pod.UID, pod.Name = "other", "other"
 	if result, _ = b.Sync(t.Context(), pod, b.status(pod), Probes{}); result.Waiting["start"].Reason != model.ReasonRunContainerError {
 		t.Errorf("%+v", result.Waiting)
@@ -226,7 +227,7 @@ func TestSyncReasons(t *testing.T) {
 func TestKillOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		pod := pulled(podOf(v1.RestartPolicyAlways, "side:s1", "side:s2", "app:a", "app:b"))
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "side:s1", "side:s2", "app:a", "app:b"))
 		grace := int64(30)
 		pod.Spec.TerminationGracePeriodSeconds = &grace
 		b.sync(pod, Probes{})
@@ -255,7 +256,7 @@ func TestKillOrder(t *testing.T) {
 func TestKillOrphan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		pod := pulled(podOf(v1.RestartPolicyAlways, "app:a"))
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
 		b.sync(pod, Probes{})
 		status := b.status(pod)
 		status.Containers[0].Annotations = map[string]string{
@@ -276,7 +277,7 @@ func TestKillOrphan(t *testing.T) {
 func TestPostStartFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
-		pod := pulled(podOf(v1.RestartPolicyAlways, "app:a"))
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
 		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"fail"}}}}
 		result, err := b.Sync(t.Context(), pod, b.status(pod), Probes{})
 		if err == nil || result.Waiting["a"].Reason != model.ReasonPostStartHookError || b.running(pod) != "" {
@@ -311,7 +312,7 @@ func TestHTTPHook(t *testing.T) {
 func TestCollect(t *testing.T) {
 	b := newBench(t)
 	c := &Collector{Runtime: b.runtime, PodLogsDir: b.dir, Keep: 1}
-	pod, gone := pulled(podOf(v1.RestartPolicyAlways, "app:a")), pulled(podOf(v1.RestartPolicyAlways, "app:a"))
+	pod, gone := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a")), pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
 	gone.UID, gone.Name = "gone", "gone"
 	for _, p := range []*v1.Pod{pod, gone} {
 		for range 2 {

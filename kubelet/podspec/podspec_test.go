@@ -17,33 +17,14 @@ import (
 
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 	"github.com/criadapter/criadapter/kubelet/volume"
 )
 
-// objects is a set of config maps and secrets by namespace/name.
-type objects struct {
-	configMaps map[string]*v1.ConfigMap
-	secrets    map[string]*v1.Secret
-}
-
-func (o objects) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
-	if object := o.configMaps[pod.Namespace+"/"+name]; object != nil {
-		return object, nil
-	}
-	return nil, errdefs.ErrNotFound
-}
-
-func (o objects) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
-	if object := o.secrets[pod.Namespace+"/"+name]; object != nil {
-		return object, nil
-	}
-	return nil, errdefs.ErrNotFound
-}
-
-func testObjects() objects {
-	return objects{
-		configMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"color": "red", "size": "xl", "no=name": "x"}}},
-		secrets:    map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"token": []byte("t0p"), "color": []byte("blue")}}},
+func testObjects() modeltest.Objects {
+	return modeltest.Objects{
+		ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"color": "red", "size": "xl", "no=name": "x"}}},
+		Secrets:    map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"token": []byte("t0p"), "color": []byte("blue")}}},
 	}
 }
 

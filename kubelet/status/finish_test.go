@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
 // ends writes the states of all containers: w for waiting, r for running, and the exit codes.
@@ -48,7 +49,7 @@ func TestLastStatusOfEndedPods(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			in := inputOf(podOf(v1.RestartPolicyAlways, test.pod), seenOf(test.seen))
+			in := inputOf(modeltest.Pod(v1.RestartPolicyAlways, test.pod), seenOf(test.seen))
 			in.Ending = test.ending
 			if got := ends(Generate(in)); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
@@ -59,7 +60,7 @@ func TestLastStatusOfEndedPods(t *testing.T) {
 
 // TestEndIsRememberedByTheServer keeps the ends of a completed pod whose containers were removed while no kubelet ran.
 func TestEndIsRememberedByTheServer(t *testing.T) {
-	pod := podOf(v1.RestartPolicyNever, "app:a app:b")
+	pod := modeltest.Pod(v1.RestartPolicyNever, "app:a app:b")
 	first := Generate(inputOf(pod, seenOf("a=exited:3 b=exited:0")))
 	later := inputOf(pod, &model.PodStatus{})
 	later.Old = first
@@ -70,7 +71,7 @@ func TestEndIsRememberedByTheServer(t *testing.T) {
 }
 
 func TestRejected(t *testing.T) {
-	pod := podOf(v1.RestartPolicyAlways, "app:a")
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Generation = 3
 	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue}, {Type: "example.org/x"}, {Type: v1.PodReady}}
 	status := Rejected(pod, "OutOfcpu", "too much", now.Add(time.Millisecond))

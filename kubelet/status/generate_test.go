@@ -10,31 +10,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
-var (
-	now    = time.Unix(10_000, 0)
-	always = v1.ContainerRestartPolicyAlways
-)
-
-// podOf makes a pod from words: "init:a", "side:b", "app:c".
-func podOf(policy v1.RestartPolicy, words string) *v1.Pod {
-	pod := &v1.Pod{Spec: v1.PodSpec{RestartPolicy: policy}}
-	for _, word := range strings.Fields(words) {
-		kind, name, _ := strings.Cut(word, ":")
-		c := v1.Container{Name: name, Image: "image"}
-		switch kind {
-		case "init":
-			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
-		case "side":
-			c.RestartPolicy = &always
-			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
-		default:
-			pod.Spec.Containers = append(pod.Spec.Containers, c)
-		}
-	}
-	return pod
-}
+var now = time.Unix(10_000, 0)
 
 // seenOf makes what the runtime shows from words, oldest first: "a=running", "a=exited:3", "a=created".
 func seenOf(words string) *model.PodStatus {
@@ -118,7 +97,7 @@ func TestPhaseAndReady(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			in := inputOf(podOf(test.policy, test.pod), seenOf(test.seen))
+			in := inputOf(modeltest.Pod(test.policy, test.pod), seenOf(test.seen))
 			in.Ending = test.ending
 			status := Generate(in)
 			got := string(status.Phase)
@@ -136,7 +115,7 @@ func TestPhaseAndReady(t *testing.T) {
 }
 
 func TestContainerStates(t *testing.T) {
-	in := inputOf(podOf(v1.RestartPolicyAlways, "app:a app:b app:c app:d"), seenOf("a=exited:3 a=running b=exited:7 d=created"))
+	in := inputOf(modeltest.Pod(v1.RestartPolicyAlways, "app:a app:b app:c app:d"), seenOf("a=exited:3 a=running b=exited:7 d=created"))
 	in.Waiting = map[string]*model.ReasonError{
 		"b": {Reason: model.ReasonCrashLoopBackOff, Err: errors.New("back-off")},
 		"c": {Reason: model.ReasonErrImagePull, Err: errors.New("no such image")},
@@ -165,7 +144,7 @@ func TestContainerStates(t *testing.T) {
 
 // TestRemainsAreKept keeps what is known of containers that the runtime has forgotten.
 func TestRemainsAreKept(t *testing.T) {
-	pod := podOf(v1.RestartPolicyAlways, "init:i app:a")
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "init:i app:a")
 	before := inputOf(pod, seenOf("i=exited:0 a=running"))
 	first := Generate(before)
 	after := inputOf(pod, seenOf("a=running"))
@@ -185,7 +164,7 @@ func TestRemainsAreKept(t *testing.T) {
 }
 
 func TestAddressesAndTimes(t *testing.T) {
-	pod := podOf(v1.RestartPolicyAlways, "app:a")
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	in := inputOf(pod, seenOf("a=running"))
 	status := Generate(in)
 	if status.PodIP != "10.0.0.1" || len(status.PodIPs) != 2 || status.HostIP != "192.0.2.1" || !status.StartTime.Time.Equal(now.Add(-time.Hour)) {
@@ -208,7 +187,7 @@ func TestAddressesAndTimes(t *testing.T) {
 }
 
 func TestTerminalPhaseStays(t *testing.T) {
-	in := inputOf(podOf(v1.RestartPolicyNever, "app:a"), seenOf("a=exited:0"))
+	in := inputOf(modeltest.Pod(v1.RestartPolicyNever, "app:a"), seenOf("a=exited:0"))
 	in.Old.Phase = v1.PodFailed
 	if phase := Generate(in).Phase; phase != v1.PodFailed {
 		t.Errorf("phase %s", phase)
@@ -221,7 +200,7 @@ func TestTerminalPhaseStays(t *testing.T) {
 }
 
 func TestReadinessGates(t *testing.T) {
-	pod := podOf(v1.RestartPolicyAlways, "app:a")
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.ReadinessGates = []v1.PodReadinessGate{{ConditionType: "example.org/gate"}}
 	in := inputOf(pod, seenOf("a=running"))
 	if ready := findCondition(Generate(in).Conditions, v1.PodReady); ready.Status != v1.ConditionFalse || ready.Reason != "ReadinessGatesNotReady" {
@@ -254,7 +233,7 @@ func TestStore(t *testing.T) {
 			return false
 		}
 	}
-	pod := podOf(v1.RestartPolicyAlways, "app:a")
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.UID, pod.Name = "u", "pod"
 	pod.Status.Message = "from the source"
 	if s.Status(pod).Message != "from the source" {

@@ -15,30 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
-// objects is a set of config maps and secrets by namespace/name.
-type objects struct {
-	configMaps map[string]*v1.ConfigMap
-	secrets    map[string]*v1.Secret
-}
-
-func (o objects) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
-	if object := o.configMaps[pod.Namespace+"/"+name]; object != nil {
-		return object, nil
-	}
-	return nil, errdefs.ErrNotFound
-}
-
-func (o objects) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
-	if object := o.secrets[pod.Namespace+"/"+name]; object != nil {
-		return object, nil
-	}
-	return nil, errdefs.ErrNotFound
-}
-
 // testManager has a root of its own, which it leaves without mounts.
-func testManager(t *testing.T, o objects) *Manager {
+func testManager(t *testing.T, o modeltest.Objects) *Manager {
 	t.Helper()
 	root := t.TempDir()
 	t.Cleanup(func() {
@@ -90,7 +72,7 @@ func wantFile(t *testing.T, path, want string) {
 
 func TestConfigMapFollowsItsObject(t *testing.T) {
 	object := &v1.ConfigMap{Data: map[string]string{"a": "1", "b": "2"}, BinaryData: map[string][]byte{"c": {0, 255}}}
-	m := testManager(t, objects{configMaps: map[string]*v1.ConfigMap{"shop/settings": object}})
+	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": object}})
 	pod := podWith(configMapVolume("settings", false))
 	path := mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "a"), "1")
@@ -119,11 +101,11 @@ func TestConfigMapFollowsItsObject(t *testing.T) {
 
 // TestStaleContent tells a volume that cannot be brought up to date from one that was never made.
 func TestStaleContent(t *testing.T) {
-	o := objects{configMaps: map[string]*v1.ConfigMap{"shop/conf": {Data: map[string]string{"key": "old"}}}}
+	o := modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/conf": {Data: map[string]string{"key": "old"}}}}
 	m := testManager(t, o)
 	pod := podWith(configMapVolume("conf", false))
 	path := mustMount(t, m, pod)
-	delete(o.configMaps, "shop/conf")
+	delete(o.ConfigMaps, "shop/conf")
 	var stale *StaleError
 	if err := m.Mount(t.Context(), pod); !errors.As(err, &stale) || !errors.Is(err, errdefs.ErrNotFound) || !strings.Contains(err.Error(), `volume "conf"`) {
 		t.Errorf("got %v", err)
@@ -139,7 +121,7 @@ func TestStaleContent(t *testing.T) {
 
 func TestConfigMapItems(t *testing.T) {
 	mode := int32(0o400)
-	m := testManager(t, objects{configMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1", "b": "2"}}}})
+	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1", "b": "2"}}}})
 	pod := podWith(configMapVolume("settings", false, v1.KeyToPath{Key: "a", Path: "etc/deep/a.conf", Mode: &mode}))
 	path := mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "etc/deep/a.conf"), "1")
@@ -152,7 +134,7 @@ func TestConfigMapItems(t *testing.T) {
 }
 
 func TestWhatIsMissing(t *testing.T) {
-	m := testManager(t, objects{configMaps: map[string]*v1.ConfigMap{"shop/settings": {}}})
+	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {}}})
 	for _, c := range []struct {
 		name   string
 		volume v1.Volume
@@ -173,7 +155,7 @@ func TestWhatIsMissing(t *testing.T) {
 }
 
 func TestPathsThatLeaveTheVolume(t *testing.T) {
-	m := testManager(t, objects{configMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1"}}}})
+	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1"}}}})
 	for _, bad := range []string{"../a", "/a", "x/../../a", "..a", "."} {
 		pod := podWith(configMapVolume("settings", false, v1.KeyToPath{Key: "a", Path: bad}))
 		if err := m.Mount(context.Background(), pod); !errors.Is(err, errdefs.ErrInvalidArgument) {
@@ -190,7 +172,7 @@ func TestPathsThatLeaveTheVolume(t *testing.T) {
 func TestSecretIsInMemoryAndOwnedByTheGroup(t *testing.T) {
 	needRoot(t)
 	group := int64(4242)
-	m := testManager(t, objects{secrets: map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"k": []byte("s3")}}}})
+	m := testManager(t, modeltest.Objects{Secrets: map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"k": []byte("s3")}}}})
 	mode := int32(0o600)
 	pod := podWith(v1.Volume{Name: "sec", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "key", DefaultMode: &mode}}})
 	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
@@ -227,7 +209,7 @@ func wantTmpfs(t *testing.T, path string) {
 func TestEmptyDir(t *testing.T) {
 	needRoot(t)
 	group := int64(77)
-	m := testManager(t, objects{})
+	m := testManager(t, modeltest.Objects{})
 	pod := podWith(v1.Volume{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}})
 	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
 	path := mustMount(t, m, pod)
@@ -248,7 +230,7 @@ func TestEmptyDir(t *testing.T) {
 func TestMemoryEmptyDirIsLimited(t *testing.T) {
 	needRoot(t)
 	size := resource.MustParse("1Mi")
-	m := testManager(t, objects{})
+	m := testManager(t, modeltest.Objects{})
 	pod := podWith(v1.Volume{Name: "shm", VolumeSource: v1.VolumeSource{
 		EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &size}}})
 	path := mustMount(t, m, pod)
@@ -295,9 +277,9 @@ func TestHostPathTypes(t *testing.T) {
 
 func TestProjectedJoinsItsSources(t *testing.T) {
 	needRoot(t)
-	m := testManager(t, objects{
-		configMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "map"}}},
-		secrets:    map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"k": []byte("secret")}}},
+	m := testManager(t, modeltest.Objects{
+		ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "map"}}},
+		Secrets:    map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"k": []byte("secret")}}},
 	})
 	pod := podWith(v1.Volume{Name: "all", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}}},

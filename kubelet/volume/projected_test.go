@@ -12,6 +12,8 @@ import (
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
 // tokens issues the token that a test says, and notes for whom and what it was forgotten.
@@ -46,7 +48,7 @@ func accessVolume() v1.Volume {
 func tokenManager(t *testing.T) (*Manager, *tokens) {
 	t.Helper()
 	needRoot(t)
-	m := testManager(t, objects{configMaps: map[string]*v1.ConfigMap{"shop/kube-root-ca.crt": {Data: map[string]string{"ca.crt": "PEM"}}}})
+	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/kube-root-ca.crt": {Data: map[string]string{"ca.crt": "PEM"}}}})
 	issuer := &tokens{token: "first"}
 	m.opts.Tokens = issuer
 	return m, issuer
@@ -131,7 +133,7 @@ func TestSourcesThatAreRefused(t *testing.T) {
 		"podCertificate":      {PodCertificate: &v1.PodCertificateProjection{SignerName: "s"}},
 		"serviceAccountToken": {ServiceAccountToken: &v1.ServiceAccountTokenProjection{Path: "token"}},
 	} {
-		m := testManager(t, objects{}) // without anybody who issues tokens
+		m := testManager(t, modeltest.Objects{}) // without anybody who issues tokens
 		pod := podWith(v1.Volume{Name: "all", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{source}}}})
 		if err := m.Mount(context.Background(), pod); !errdefs.IsNotImplemented(err) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: got %v", name, err)
@@ -141,7 +143,7 @@ func TestSourcesThatAreRefused(t *testing.T) {
 
 func TestFieldsFollowThePod(t *testing.T) {
 	needRoot(t)
-	m := testManager(t, objects{})
+	m := testManager(t, modeltest.Objects{})
 	pod := podWith(v1.Volume{Name: "info", VolumeSource: v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{Items: []v1.DownwardAPIVolumeFile{
 		{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
 		{Path: "note", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.annotations['note']"}},

@@ -8,6 +8,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
 )
 
 func hostVolume(path string) v1.Volume {
@@ -26,7 +28,7 @@ func TestSubPathHoldsWhatItOpened(t *testing.T) {
 	if err := os.Symlink("real", filepath.Join(volume, "link")); err != nil {
 		t.Fatal(err)
 	}
-	m := testManager(t, objects{})
+	m := testManager(t, modeltest.Objects{})
 	pod := podWith(hostVolume(volume))
 	for _, c := range []struct{ path, want string }{{"link/f", "inside"}, {"real/f", "inside"}} {
 		got, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: c.path})
@@ -55,7 +57,7 @@ func TestSubPathMakesWhatIsMissing(t *testing.T) {
 	if err := os.Chmod(volume, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	m := testManager(t, objects{})
+	m := testManager(t, modeltest.Objects{})
 	pod := podWith(hostVolume(volume))
 	if _, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: "a/b"}); err != nil {
 		t.Fatal(err)
@@ -73,7 +75,7 @@ func TestSubPathStaysInTheVolume(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	m := testManager(t, objects{})
+	m := testManager(t, modeltest.Objects{})
 	pod := podWith(hostVolume(volume))
 	for _, path := range []string{"..", "../x", "/etc", "out", "out/passwd", "out/new", "up", "deep", "a/../../x"} {
 		if got, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: path}); err == nil {
@@ -94,7 +96,7 @@ func TestSubPathStaysInTheVolume(t *testing.T) {
 func TestSubPathOfAnUpdatedConfigMap(t *testing.T) {
 	needRoot(t)
 	object := &v1.ConfigMap{Data: map[string]string{"a": "1"}}
-	m := testManager(t, objects{configMaps: map[string]*v1.ConfigMap{"shop/settings": object}})
+	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": object}})
 	pod := podWith(configMapVolume("settings", false))
 	mustMount(t, m, pod)
 	request := SubPathRequest{Pod: pod, Container: "c", Volume: "conf", Path: "a"}

@@ -68,6 +68,8 @@ func Rooms() []Room {
 			"the kubelet core wires its own parts and speaks CRI only, or it would not show what a real kubelet sees"},
 		{"kubelet/model", nil,
 			"the words that all parts share depend on none of them"},
+		{"kubelet/model/modeltest", nil,
+			"what tests are made of depends on nothing that they try"},
 		{"kubelet/manifest", []string{"kubelet/model"},
 			"reading and judging a manifest is pure"},
 		{"kubelet/follow", nil,
@@ -158,5 +160,7 @@ func Bans() []Ban {
 			Why: "a fake engine must not ship"},
 		{Import: Module + "/kubelet/report/apitest", Except: []string{"test/..."},
 			Why: "a fake API server must not ship"},
+		{Import: Module + "/kubelet/model/modeltest", Except: []string{"test/..."},
+			Why: "what tests are made of must not ship"},
 	}
 }

@@ -1,0 +1,30 @@
+// Package modeltest has what tests of the kubelet core are made of: pods in words, and config maps and secrets in memory.
+package modeltest
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Pod makes the pod default/pod from words: "init:a", "side:b" and "app:c" are containers, the second a sidecar. Several words may
+// stand in one string.
+func Pod(policy v1.RestartPolicy, words ...string) *v1.Pod {
+	pod := &v1.Pod{Spec: v1.PodSpec{RestartPolicy: policy}}
+	pod.Name, pod.Namespace, pod.UID = "pod", "default", "uid"
+	for _, word := range strings.Fields(strings.Join(words, " ")) {
+		kind, name, _ := strings.Cut(word, ":")
+		c := v1.Container{Name: name, Image: "image"}
+		switch kind {
+		case "init":
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		case "side":
+			always := v1.ContainerRestartPolicyAlways
+			c.RestartPolicy = &always
+			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
+		default:
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		}
+	}
+	return pod
+}
