@@ -110,11 +110,12 @@ func (k *Kubelet) admittedBefore(pod *v1.Pod) bool {
 	return there || pod.Status.StartTime != nil
 }
 
-// taken are the pods that the node has taken and that have not ended.
+// taken are the pods that the node has taken and that have not ended. One that its source no longer names does not count,
+// as with the kubelet: a static pod that is edited would lose its ports to its own past.
 func (k *Kubelet) taken() []*v1.Pod {
 	var pods []*v1.Pod
 	for _, known := range k.workers.Pods() {
-		if known.State != podworkers.Finished && !terminal(k.status.Status(known.Pod).Phase) {
+		if !known.Gone && known.State != podworkers.Finished && !terminal(k.status.Status(known.Pod).Phase) {
 			pods = append(pods, known.Pod)
 		}
 	}

@@ -28,14 +28,19 @@ import (
 	"github.com/criadapter/criadapter/kubelet/status"
 )
 
-// steps have nothing to do; a pod has ended when its phase says so. They are a runtime without pods, too.
+// steps have nothing to do; a pod has ended when its phase says so, and one with the label slow never ends. They are a runtime without pods, too.
 type steps struct{}
 
 func (steps) Sync(_ context.Context, pod *v1.Pod, _ time.Time) (bool, time.Duration, error) {
 	return terminal(pod.Status.Phase), 0, nil
 }
 
-func (steps) Terminate(context.Context, *v1.Pod, podworkers.Termination, time.Time) error { return nil }
+func (steps) Terminate(ctx context.Context, pod *v1.Pod, _ podworkers.Termination, _ time.Time) error {
+	if pod.Labels["slow"] != "" {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
 
 func (steps) Terminated(context.Context, *v1.Pod) error { return nil }
 
@@ -182,6 +187,31 @@ func TestChangeThatIsNotHonoured(t *testing.T) {
 		told := k.events.List()
 		if len(told) != 1 || told[0].Reason != "UnsupportedField" || len(k.rejected.list()) != 0 || k.workers.Pods()["web"].State != podworkers.Syncing {
 			t.Errorf("events %+v, pods %+v", told, k.workers.Pods())
+		}
+	})
+}
+
+// TestEditedStaticPodKeepsItsPort takes the new pod of a manifest while the old one has not ended, but no second pod beside
+// it.
+func TestEditedStaticPodKeepsItsPort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := testKubelet(t)
+		old := bound("web", 0)
+		old.Annotations[model.AnnotationConfigSource], old.Labels = model.SourceFile, map[string]string{"slow": "yes"}
+		old.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
+		edited, other := old.DeepCopy(), old.DeepCopy()
+		edited.UID, other.UID, other.Name = "edited", "other", "other"
+		for _, update := range []config.Update{{Op: config.Add, Pods: []*v1.Pod{old}}, {Op: config.Remove, Pods: []*v1.Pod{old}},
+			{Op: config.Add, Pods: []*v1.Pod{edited}}, {Op: config.Add, Pods: []*v1.Pod{other}}} {
+			update.Source = model.SourceFile
+			k.handle(t.Context(), update)
+			synctest.Wait()
+		}
+		if got := k.rejectedNames(); !slices.Equal(got, []string{"other"}) {
+			t.Errorf("rejected %v", got)
+		}
+		if got := k.workers.Pods()["web"].State; got != podworkers.Terminating {
+			t.Errorf("the old pod is %s", got)
 		}
 	})
 }
