@@ -128,14 +128,13 @@ func (k *Kubelet) mirrorProblem(fullName string, static *v1.Pod, err error) {
 	k.events.Record(events.Event{Pod: static, Warning: true, Reason: "MirrorProblem", Message: err.Error()})
 }
 
-// registeredNode is this node as the API server knows it, nil as long as it does not.
+// registeredNode is this node as the API server knows it, nil as long as it does not: what belongs to a deleted node would
+// be collected there as often as it was made.
 func (k *Kubelet) registeredNode() *v1.Node {
-	select {
-	case <-k.node.Registered():
-		return k.node.Node()
-	default:
+	if !k.node.Exists() {
 		return nil
 	}
+	return k.node.Node()
 }
 
 // finished says whether nothing is left of a pod, or never was anything. The workers are made after who asks.

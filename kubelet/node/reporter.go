@@ -82,6 +82,16 @@ func (r *Reporter) Node() *v1.Node {
 	return r.node
 }
 
+// Exists says whether the API server has the node: it was registered, and was not found deleted since.
+func (r *Reporter) Exists() bool {
+	select {
+	case <-r.registered:
+		return !r.gone.Load()
+	default:
+		return false
+	}
+}
+
 // Wake has the status looked at now: a condition may have changed. It does not wait.
 func (r *Reporter) Wake() {
 	select {

@@ -317,10 +317,19 @@ func TestDeleted(t *testing.T) {
 		s := &apiServer{}
 		r, end := start(t, s, m, Options{})
 		defer end()
+		if r.Exists() {
+			t.Error("the node exists before it is registered")
+		}
 		<-r.Registered()
 		time.Sleep(15 * time.Second)
+		if !r.Exists() {
+			t.Error("the node does not exist")
+		}
 		s.change(func() { s.node, s.lease = nil, nil })
 		time.Sleep(15 * time.Second)
+		if r.Exists() {
+			t.Error("the node exists after it was deleted")
+		}
 		s.change(func() { s.lease = nil }) // one that was renewed before anybody knew
 		time.Sleep(time.Minute)
 		if s.currentNode() != nil || s.currentLease() != nil {
@@ -332,7 +341,7 @@ func TestDeleted(t *testing.T) {
 			s.node = &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", UID: "second", ResourceVersion: "1000"}}
 		})
 		time.Sleep(30 * time.Second)
-		if r.Node().UID != "second" || condition(s.currentNode(), v1.NodeReady).Status != v1.ConditionTrue {
+		if !r.Exists() || r.Node().UID != "second" || condition(s.currentNode(), v1.NodeReady).Status != v1.ConditionTrue {
 			t.Errorf("the second node is %+v", s.currentNode())
 		}
 		if s.currentLease() == nil || s.currentLease().OwnerReferences[0].UID != "second" {
