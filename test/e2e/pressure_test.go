@@ -1,0 +1,40 @@
+package e2e
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+)
+
+// TestStatsTellThePressure has more processes want the CPU than there are CPUs: some of them wait, and the time for which they do
+// is told of the container and of its pod.
+func TestStatsTellThePressure(t *testing.T) {
+	if _, err := os.Stat("/proc/pressure/cpu"); errors.Is(err, os.ErrNotExist) {
+		t.Skip("this kernel accounts no pressure")
+	}
+	w := newWorker(t)
+	before, podBefore := w.figures(), w.podFigures()
+	if before.GetCpu().GetPsi().GetSome() == nil {
+		t.Skip("containers here are in no cgroup of version 2, which alone has pressure")
+	}
+	began := time.Now()
+	// The kernel ends each after a second of CPU time.
+	w.do("for i in $(seq $((2 * $(nproc) + 1))); do sh -c 'ulimit -t 1; while :; do :; done' 2>/dev/null & done; wait")
+	took := time.Since(began)
+	now, podNow := w.figures(), w.podFigures()
+	for what, waited := range map[string]time.Duration{
+		"container": time.Duration(now.GetCpu().GetPsi().GetSome().GetTotal() - before.GetCpu().GetPsi().GetSome().GetTotal()),
+		"pod":       time.Duration(podNow.GetLinux().GetCpu().GetPsi().GetSome().GetTotal() - podBefore.GetLinux().GetCpu().GetPsi().GetSome().GetTotal()),
+	} {
+		if waited < took/2 || waited > took+time.Second {
+			t.Errorf("processes of the %s waited for %v of %v", what, waited, took)
+		}
+	}
+	if memory := now.GetMemory().GetPsi(); memory.GetSome() == nil || memory.GetFull() == nil {
+		t.Errorf("no pressure for memory: %v", memory)
+	}
+	if now.GetIo().GetPsi().GetSome() == nil {
+		t.Errorf("no pressure for input and output: %v", now.GetIo())
+	}
+}
