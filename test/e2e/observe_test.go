@@ -61,6 +61,20 @@ func (e *endpoint) get(path string) (int, string, error) {
 	return response.StatusCode, string(body), err
 }
 
+// wantReady waits until /readyz answers so; /healthz is good all the time.
+func (e *endpoint) wantReady(want int) {
+	e.t.Helper()
+	eventually(e.t, func() error {
+		if status, body, err := e.get("/readyz"); status != want || err != nil {
+			return fmt.Errorf("/readyz: %d %q %w, want %d", status, body, err, want)
+		}
+		return nil
+	})
+	if status, body, err := e.get("/healthz"); status != http.StatusOK || err != nil {
+		e.t.Errorf("/healthz: %d %q %v", status, body, err)
+	}
+}
+
 // scrape returns every series as name{label="value",...} in the order of the
 // exposition's labels; a histogram is its count.
 func (e *endpoint) scrape() map[string]float64 {

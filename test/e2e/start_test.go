@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,7 +120,8 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 	if err := dockerd.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=" + dockerd.Host()}})
+	e := newEndpoint(t)
+	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=" + dockerd.Host(), e.flag()}})
 	if err := errors.Join(server.Stop(t.Context()), dockerd.Terminate(t.Context()), server.Launch()); err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +138,7 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error { return ready(t, server) })
+	e.wantReady(http.StatusOK)
 	id, err := server.Runtime.RunPodSandbox(t.Context(), sandboxConfig("comes-back"), "")
 	if err != nil {
 		t.Fatal(err)
@@ -149,6 +152,7 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 		return nil
 	})
 	wantAway(t, server)
+	e.wantReady(http.StatusServiceUnavailable)
 	if pods, err := server.Runtime.ListPodSandbox(t.Context(), nil); err != nil || len(pods) != 1 {
 		t.Errorf("with the engine away the list has %d pods, %v; want the one that was there", len(pods), err)
 	}
@@ -159,6 +163,7 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error { return ready(t, server) })
+	e.wantReady(http.StatusOK)
 	removeSandbox(t, server, id)
 }
 
