@@ -10,6 +10,9 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
+// fullID is the length of an id that is no prefix.
+const fullID = 64
+
 // ListContainers returns the containers that match a filter, the newest first.
 func (s *Server) ListContainers(ctx context.Context, req *runtimeapi.ListContainersRequest) (*runtimeapi.ListContainersResponse, error) {
 	snapshot, err := s.snapshot(ctx)
@@ -27,7 +30,7 @@ func (s *Server) ListContainers(ctx context.Context, req *runtimeapi.ListContain
 
 // containerItems is shared by the list and its streaming twin.
 func containerItems(snapshot *state.Snapshot, filter *runtimeapi.ContainerFilter) []*runtimeapi.Container {
-	containers := snapshot.Containers()
+	containers := containerCandidates(snapshot, filter)
 	items := make([]*runtimeapi.Container, 0, len(containers))
 	for _, container := range containers {
 		if containerMatches(container, filter) {
@@ -35,6 +38,22 @@ func containerItems(snapshot *state.Snapshot, filter *runtimeapi.ContainerFilter
 		}
 	}
 	return items
+}
+
+// containerCandidates returns the shortest list that the mirror keeps ready of
+// containers among which all are that match the filter.
+func containerCandidates(snapshot *state.Snapshot, filter *runtimeapi.ContainerFilter) []*state.Container {
+	uid, labelled := filter.GetLabelSelector()[state.LabelPodUID]
+	switch {
+	case len(filter.GetPodSandboxId()) == fullID:
+		return snapshot.ContainersOf(filter.GetPodSandboxId())
+	case labelled:
+		return snapshot.ContainersLabelled(uid)
+	case filter.GetState() != nil:
+		return snapshot.ContainersIn(filter.GetState().GetState())
+	default:
+		return snapshot.Containers()
+	}
 }
 
 // containerMatches reports whether a container passes all parts of a filter.

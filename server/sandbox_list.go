@@ -27,7 +27,7 @@ func (s *Server) ListPodSandbox(ctx context.Context, req *runtimeapi.ListPodSand
 
 // sandboxItems is shared by the list and its streaming twin.
 func sandboxItems(snapshot *state.Snapshot, filter *runtimeapi.PodSandboxFilter) []*runtimeapi.PodSandbox {
-	pods := snapshot.Pods()
+	pods := sandboxCandidates(snapshot, filter)
 	items := make([]*runtimeapi.PodSandbox, 0, len(pods))
 	for _, pod := range pods {
 		if sandboxMatches(pod, filter) {
@@ -35,6 +35,19 @@ func sandboxItems(snapshot *state.Snapshot, filter *runtimeapi.PodSandboxFilter)
 		}
 	}
 	return items
+}
+
+// sandboxCandidates is containerCandidates for pods.
+func sandboxCandidates(snapshot *state.Snapshot, filter *runtimeapi.PodSandboxFilter) []*state.Pod {
+	uid, labelled := filter.GetLabelSelector()[state.LabelPodUID]
+	switch {
+	case labelled:
+		return snapshot.PodsLabelled(uid)
+	case filter.GetState() != nil:
+		return snapshot.PodsIn(filter.GetState().GetState())
+	default:
+		return snapshot.Pods()
+	}
 }
 
 // sandboxMatches reports whether a pod passes all parts of a filter. The id may

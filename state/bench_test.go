@@ -27,6 +27,10 @@ func filled(containers int) (m *Mirror, podID, id string) {
 	all.podsByAge = slices.SortedFunc(slices.Values(all.podsByID), newestPodFirst)
 	all.containersByAge = slices.SortedFunc(slices.Values(all.containersByID), newestContainerFirst)
 	all.containersBySandbox = slices.SortedFunc(slices.Values(all.containersByID), sandboxThenNewest)
+	all.podsByUID = slices.SortedFunc(slices.Values(all.podsByID), podUIDThenNewest)
+	all.podsByState = slices.SortedFunc(slices.Values(all.podsByID), podStateThenNewest)
+	all.containersByUID = slices.SortedFunc(slices.Values(all.containersByID), uidThenNewest)
+	all.containersByState = slices.SortedFunc(slices.Values(all.containersByID), stateThenNewest)
 	m.snapshot.Store(all)
 	return m, podID, id
 }

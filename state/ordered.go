@@ -16,6 +16,14 @@ func (o ordered[T]) from(compare func(*T) int) ordered[T] {
 	return o[sort.Search(len(o), func(i int) bool { return compare(o[i]) >= 0 }):]
 }
 
+// equal returns the entries for which compare is zero. compare must rise along
+// the order. The slice must not be changed.
+func (o ordered[T]) equal(compare func(*T) int) []*T {
+	rest := o.from(compare)
+	end := sort.Search(len(rest), func(i int) bool { return compare(rest[i]) > 0 })
+	return rest[:end:end]
+}
+
 // with returns a copy without old and with entry in its place, each nil for
 // none. order must be the one that o is in.
 func (o ordered[T]) with(old, entry *T, order func(a, b *T) int) ordered[T] {
