@@ -120,8 +120,8 @@ func TestRuntimeState(t *testing.T) {
 	}
 }
 
-// TestRuntimeIsAskedSoonerWhileItIsNotReady asks each period, and from 100 ms on twice as rarely while something is wrong; a
-// change is told once.
+// TestRuntimeIsAskedSoonerWhileItIsNotReady asks each period, and from 100 ms on twice as rarely while something is
+// wrong; a change is told once.
 func TestRuntimeIsAskedSoonerWhileItIsNotReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &answers{began: time.Now()}

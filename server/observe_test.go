@@ -65,8 +65,9 @@ func TestPullsArePodsInTheLog(t *testing.T) {
 	}
 }
 
-// TestEachChangeIsOneLine has every RPC called: those that change something leave one line that an operator sees, with the names
-// of the pod and the container they are about, and the others none.
+// TestEachChangeIsOneLine has every RPC called: those that change something
+// leave one line that an operator sees, with the names of the pod and the
+// container they are about, and the others none.
 func TestEachChangeIsOneLine(t *testing.T) {
 	hook := logged(t)
 	for _, r := range allRPCs(t) {

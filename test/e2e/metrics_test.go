@@ -16,8 +16,8 @@ func TestMetricsAreNarrowed(t *testing.T) {
 // TestMetricsAreTurnedOff has the lists answer nothing, which is no error.
 func TestMetricsAreTurnedOff(t *testing.T) { onlyMetrics(t, "none") }
 
-// onlyMetrics runs a server with a choice of metrics, all of which begin with one of the prefixes, and each prefix with some,
-// in descriptors and metrics alike.
+// onlyMetrics runs a server with a choice of metrics, all of which begin with one of the prefixes, and each prefix with
+// some, in descriptors and metrics alike.
 func onlyMetrics(t *testing.T, choice string, prefixes ...string) {
 	t.Helper()
 	w := newWorkerWith(t, adapter.Options{Env: rigenv.Require(t), Flags: []string{"--cri-metrics=" + choice}})

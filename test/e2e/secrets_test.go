@@ -16,8 +16,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestSecretsStayWithTheirContainers hands out secrets in every way that a client has, to requests that work and to ones that
-// fail: none is in the log, whatever its level, in a metric or in a trace.
+// TestSecretsStayWithTheirContainers hands out secrets in every way that a client has, to requests that work and to
+// ones that fail: none is in the log, whatever its level, in a metric or in a trace.
 func TestSecretsStayWithTheirContainers(t *testing.T) {
 	const secret = "open-sesame-4711"
 	env := rigenv.Require(t)

@@ -27,8 +27,8 @@ func (n *node) runsOnce(pod *v1.Pod) error {
 	return nil
 }
 
-// TestKubeletCrashWhileStarting kills the kubelet at several moments of a pod's start: each pod runs once afterwards, and one
-// that ran before runs on.
+// TestKubeletCrashWhileStarting kills the kubelet at several moments of a pod's start: each pod runs once afterwards,
+// and one that ran before runs on.
 func TestKubeletCrashWhileStarting(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))

@@ -13,8 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// TestGRPCProbes asks the health service of gRPC about a pod in the host's network, where this test serves it: each service of
-// it rules another probe.
+// TestGRPCProbes asks the health service of gRPC about a pod in the host's network, where this test serves it: each
+// service of it rules another probe.
 func TestGRPCProbes(t *testing.T) {
 	n := newNode(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

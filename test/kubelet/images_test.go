@@ -42,7 +42,8 @@ func (s some) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([
 	}), err
 }
 
-// TestImagesAreCollected removes an image that nobody uses from the runtime when the disk is full, and not one that a pod uses.
+// TestImagesAreCollected removes an image that nobody uses from the runtime when the disk is full, and not one that a
+// pod uses.
 func TestImagesAreCollected(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))

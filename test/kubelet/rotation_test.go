@@ -14,8 +14,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// TestLogRotationLosesNothing counts lines while their log is rotated again and again: each is in one of the files, once and
-// in its place.
+// TestLogRotationLosesNothing counts lines while their log is rotated again and again: each is in one of the files,
+// once and in its place.
 func TestLogRotationLosesNothing(t *testing.T) {
 	n := newNode(t, "--container-log-max-size", "2000", "--container-log-max-files", "100", "--container-log-monitor-interval", "200ms")
 	const lines = 800

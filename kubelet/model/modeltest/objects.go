@@ -5,8 +5,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
-// Objects are config maps and secrets by namespace/name. A nil map is an empty one. They may be read by many goroutines while
-// nobody changes them.
+// Objects are config maps and secrets by namespace/name. A nil map is an empty one. They may be read by many goroutines
+// while nobody changes them.
 type Objects struct {
 	ConfigMaps map[string]*v1.ConfigMap
 	Secrets    map[string]*v1.Secret
