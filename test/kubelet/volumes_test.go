@@ -51,6 +51,32 @@ spec:
 	}
 }
 
+// TestConfigMapRemoved takes the config map of a running pod away: the pod keeps what it has, a container that dies is
+// started again with that, and an event tells of it.
+func TestConfigMapRemoved(t *testing.T) {
+	n := newNode(t)
+	n.write("settings.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {color: red}}\n")
+	n.write("reader.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: reader}
+spec:
+  terminationGracePeriodSeconds: 0
+  volumes: [{name: settings, configMap: {name: settings}}]
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "echo $(cat /settings/color); sleep 1000"]
+    volumeMounts: [{name: settings, mountPath: /settings}]
+`)
+	pod := n.ready("reader")
+	n.remove("settings.yaml")
+	n.event("reader", "FailedMount")
+	n.killContainers(id(pod, "main"))
+	n.restarted("reader", "main", 1)
+	n.logHas(n.ready("reader"), "main", 1, "red")
+}
+
 // TestVolumeKinds mounts one volume of each kind, with modes and owners, and takes all of it away with the pod.
 func TestVolumeKinds(t *testing.T) {
 	n := newNode(t)
