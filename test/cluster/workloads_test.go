@@ -187,10 +187,14 @@ spec:
 	}
 	s.kubectl("set", "env", "daemonset/agent", "GENERATION=2")
 	s.kubectl("rollout", "status", "daemonset/agent", waitLimit)
-	second := s.pods("app=agent")
-	if len(second) != 1 || second[0].UID == first[0].UID {
-		s.Errorf("%d pods after the roll-out, the first one new: %v", len(second), second[0].UID != first[0].UID)
-	}
+	// The controller makes the new pod when the old one has ended, which the server forgets a moment later.
+	s.eventually("the new pod alone", func() error {
+		second := s.pods("app=agent")
+		if len(second) != 1 || second[0].UID == first[0].UID {
+			return fmt.Errorf("%d pods after the roll-out of %s", len(second), first[0].Name)
+		}
+		return nil
+	})
 	s.kubectl("delete", "daemonset/agent", "--wait=false")
 	s.kubectl("wait", "--for=delete", "pod", "-l", "app=agent", waitLimit)
 	s.nothingRuns()
