@@ -1,5 +1,7 @@
 package deps
 
+import "slices"
+
 // Module is the import path that all of ours begin with.
 const Module = "github.com/criadapter/criadapter"
 
@@ -18,11 +20,17 @@ const anything = "*"
 
 // Rooms is the import table. A package that it does not name must not exist.
 func Rooms() []Room {
+	return slices.Concat(serverRooms(), kubeletRooms(), []Room{
+		{"test/...", []string{anything},
+			"tests look at everything"},
+	})
+}
+
+// serverRooms are those of criadapter.
+func serverRooms() []Room {
 	return []Room{
 		{"cmd/criadapter", []string{anything},
 			"the program wires everything that serves CRI"},
-		{"cmd/kubelet-core", []string{"kubelet", "kubelet/client", "kubelet/model"},
-			"the kubelet's program works against any CRI socket, so it cannot know our server's insides"},
 		{"server", []string{"sandbox", "container", "image", "streaming", "state", "stats", "docker", "cni"},
 			"the CRI surface validates, delegates and maps errors; records, namespaces and log files are the services' business"},
 		{"sandbox", []string{"state", "docker", "docker/translate", "cni", "netns", "checkpoint", "pause", "keylock"},
@@ -61,6 +69,14 @@ func Rooms() []Room {
 			"a lock knows no more than keys"},
 		{"telemetry", nil,
 			"metrics and traces reach the rooms as functions that each declares, so that none depends on who counts"},
+	}
+}
+
+// kubeletRooms are those of the kubelet core.
+func kubeletRooms() []Room {
+	return []Room{
+		{"cmd/kubelet-core", []string{"kubelet", "kubelet/client", "kubelet/model"},
+			"the kubelet's program works against any CRI socket, so it cannot know our server's insides"},
 		{"kubelet", []string{"kubelet/config", "kubelet/container", "kubelet/cri", "kubelet/events", "kubelet/images", "kubelet/manifest", "kubelet/model",
 			"kubelet/backoff", "kubelet/pleg", "kubelet/podspec", "kubelet/podworkers", "kubelet/prober", "kubelet/server", "kubelet/status",
 			"kubelet/volume", "kubelet/cgroup", "kubelet/report", "kubelet/mirror", "kubelet/cluster", "kubelet/token", "kubelet/objects", "kubelet/admission", "kubelet/node",
@@ -124,8 +140,6 @@ func Rooms() []Room {
 			"the API server in memory stands in for the real one, so it knows nothing of what is tested with it"},
 		{"kubelet/mirror", []string{"kubelet/model"},
 			"mirror pods follow the static pods; what runs is not their business"},
-		{"test/...", []string{anything},
-			"tests look at everything"},
 	}
 }
 
