@@ -209,7 +209,7 @@ func (n *node) clean() {
 	}
 	for _, sandbox := range sandboxes {
 		err := n.removeSandbox(ctx, sandbox.GetId())
-		if err != nil && n.server.Name() != "criadapter" {
+		if err != nil && n.server.Name() == "containerd" {
 			// Containerd 1.6 fails to stop a container that ends at that moment. A kubelet asks again, and so does this.
 			err = n.removeSandbox(ctx, sandbox.GetId())
 		}
