@@ -70,7 +70,7 @@ func (k *Kubelet) inTurn(pods []*v1.Pod) {
 
 // admit says whether the node takes a pod. One that it does not take has failed: it is shown so, and never started.
 func (k *Kubelet) admit(ctx context.Context, pod *v1.Pod) bool {
-	if terminal(pod.Status.Phase) {
+	if model.Terminal(pod.Status.Phase) {
 		return true // there is nothing to start
 	}
 	in := admission.Input{Node: k.node.Node(), Running: k.taken(), Pod: pod, Admitted: k.admittedBefore(pod)}
@@ -115,11 +115,9 @@ func (k *Kubelet) admittedBefore(pod *v1.Pod) bool {
 func (k *Kubelet) taken() []*v1.Pod {
 	var pods []*v1.Pod
 	for _, known := range k.workers.Pods() {
-		if !known.Gone && known.State != podworkers.Finished && !terminal(k.status.Status(known.Pod).Phase) {
+		if !known.Gone && known.State != podworkers.Finished && !model.Terminal(k.status.Status(known.Pod).Phase) {
 			pods = append(pods, known.Pod)
 		}
 	}
 	return pods
 }
-
-func terminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }

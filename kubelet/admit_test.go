@@ -32,7 +32,7 @@ import (
 type steps struct{}
 
 func (steps) Sync(_ context.Context, pod *v1.Pod, _ time.Time) (bool, time.Duration, error) {
-	return terminal(pod.Status.Phase), 0, nil
+	return model.Terminal(pod.Status.Phase), 0, nil
 }
 
 func (steps) Terminate(ctx context.Context, pod *v1.Pod, _ podworkers.Termination, _ time.Time) error {

@@ -83,7 +83,7 @@ func (k *Kubelet) manifestProblem(path string, err error) {
 // that its controller makes another.
 func (k *Kubelet) refused(r config.Refusal) {
 	const reason = "PodRefused"
-	if !model.IsStatic(r.Pod) && !terminal(r.Pod.Status.Phase) {
+	if !model.IsStatic(r.Pod) && !model.Terminal(r.Pod.Status.Phase) {
 		k.reject(r.Pod, admission.Rejection{Reason: reason, Message: r.Err.Error()})
 		return
 	}

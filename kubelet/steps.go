@@ -25,7 +25,7 @@ func (k *Kubelet) Sync(ctx context.Context, pod *v1.Pod, after time.Time) (ended
 		return false, 0, err
 	}
 	published := k.publish(pod, seen, false)
-	if published.Phase == v1.PodSucceeded || published.Phase == v1.PodFailed {
+	if model.Terminal(published.Phase) {
 		return true, 0, nil
 	}
 	left, limited := timeLeft(pod, published)

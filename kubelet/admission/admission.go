@@ -95,7 +95,7 @@ func checkSupported(in *Input) *Rejection {
 func (in *Input) others() []*v1.Pod {
 	var others []*v1.Pod
 	for _, pod := range in.Running {
-		if pod.UID != in.Pod.UID && pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed {
+		if pod.UID != in.Pod.UID && !model.Terminal(pod.Status.Phase) {
 			others = append(others, pod)
 		}
 	}

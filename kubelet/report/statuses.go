@@ -222,10 +222,8 @@ func (s *Statuses) hasMirror(static *v1.Pod) bool {
 // removable says whether the server's pod is one that was deleted, has ended, and is shown to have ended. Mirror pods are
 // not this package's to remove.
 func (s *Statuses) removable(shown *v1.Pod) bool {
-	return shown.DeletionTimestamp != nil && !model.IsMirror(shown) && ended(shown.Status.Phase) && s.opts.Finished(shown.UID)
+	return shown.DeletionTimestamp != nil && !model.IsMirror(shown) && model.Terminal(shown.Status.Phase) && s.opts.Finished(shown.UID)
 }
-
-func ended(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }
 
 // forget drops what is kept of pods that the store no longer has.
 func (s *Statuses) forget() {

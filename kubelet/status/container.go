@@ -51,7 +51,7 @@ func (in Input) container(c *v1.Container, kind model.Kind, old *v1.ContainerSta
 // unseen is the status of a container that the runtime does not have: not made yet, or forgotten already.
 func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus, initialized bool) v1.ContainerStatus {
 	out := v1.ContainerStatus{Name: c.Name, Image: c.Image, Started: new(bool)}
-	if old != nil && (old.State.Terminated != nil || old.State.Running != nil) && (in.Ending || terminal(in.Old.Phase) || kind == model.Init && initialized) {
+	if old != nil && (old.State.Terminated != nil || old.State.Running != nil) && (in.Ending || model.Terminal(in.Old.Phase) || kind == model.Init && initialized) {
 		out = *old.DeepCopy()
 		out.Started = new(bool)
 		if out.State.Terminated == nil {

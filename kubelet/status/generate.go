@@ -120,7 +120,7 @@ func (in Input) addresses(status *v1.PodStatus) {
 	if in.Pod.Spec.HostNetwork && in.Runtime.ReadySandbox() != nil {
 		ips = in.HostIPs
 	}
-	if len(ips) == 0 && (in.Ending || terminal(status.Phase)) {
+	if len(ips) == 0 && (in.Ending || model.Terminal(status.Phase)) {
 		status.PodIP, status.PodIPs = in.Old.PodIP, in.Old.PodIPs // what it had, for those who look back
 		return
 	}
@@ -131,5 +131,3 @@ func (in Input) addresses(status *v1.PodStatus) {
 		status.PodIPs = append(status.PodIPs, v1.PodIP{IP: ip})
 	}
 }
-
-func terminal(phase v1.PodPhase) bool { return phase == v1.PodSucceeded || phase == v1.PodFailed }

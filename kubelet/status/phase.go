@@ -12,14 +12,14 @@ const ReasonDeadlineExceeded = "DeadlineExceeded"
 
 // phase sums the containers up. A pod is not over as long as anything in it runs or may run, sidecars included.
 func phase(in Input, status *v1.PodStatus) v1.PodPhase {
-	if terminal(in.Old.Phase) {
+	if model.Terminal(in.Old.Phase) {
 		return in.Old.Phase // there is no way back
 	}
 	summed := sum(in, status)
 	switch {
-	case terminal(summed) && (!allOver(status) || in.Ending && !in.over()):
+	case model.Terminal(summed) && (!allOver(status) || in.Ending && !in.over()):
 		return v1.PodRunning
-	case terminal(summed) && status.Reason == ReasonDeadlineExceeded:
+	case model.Terminal(summed) && status.Reason == ReasonDeadlineExceeded:
 		return v1.PodFailed
 	default:
 		return summed
