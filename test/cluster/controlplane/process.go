@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"syscall"
 	"time"
+
+	"github.com/criadapter/criadapter/test/rig/logtail"
 )
 
 // stopTimeout is how long a process may take to end after SIGTERM before it is killed.
@@ -76,22 +77,7 @@ func (p *Process) failure() error {
 
 // LogTail returns the last 8 KiB of the output, or why it cannot be read.
 func (p *Process) LogTail() string {
-	const tail = 8 << 10
-	log, err := os.Open(p.LogPath)
-	if err != nil {
-		return err.Error()
-	}
-	defer log.Close()
-	if info, err := log.Stat(); err == nil && info.Size() > tail {
-		if _, err := log.Seek(-tail, io.SeekEnd); err != nil {
-			return err.Error()
-		}
-	}
-	text, err := io.ReadAll(log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
+	return logtail.Read(p.LogPath, 8<<10)
 }
 
 // readyPause lies between two questions whether a program is ready; none of them tells it by itself.

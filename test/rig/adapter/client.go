@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 	cri "k8s.io/cri-client/pkg"
+
+	"github.com/criadapter/criadapter/test/rig/logtail"
 )
 
 const (
@@ -74,20 +74,5 @@ func (s *Server) disconnect(ctx context.Context) error {
 
 // LogTail returns the last 16 KiB of the program's output, or why it cannot be read.
 func (s *Server) LogTail() string {
-	const tail = 16 << 10
-	log, err := os.Open(s.LogPath)
-	if err != nil {
-		return err.Error()
-	}
-	defer log.Close()
-	if info, err := log.Stat(); err == nil && info.Size() > tail {
-		if _, err := log.Seek(-tail, io.SeekEnd); err != nil {
-			return err.Error()
-		}
-	}
-	text, err := io.ReadAll(log)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
+	return logtail.Read(s.LogPath, 16<<10)
 }

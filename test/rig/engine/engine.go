@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -19,6 +18,8 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/test/rig/logtail"
 )
 
 // Options says how an engine is run. Dir is required.
@@ -259,20 +260,5 @@ func (e *Engine) removeContainers(ctx context.Context) error {
 
 // logTail returns the last few kilobytes of the log.
 func (e *Engine) logTail() string {
-	const tail = 4 << 10
-	f, err := os.Open(e.LogPath())
-	if err != nil {
-		return err.Error()
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && info.Size() > tail {
-		if _, err := f.Seek(-tail, io.SeekEnd); err != nil {
-			return err.Error()
-		}
-	}
-	data, err := io.ReadAll(f)
-	if err != nil {
-		return err.Error()
-	}
-	return string(data)
+	return logtail.Read(e.LogPath(), 4<<10)
 }
