@@ -63,7 +63,20 @@ func (k *Kubelet) reads() server.Reads {
 		},
 		Pods: k.Pods, Healthy: k.runtimeErr, Evented: k.pleg.Streaming,
 		Stats: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner},
-		Probes: func() []model.ProbeCount { return k.prober.Counts() },
+		Probes: func() []model.ProbeCount { return k.prober.Counts() }, SentEvents: k.sentEvents(),
+	}
+}
+
+// sentEvents tells what became of events, nil without an API server.
+func (k *Kubelet) sentEvents() func() map[string]int64 {
+	if k.server == nil {
+		return nil
+	}
+	return func() map[string]int64 {
+		counts := k.server.sink.Counts()
+		return map[string]int64{
+			"sent": counts.Sent, "suppressed": counts.Suppressed, "dropped": counts.Dropped, "refused": counts.Refused,
+		}
 	}
 }
 

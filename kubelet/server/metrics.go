@@ -1,7 +1,9 @@
 package server
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,8 +33,22 @@ func (s *reads) metrics(w http.ResponseWriter, _ *http.Request) {
 	}
 	out.single("kubelet_runtime_healthy", gauge, "1 when the runtime answers and is ready.", number(s.Healthy() == nil))
 	out.single("kubelet_evented_pleg", gauge, "1 while the runtime streams its events, 0 while its pods are listed.", number(s.Evented()))
+	s.sentEvents(&out)
 	s.startTime(&out)
 	out.answer(w)
+}
+
+// sentEvents writes what became of events, where they are sent to an API server.
+func (s *reads) sentEvents(out *exposition) {
+	if s.SentEvents == nil {
+		return
+	}
+	const name = "kubelet_events_total"
+	out.family(name, counter, "Number of events for the API server by outcome: sent, suppressed, dropped or refused.")
+	outcomes := s.SentEvents()
+	for _, outcome := range slices.Sorted(maps.Keys(outcomes)) {
+		out.sample(name, float64(outcomes[outcome]), time.Time{}, label{"outcome", outcome})
+	}
 }
 
 func (s *reads) startTime(out *exposition) {

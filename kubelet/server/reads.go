@@ -35,7 +35,7 @@ type Config struct {
 	PodLogsDir      string `json:"podLogsDir"`
 }
 
-// Reads are what both endpoints show. All but Probes are required.
+// Reads are what both endpoints show. All but Probes and SentEvents are required.
 type Reads struct {
 	Config Config
 	// Pods lists what is known; Healthy says what is wrong, if anything.
@@ -48,6 +48,8 @@ type Reads struct {
 	Evented func() bool
 	// Probes counts probes; nil means that there are none to count.
 	Probes func() []model.ProbeCount
+	// SentEvents counts the events for the API server by what became of them; nil means that there is no such server.
+	SentEvents func() map[string]int64
 }
 
 // reads are the handlers of both endpoints that change nothing.

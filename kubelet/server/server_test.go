@@ -54,6 +54,7 @@ func TestReads(t *testing.T) {
 		Reads: Reads{
 			Config: Config{Node: "node", RootDir: t.TempDir()}, Pods: func() []*v1.Pod { return []*v1.Pod{pod} },
 			Healthy: func() error { return unhealthy }, Stats: stats, Evented: func() bool { return true },
+			SentEvents: func() map[string]int64 { return map[string]int64{"sent": 7, "dropped": 2} },
 		},
 		Events: func() []v1.Event { return []v1.Event{{Reason: "Happened"}} },
 	})
@@ -62,7 +63,8 @@ func TestReads(t *testing.T) {
 		"/events":  {`"kind":"EventList"`, `"reason":"Happened"`},
 		"/healthz": {"ok"},
 		"/configz": {`"node":"node"`},
-		"/metrics": {"kubelet_running_pods 1\n", `kubelet_pods{phase="Running"} 1`, `{namespace="ns",pod="pod",pod_uid="u",container="c"} 3`, "kubelet_evented_pleg 1"},
+		"/metrics": {"kubelet_running_pods 1\n", `kubelet_pods{phase="Running"} 1`, `{namespace="ns",pod="pod",pod_uid="u",container="c"} 3`, "kubelet_evented_pleg 1",
+			`kubelet_events_total{outcome="dropped"} 2`, `kubelet_events_total{outcome="sent"} 7`},
 	} {
 		code, body := read(path)
 		for _, part := range want {
