@@ -10,6 +10,10 @@ BENCH     ?= .
 BENCHTIME ?= 1s
 PUREPARTS = ./state ./docker/translate ./server
 PKG      ?= ./...
+OUT       = build/
+SOURCES   = $$(find . -path ./build -prune -o -name '*.go' -print)
+GCI       = go tool -modfile=test/tools/go.mod gci
+GROUPS    = -s standard -s default -s 'prefix(github.com/criadapter/criadapter)'
 comma    := ,
 
 .DEFAULT_GOAL := help
@@ -18,8 +22,19 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build build/criadapter and build/kubelet-core, static and stripped
-	CGO_ENABLED=0 go build -trimpath -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o build/ ./cmd/criadapter ./cmd/kubelet-core
+build: ## Build build/criadapter, criadapter-oci and kubelet-core, static and stripped
+	CGO_ENABLED=0 go build -trimpath $(BUILDFLAGS) -tags '$(TAGS)' -ldflags '$(LDFLAGS)' -o $(OUT) ./cmd/criadapter ./cmd/criadapter-oci ./cmd/kubelet-core
+
+.PHONY: release
+release: ## Make packages, tarballs, images, SBOMs and checksums in build/release, for amd64 and arm64
+	@go build -o build/bin/release ./packaging/release
+	@build/bin/release $(if $(filter command line environment,$(origin VERSION)),-version '$(VERSION)')
+
+# ENGINE names the engine for every target that runs the rig: installed, 25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2,
+# or the path of a dockerd. The rig reads it from the environment, where make puts what its command line sets.
+.PHONY: engines
+engines: rig ## Build the engines that are not installed into the cache, for ENGINE=25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2
+	@build/bin/rig engines
 
 # Programs that start others are built and then run, because `go run` passes neither signals nor exit codes on.
 .PHONY: rig
@@ -27,8 +42,8 @@ rig:
 	@go build -o build/bin/rig ./test/rig
 
 .PHONY: test
-test: rig ## Run every test; ENGINE=private|system for one half, PKG=./room for one room
-	@build/bin/rig test $(PKG)
+test: rig ## Run every test; HALF=private|system for one half, PKG=./package for one package, ENGINE=name for another engine
+	@build/bin/rig test $(if $(CACHED),-cached) $(PKG)
 
 .PHONY: e2e
 e2e: rig ## Run pods through the kubelet core, every test by its name; RUNTIME=criadapter, containerd or both, RUN=pattern
@@ -44,12 +59,31 @@ e2e-cluster: ## Run a real control plane, and the real kubelet and the kubelet c
 	@go build -o build/bin/e2e-cluster ./test/cluster/run
 	@build/bin/e2e-cluster $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)')
 
+.PHONY: package-test
+package-test: ## Install, upgrade, remove and purge the packages on a Debian machine with running pods; RUN=pattern for some
+	@go build -o build/bin/packages ./test/packages
+	@build/bin/packages $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)')
+
+.PHONY: image-test
+image-test: ## Make the image and run a pod with it, on the same machine
+	@$(MAKE) --no-print-directory package-test RUN='^(Install|PodsComeUp|Upgrade|Image)$$'
+
+.PHONY: e2e-takeover
+e2e-takeover: ## Move a node from the real cri-dockerd to criadapter and back while its pods run; CORE=1 takes the kubelet core
+	@go build -o build/bin/e2e-takeover ./test/takeover/run
+	@build/bin/e2e-takeover $(if $(CACHED),-cached) $(if $(CORE),-kubelet-core) $(if $(RUN),-run '$(value RUN)')
+
 .PHONY: lint
-lint: ## Check the format of the sources, and run go vet and staticcheck
-	@unformatted=$$(gofmt -l $$(find . -path ./build -prune -o -name '*.go' -print)); \
-	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:" >&2; echo "$$unformatted" >&2; exit 1; fi
+lint: ## Check the format of the sources and their imports, and run go vet and staticcheck
+	@unformatted=$$(gofmt -l $(SOURCES) && $(GCI) list $(GROUPS) $(SOURCES)) || exit 1; \
+	if [ -n "$$unformatted" ]; then echo "not formatted, make fmt does it:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	go tool -modfile=test/tools/go.mod staticcheck ./...
+
+.PHONY: fmt
+fmt: ## Format the sources: gofmt, and imports in three groups (standard, others', ours)
+	gofmt -w $(SOURCES)
+	@$(GCI) write $(GROUPS) $(SOURCES) 2>/dev/null
 
 .PHONY: run
 run: build ## Bring up examples/pod.yaml on the local engine and serve; ONCE=1 removes the pod and exits
@@ -68,6 +102,10 @@ bench: ## Measure criadapter beside its peers, and pure parts; QUICK=1 for three
 ifndef PARTS
 	go test -run '^$$' -bench '$(BENCH)' -benchtime $(if $(QUICK),20ms,$(BENCHTIME)) $(PUREPARTS)
 endif
+
+.PHONY: figures
+figures: ## Draw the figures and tables of docs/comparison.md from what make bench measured last
+	go run ./test/bench/draw $(if $(wildcard build/bench/result.json),-from build/bench/result.json)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME

@@ -9,6 +9,9 @@ import (
 // clone returns a copy of r that shares no mutable memory with it.
 func (r Record) clone() Record {
 	r.Config = bytes.Clone(r.Config)
+	if r.Cgroup != nil {
+		r.Cgroup = &Cgroup{Driver: r.Cgroup.Driver, Parent: r.Cgroup.Parent}
+	}
 	if r.Network != nil {
 		n := *r.Network
 		n.IPs = slices.Clone(n.IPs)

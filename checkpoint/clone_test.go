@@ -11,12 +11,12 @@ func TestRecordsShareNoMemoryWithTheStore(t *testing.T) {
 	saved := fullRecord("abc")
 	mustSave(t, s, saved)
 	loaded := mustLoad(t, s, "abc")
-	records, _, err := s.List()
+	records, _, err := s.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	var kept *Record
-	if err := s.Update("abc", func(r *Record) error { kept = r; return nil }); err != nil {
+	if err := s.Update(t.Context(), "abc", func(r *Record) error { kept = r; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	for name, r := range map[string]*Record{"saved": &saved, "loaded": &loaded, "listed": &records[0], "updated": kept} {
@@ -27,9 +27,8 @@ func TestRecordsShareNoMemoryWithTheStore(t *testing.T) {
 	}
 }
 
-// scribble changes everything that v refers to, down to the last byte. A field
-// that it finds unset fails the test: fullRecord must use every field, so that a
-// new one cannot be forgotten in clone.
+// scribble changes everything that v refers to, down to the last byte. A field that it finds unset fails the test:
+// fullRecord must use every field, so that a new one cannot be forgotten in clone.
 func scribble(t *testing.T, v reflect.Value) {
 	t.Helper()
 	if v.IsZero() {

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -21,10 +22,10 @@ func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 		wg.Go(func() {
 			for i := range rounds {
 				id := ids[i%len(ids)]
-				if err := s.Update(id, func(r *Record) error { r.Attempt++; return nil }); err != nil {
+				if err := s.Update(t.Context(), id, func(r *Record) error { r.Attempt++; return nil }); err != nil {
 					t.Errorf("Update: %v", err)
 				}
-				if _, err := s.Load(id); err != nil {
+				if _, err := s.Load(t.Context(), id); err != nil {
 					t.Errorf("Load: %v", err)
 				}
 			}
@@ -40,30 +41,29 @@ func TestConcurrentUpdatesLoseNothing(t *testing.T) {
 	}
 }
 
-// A disk write that hangs must hold up neither other pods nor a reader of the
-// same pod.
+// A disk write that hangs must hold up neither other pods nor a reader of the same pod.
 func TestSavesOfDifferentPodsDoNotWait(t *testing.T) {
 	s := mustOpen(t, t.TempDir())
 	mustSave(t, s, Record{SandboxID: "slow", Name: "old"})
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var hung atomic.Bool
-	s.syncFolder = func(dir string) error {
+	s.syncDir = func(dir string) error {
 		if hung.CompareAndSwap(false, true) {
 			close(entered)
 			<-leave
 		}
-		return syncFolder(dir)
+		return syncDir(dir)
 	}
 	var slow sync.WaitGroup
 	slow.Go(func() {
-		if err := s.Save(Record{SandboxID: "slow", Name: "new"}); err != nil {
+		if err := s.Save(t.Context(), Record{SandboxID: "slow", Name: "new"}); err != nil {
 			t.Errorf("Save: %v", err)
 		}
 	})
 	<-entered
 
 	done := make(chan error, 1)
-	go func() { done <- otherWork(s) }()
+	go func() { done <- otherWork(t.Context(), s) }()
 	select {
 	case err := <-done:
 		if err != nil {
@@ -78,28 +78,28 @@ func TestSavesOfDifferentPodsDoNotWait(t *testing.T) {
 }
 
 // otherWork is what must go on while the pod "slow" is being written.
-func otherWork(s *Store) error {
-	if err := s.Save(Record{SandboxID: "quick"}); err != nil {
+func otherWork(ctx context.Context, s *Store) error {
+	if err := s.Save(ctx, Record{SandboxID: "quick"}); err != nil {
 		return err
 	}
-	if err := s.Update("quick", func(r *Record) error { r.Attempt++; return nil }); err != nil {
+	if err := s.Update(ctx, "quick", func(r *Record) error { r.Attempt++; return nil }); err != nil {
 		return err
 	}
-	r, err := s.Load("slow")
+	r, err := s.Load(ctx, "slow")
 	if err != nil {
 		return err
 	}
 	if r.Name != "old" {
 		return fmt.Errorf("memory has the name %q before the disk write ended", r.Name)
 	}
-	records, _, err := s.List()
+	records, _, err := s.List(ctx)
 	if err == nil && len(records) != 2 {
 		err = fmt.Errorf("List returned %d records, want 2", len(records))
 	}
 	if err != nil {
 		return err
 	}
-	return s.Delete("quick")
+	return s.Delete(ctx, "quick")
 }
 
 func TestConcurrentSaveAndDelete(t *testing.T) {
@@ -109,14 +109,14 @@ func TestConcurrentSaveAndDelete(t *testing.T) {
 	for range 4 {
 		wg.Go(func() {
 			for i := range 30 {
-				if err := s.Save(Record{SandboxID: "abc", Attempt: uint32(i)}); err != nil {
+				if err := s.Save(t.Context(), Record{SandboxID: "abc", Attempt: uint32(i)}); err != nil {
 					t.Errorf("Save: %v", err)
 				}
 			}
 		})
 		wg.Go(func() {
 			for range 30 {
-				if err := s.Delete("abc"); err != nil {
+				if err := s.Delete(t.Context(), "abc"); err != nil {
 					t.Errorf("Delete: %v", err)
 				}
 			}
@@ -124,8 +124,8 @@ func TestConcurrentSaveAndDelete(t *testing.T) {
 	}
 	wg.Wait()
 	// Memory and disk must agree in the end.
-	fresh, freshErr := mustOpen(t, dir).Load("abc")
-	r, err := s.Load("abc")
+	fresh, freshErr := mustOpen(t, dir).Load(t.Context(), "abc")
+	r, err := s.Load(t.Context(), "abc")
 	if (err == nil) != (freshErr == nil) || err == nil && r.Attempt != fresh.Attempt {
 		t.Errorf("memory says %+v, %v; disk says %+v, %v", r, err, fresh, freshErr)
 	}

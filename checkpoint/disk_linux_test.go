@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mountDisk mounts a file system of 256 KiB on a new folder.
+// mountDisk mounts a file system of 256 KiB on a new directory.
 func mountDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,9 +44,9 @@ func TestFullDiskChangesNothing(t *testing.T) {
 	big := fullRecord("abc")
 	big.Config = json.RawMessage(`"` + strings.Repeat("x", 400<<10) + `"`)
 	for name, err := range map[string]error{
-		"Save":          s.Save(big),
-		"Update":        s.Update("abc", func(r *Record) error { *r = big; return nil }),
-		"Save of a new": s.Save(Record{SandboxID: "new", Config: big.Config}),
+		"Save":          s.Save(t.Context(), big),
+		"Update":        s.Update(t.Context(), "abc", func(r *Record) error { *r = big; return nil }),
+		"Save of a new": s.Save(t.Context(), Record{SandboxID: "new", Config: big.Config}),
 	} {
 		if !errors.Is(err, unix.ENOSPC) {
 			t.Errorf("%s returned %v, want ENOSPC", name, err)
@@ -56,7 +57,7 @@ func TestFullDiskChangesNothing(t *testing.T) {
 	requireFiles(t, dir, "abc.json")
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), older)
 	// A full disk must not keep pods from being removed.
-	if err := s.Delete("abc"); err != nil {
+	if err := s.Delete(t.Context(), "abc"); err != nil {
 		t.Errorf("Delete on a full disk: %v", err)
 	}
 }
@@ -71,10 +72,10 @@ func TestReadOnlyDiskChangesNothing(t *testing.T) {
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}
-	_, badErr := s.Load("bad")
+	_, badErr := s.Load(t.Context(), "bad")
 	for name, err := range map[string]error{
-		"Save":                   s.Save(newer),
-		"Delete":                 s.Delete("abc"),
+		"Save":                   s.Save(t.Context(), newer),
+		"Delete":                 s.Delete(t.Context(), "abc"),
 		"Load of a corrupt file": badErr,
 	} {
 		if !errors.Is(err, unix.EROFS) {
@@ -91,8 +92,7 @@ func TestReadOnlyDiskChangesNothing(t *testing.T) {
 	requireRecord(t, mustLoad(t, mustOpen(t, dir), "abc"), newer)
 }
 
-// saverDir, when set, makes this test binary save records in that folder until
-// it is killed.
+// saverDir, when set, makes this test binary save records in that directory until it is killed.
 const saverDir = "CHECKPOINT_TEST_SAVER_DIR"
 
 func TestMain(m *testing.M) {
@@ -105,8 +105,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// saveForEver saves one record again and again and prints each number that is
-// safe.
+// saveForEver saves one record again and again and prints each number that is safe.
 func saveForEver(dir string) error {
 	s, err := Open(dir)
 	if err != nil {
@@ -114,7 +113,7 @@ func saveForEver(dir string) error {
 	}
 	for i := uint32(1); ; i++ {
 		r := Record{SandboxID: "abc", Attempt: i, Name: strings.Repeat("n", int(i%977)*16)}
-		if err := s.Save(r); err != nil {
+		if err := s.Save(context.Background(), r); err != nil {
 			return err
 		}
 		fmt.Println(i)
@@ -126,7 +125,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	for round := range 10 {
 		promised := killSaver(t, dir, time.Duration(round)*3*time.Millisecond)
 		s := mustOpen(t, dir)
-		records, quarantined, err := s.List()
+		records, quarantined, err := s.List(t.Context())
 		if err != nil || len(quarantined) != 0 || len(records) != 1 {
 			t.Fatalf("round %d: List returned %d records, %v, %v", round, len(records), quarantined, err)
 		}
@@ -137,8 +136,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 }
 
-// killSaver runs a saver, kills it some time after its first save and returns
-// the last number that it printed.
+// killSaver runs a saver, kills it some time after its first save and returns the last number that it printed.
 func killSaver(t *testing.T, dir string, after time.Duration) uint32 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^$")

@@ -24,9 +24,8 @@ type newerVersion int
 
 func (v newerVersion) Error() string { return fmt.Sprintf("schema version %d", int(v)) }
 
-// encodeRecord returns r as indented JSON, nested one level deep; the same
-// record always gives the same bytes. HTML characters stay readable: nobody puts
-// these files into a web page. A config that is not JSON gives
+// encodeRecord returns r as indented JSON, nested one level deep; the same record always gives the same bytes. HTML
+// characters stay readable: nobody puts these files into a web page. A config that is not JSON gives
 // errdefs.ErrInvalidArgument.
 func encodeRecord(r Record) ([]byte, error) {
 	var buf bytes.Buffer
@@ -43,16 +42,14 @@ func encodeRecord(r Record) ([]byte, error) {
 func wrap(record []byte) []byte {
 	var file bytes.Buffer
 	fmt.Fprintf(&file, "{\n  \"schemaVersion\": %d,\n  \"checksum\": %q,\n  \"record\": %s\n}\n",
-		SchemaVersion, checksum(record), record)
+		schemaVersion, checksum(record), record)
 	return file.Bytes()
 }
 
-// decode returns the record in a file's content. It returns a newerVersion for a file of a
-// higher schema version and for everything else it cannot trust another error.
-// JSON parts of the record (configs, CNI result) come back compact.
+// decode returns the record in a file's content. It returns a newerVersion for a file of a higher schema version and
+// for everything else it cannot trust another error. JSON parts of the record (configs, CNI result) come back compact.
 func decode(file []byte) (Record, error) {
-	// The version comes first and alone: a newer program may have changed the
-	// rest of the envelope.
+	// The version comes first and alone: a newer program may have changed the rest of the envelope.
 	var version struct {
 		SchemaVersion int `json:"schemaVersion"`
 	}
@@ -60,7 +57,7 @@ func decode(file []byte) (Record, error) {
 		return Record{}, fmt.Errorf("not a checkpoint file: %w", err)
 	}
 	switch v := version.SchemaVersion; {
-	case v > SchemaVersion:
+	case v > schemaVersion:
 		return Record{}, newerVersion(v)
 	case v < 1:
 		return Record{}, fmt.Errorf("schema version %d does not exist", v)
@@ -87,7 +84,7 @@ func decodeRecord(raw []byte) (Record, error) {
 	}
 	var r Record
 	if err := json.Unmarshal(compact.Bytes(), &r); err != nil {
-		return Record{}, fmt.Errorf("the record does not have the layout of schema version %d: %w", SchemaVersion, err)
+		return Record{}, fmt.Errorf("the record does not have the layout of schema version %d: %w", schemaVersion, err)
 	}
 	return r, nil
 }

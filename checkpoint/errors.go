@@ -6,45 +6,43 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// CorruptError says that the file of a record could not be trusted: it is not
-// JSON, its checksum does not match, or it is the record of another sandbox.
-// It matches errdefs.ErrDataLoss.
-type CorruptError struct {
-	// SandboxID is the sandbox whose record is lost.
-	SandboxID string
-	// Path is where the file is now: in the quarantine, or at its old place
+// corruptError says that the file of a record could not be trusted: it is not JSON, its checksum does not match, or it
+// is the record of another sandbox. It matches errdefs.ErrDataLoss.
+type corruptError struct {
+	// sandboxID is the sandbox whose record is lost.
+	sandboxID string
+	// path is where the file is now: in the quarantine, or at its old place
 	// when it could not be moved (then Err says why).
-	Path string
-	// Err is what is wrong with the file.
-	Err error
+	path string
+	// err is what is wrong with the file.
+	err error
 }
 
 // Error implements error.
-func (e *CorruptError) Error() string {
-	return fmt.Sprintf("the checkpoint of sandbox %s is corrupt and kept for inspection as %s: %v", e.SandboxID, e.Path, e.Err)
+func (e *corruptError) Error() string {
+	return fmt.Sprintf("the checkpoint of sandbox %s is corrupt and kept for inspection as %s: %v", e.sandboxID, e.path, e.err)
 }
 
 // Unwrap makes the error match errdefs.ErrDataLoss and its cause.
-func (e *CorruptError) Unwrap() []error { return []error{errdefs.ErrDataLoss, e.Err} }
+func (e *corruptError) Unwrap() []error { return []error{errdefs.ErrDataLoss, e.err} }
 
-// VersionError says that a record was written by a newer program. The file is
-// left as it is and refused for reading, writing and deletion. It matches
-// errdefs.ErrFailedPrecondition.
-type VersionError struct {
-	// Path is the record's file.
-	Path string
-	// Version is the file's schema version, higher than SchemaVersion.
-	Version int
+// versionError says that a record was written by a newer program. The file is left as it is and refused for reading,
+// writing and deletion. It matches errdefs.ErrFailedPrecondition.
+type versionError struct {
+	// path is the record's file.
+	path string
+	// version is the file's schema version, higher than schemaVersion.
+	version int
 }
 
 // Error implements error.
-func (e *VersionError) Error() string {
+func (e *versionError) Error() string {
 	return fmt.Sprintf("the checkpoint %s has schema version %d and this program knows up to %d: start the newer program again, or move the file away once its pod is gone",
-		e.Path, e.Version, SchemaVersion)
+		e.path, e.version, schemaVersion)
 }
 
 // Unwrap makes the error match errdefs.ErrFailedPrecondition.
-func (e *VersionError) Unwrap() error { return errdefs.ErrFailedPrecondition }
+func (e *versionError) Unwrap() error { return errdefs.ErrFailedPrecondition }
 
 // notFound is the error for a sandbox without a record.
 func notFound(sandboxID string) error {

@@ -29,7 +29,7 @@ func mustWrite(t *testing.T, dir, name string, content []byte) {
 	}
 }
 
-// A crash at each step of a Save leaves the folder in one of these states.
+// A crash at each step of a Save leaves the directory in one of these states.
 func TestCrashBetweenTheStepsOfASave(t *testing.T) {
 	older, newer := fullRecord("abc"), fullRecord("abc")
 	newer.Phase = PhaseStopped
@@ -53,7 +53,7 @@ func TestCrashBetweenTheStepsOfASave(t *testing.T) {
 				mustWrite(t, dir, file, content)
 			}
 			s := mustOpen(t, dir)
-			records, quarantined, err := s.List()
+			records, quarantined, err := s.List(t.Context())
 			if err != nil || len(quarantined) != 0 {
 				t.Fatalf("List returned %v, %v", quarantined, err)
 			}
@@ -104,25 +104,25 @@ func TestCorruptFilesAreQuarantined(t *testing.T) {
 			mustWrite(t, dir, "zzz.json", fileOf(t, fullRecord("zzz")))
 			s := mustOpen(t, dir)
 
-			_, err := s.Load("abc")
-			var corrupt *CorruptError
+			_, err := s.Load(t.Context(), "abc")
+			var corrupt *corruptError
 			if !errors.As(err, &corrupt) || !errdefs.IsDataLoss(err) {
 				t.Fatalf("error is %v, want a *CorruptError that is DataLoss", err)
 			}
-			if moved, err := os.ReadFile(corrupt.Path); err != nil || !bytes.Equal(moved, content) {
+			if moved, err := os.ReadFile(corrupt.path); err != nil || !bytes.Equal(moved, content) {
 				t.Errorf("the quarantine holds %q (%v)", moved, err)
 			}
-			if filepath.Dir(corrupt.Path) != filepath.Join(dir, "quarantine") {
-				t.Errorf("the file is now %s", corrupt.Path)
+			if filepath.Dir(corrupt.path) != filepath.Join(dir, "quarantine") {
+				t.Errorf("the file is now %s", corrupt.path)
 			}
 			requireFiles(t, dir, "zzz.json")
 			requireNotFound(t, s, "abc")
 
-			records, quarantined, err := s.List()
+			records, quarantined, err := s.List(t.Context())
 			if err != nil || len(records) != 1 || len(quarantined) != 1 {
 				t.Fatalf("List returned %+v, %+v, %v", records, quarantined, err)
 			}
-			if q := quarantined[0]; q.SandboxID != "abc" || q.Path != corrupt.Path || q.Reason == nil {
+			if q := quarantined[0]; q.SandboxID != "abc" || q.Path != corrupt.path || q.Reason == nil {
 				t.Errorf("the report is %+v", q)
 			}
 		})
@@ -138,13 +138,12 @@ func TestEveryTruncationIsCorrupt(t *testing.T) {
 	}
 }
 
-// The message says which checksum belongs to the bytes, so that a file can be
-// repaired by hand.
+// The message says which checksum belongs to the bytes, so that a file can be repaired by hand.
 func TestHandRepair(t *testing.T) {
 	dir := t.TempDir()
 	content := bytes.Replace(fileOf(t, fullRecord("abc")), []byte("10.88.0.4"), []byte("10.88.0.5"), 1)
 	mustWrite(t, dir, "abc.json", content)
-	_, err := mustOpen(t, dir).Load("abc")
+	_, err := mustOpen(t, dir).Load(t.Context(), "abc")
 	if err == nil {
 		t.Fatal("the edited file was accepted")
 	}
@@ -170,8 +169,8 @@ func mustEncode(t *testing.T, r Record) []byte {
 
 func TestSaveAndDeleteQuarantineACorruptFile(t *testing.T) {
 	for name, act := range map[string]func(*Store) error{
-		"Save":   func(s *Store) error { return s.Save(fullRecord("abc")) },
-		"Delete": func(s *Store) error { return s.Delete("abc") },
+		"Save":   func(s *Store) error { return s.Save(t.Context(), fullRecord("abc")) },
+		"Delete": func(s *Store) error { return s.Delete(t.Context(), "abc") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -180,7 +179,7 @@ func TestSaveAndDeleteQuarantineACorruptFile(t *testing.T) {
 			if err := act(s); err != nil {
 				t.Fatal(err)
 			}
-			_, quarantined, err := s.List()
+			_, quarantined, err := s.List(t.Context())
 			if err != nil || len(quarantined) != 1 {
 				t.Fatalf("List reports %+v, %v; want one quarantined file", quarantined, err)
 			}
@@ -195,16 +194,16 @@ func TestSaveAndDeleteQuarantineACorruptFile(t *testing.T) {
 func TestCorruptFileThatCannotBeMovedStays(t *testing.T) {
 	dir := t.TempDir()
 	mustWrite(t, dir, "abc.json", []byte("rubbish"))
-	mustWrite(t, dir, "quarantine", []byte("a file in the folder's place"))
+	mustWrite(t, dir, "quarantine", []byte("a file in the directory's place"))
 	s := mustOpen(t, dir)
-	_, err := s.Load("abc")
-	for name, err := range map[string]error{"Load": err, "Save": s.Save(fullRecord("abc")), "Delete": s.Delete("abc")} {
-		var corrupt *CorruptError
-		if !errors.As(err, &corrupt) || corrupt.Path != filepath.Join(dir, "abc.json") {
+	_, err := s.Load(t.Context(), "abc")
+	for name, err := range map[string]error{"Load": err, "Save": s.Save(t.Context(), fullRecord("abc")), "Delete": s.Delete(t.Context(), "abc")} {
+		var corrupt *corruptError
+		if !errors.As(err, &corrupt) || corrupt.path != filepath.Join(dir, "abc.json") {
 			t.Errorf("%s returned %v, want a *CorruptError with the file's old path", name, err)
 		}
 	}
-	if records, quarantined, err := s.List(); len(records) != 0 || len(quarantined) != 0 || !errdefs.IsDataLoss(err) {
+	if records, quarantined, err := s.List(t.Context()); len(records) != 0 || len(quarantined) != 0 || !errdefs.IsDataLoss(err) {
 		t.Errorf("List returned %+v, %+v, %v", records, quarantined, err)
 	}
 	if content, err := os.ReadFile(filepath.Join(dir, "abc.json")); string(content) != "rubbish" {
@@ -218,19 +217,18 @@ func TestTwoCorruptFilesOfOneSandboxAreBothKept(t *testing.T) {
 	paths := map[string]bool{}
 	for i := range 3 {
 		mustWrite(t, dir, "abc.json", fmt.Appendf(nil, "rubbish %d", i))
-		var corrupt *CorruptError
-		if _, err := s.Load("abc"); !errors.As(err, &corrupt) {
+		var corrupt *corruptError
+		if _, err := s.Load(t.Context(), "abc"); !errors.As(err, &corrupt) {
 			t.Fatalf("error is %v, want a *CorruptError", err)
 		}
-		paths[corrupt.Path] = true
+		paths[corrupt.path] = true
 	}
 	if len(paths) != 3 {
 		t.Errorf("the quarantine has %v, want three files", paths)
 	}
 }
 
-// A newer program's record is refused and kept, whatever the rest of its file
-// looks like.
+// A newer program's record is refused and kept, whatever the rest of its file looks like.
 func TestNewerSchemaVersionIsLeftAlone(t *testing.T) {
 	for name, content := range map[string]string{
 		"same envelope":  strings.Replace(string(fileOf(t, fullRecord("abc"))), `"schemaVersion": 1`, `"schemaVersion": 2`, 1),
@@ -241,17 +239,17 @@ func TestNewerSchemaVersionIsLeftAlone(t *testing.T) {
 			mustWrite(t, dir, "abc.json", []byte(content))
 			mustWrite(t, dir, "zzz.json", fileOf(t, fullRecord("zzz")))
 			s := mustOpen(t, dir)
-			_, loadErr := s.Load("abc")
-			records, quarantined, listErr := s.List()
+			_, loadErr := s.Load(t.Context(), "abc")
+			records, quarantined, listErr := s.List(t.Context())
 			for call, err := range map[string]error{
 				"Load":   loadErr,
 				"List":   listErr,
-				"Save":   s.Save(fullRecord("abc")),
-				"Update": s.Update("abc", func(*Record) error { return nil }),
-				"Delete": s.Delete("abc"),
+				"Save":   s.Save(t.Context(), fullRecord("abc")),
+				"Update": s.Update(t.Context(), "abc", func(*Record) error { return nil }),
+				"Delete": s.Delete(t.Context(), "abc"),
 			} {
-				var version *VersionError
-				if !errors.As(err, &version) || version.Version < 2 || !errdefs.IsFailedPrecondition(err) {
+				var version *versionError
+				if !errors.As(err, &version) || version.version < 2 || !errdefs.IsFailedPrecondition(err) {
 					t.Errorf("%s returned %v, want a *VersionError that is FailedPrecondition", call, err)
 				}
 			}
@@ -280,7 +278,7 @@ func TestSchemaVersion1StaysReadable(t *testing.T) {
 	got := fmt.Sprint(r.SandboxID, r.Name, r.Namespace, r.UID, r.Attempt, r.Phase, r.NetnsPath, r.RuntimeHandler,
 		r.Network.Config, r.Network.IPs, string(r.Network.Result), string(r.Config), string(c.Config), c.LogPosition)
 	want := `abcwebdefault6d6a9c11-uid 2 ready /run/netns/cri-abc runc bridge [10.88.0.4 fd00::4] ` +
-		`{"cniVersion":"1.0.0"} {"metadata":{"name":"web"}} {"metadata":{"name":"nginx"}} {7 42 0 0 9}`
+		`{"cniVersion":"1.0.0"} {"metadata":{"name":"web"}} {"metadata":{"name":"nginx"}} {7 42 0 0 0 9}`
 	if strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
 		t.Errorf("the file decodes to\n%s\nwant\n%s", got, want)
 	}
@@ -288,7 +286,7 @@ func TestSchemaVersion1StaysReadable(t *testing.T) {
 
 // When the last step fails, neither the old nor the new state is certain on
 // disk: the store keeps answering with what it told its callers before.
-func TestFailedFolderSync(t *testing.T) {
+func TestFailedDirSync(t *testing.T) {
 	failure := errors.New("no sync")
 	older, newer := fullRecord("abc"), fullRecord("abc")
 	newer.Phase = PhaseStopped
@@ -297,52 +295,52 @@ func TestFailedFolderSync(t *testing.T) {
 		for _, r := range records {
 			mustSave(t, s, r)
 		}
-		s.syncFolder = func(string) error { return failure }
+		s.syncDir = func(string) error { return failure }
 		return s
 	}
 	t.Run("Save over a record", func(t *testing.T) {
 		s := newStore(t, older)
-		if err := s.Save(newer); !errors.Is(err, failure) {
+		if err := s.Save(t.Context(), newer); !errors.Is(err, failure) {
 			t.Fatalf("error is %v", err)
 		}
 		requireRecord(t, mustLoad(t, s, "abc"), older)
 		// Not skipped as unchanged: the file has the newer record.
-		s.syncFolder = syncFolder
+		s.syncDir = syncDir
 		mustSave(t, s, older)
 		requireRecord(t, mustLoad(t, mustOpen(t, s.dir), "abc"), older)
 	})
 	t.Run("first Save", func(t *testing.T) {
 		s := newStore(t)
-		if err := s.Save(newer); !errors.Is(err, failure) {
+		if err := s.Save(t.Context(), newer); !errors.Is(err, failure) {
 			t.Fatalf("error is %v", err)
 		}
 		requireNotFound(t, s, "abc")
-		s.syncFolder = syncFolder
-		if err := s.Delete("abc"); err != nil {
+		s.syncDir = syncDir
+		if err := s.Delete(t.Context(), "abc"); err != nil {
 			t.Fatal(err)
 		}
 		requireFiles(t, s.dir)
 	})
 	t.Run("Delete", func(t *testing.T) {
 		s := newStore(t, older)
-		if err := s.Delete("abc"); !errors.Is(err, failure) {
+		if err := s.Delete(t.Context(), "abc"); !errors.Is(err, failure) {
 			t.Fatalf("error is %v", err)
 		}
 		requireRecord(t, mustLoad(t, s, "abc"), older)
-		s.syncFolder = syncFolder
-		if err := s.Delete("abc"); err != nil {
+		s.syncDir = syncDir
+		if err := s.Delete(t.Context(), "abc"); err != nil {
 			t.Fatal(err)
 		}
 		requireNotFound(t, s, "abc")
 	})
 }
 
-// The folder is synced when the file has its final name and content.
-func TestFolderIsSyncedLast(t *testing.T) {
+// The directory is synced when the file has its final name and content.
+func TestDirIsSyncedLast(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir)
 	var synced int
-	s.syncFolder = func(synchronised string) error {
+	s.syncDir = func(synchronised string) error {
 		synced++
 		if synchronised != dir {
 			t.Errorf("%s was synced, want %s", synchronised, dir)
@@ -356,6 +354,6 @@ func TestFolderIsSyncedLast(t *testing.T) {
 	}
 	mustSave(t, s, fullRecord("abc"))
 	if synced != 1 {
-		t.Errorf("the folder was synced %d times, want once", synced)
+		t.Errorf("the directory was synced %d times, want once", synced)
 	}
 }

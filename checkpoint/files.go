@@ -22,9 +22,8 @@ const (
 	maxIDLength = 200
 )
 
-// validateID checks that a sandbox id can be used as a file name: letters,
-// digits, "_", "." and "-", a letter or digit first. The engine's ids are 64 hex
-// digits; anything that could name another folder is refused.
+// validateID checks that a sandbox id can be used as a file name: letters, digits, "_", "." and "-", a letter or digit
+// first. The engine's ids are 64 hex digits; anything that could name another directory is refused.
 func validateID(sandboxID string) error {
 	if sandboxID == "" {
 		return fmt.Errorf("record.sandboxID is empty: %w", errdefs.ErrInvalidArgument)
@@ -42,15 +41,15 @@ func validateID(sandboxID string) error {
 	return nil
 }
 
-// idOfFile returns the sandbox id that a file of the folder belongs to; ok is
+// idOfFile returns the sandbox id that a file of the directory belongs to; ok is
 // false for a file that is not a record's.
 func idOfFile(name string) (sandboxID string, ok bool) {
 	sandboxID, ok = strings.CutSuffix(name, fileSuffix)
 	return sandboxID, ok && validateID(sandboxID) == nil
 }
 
-// makeFolder makes dir, durably, for its owner alone: configs hold secrets.
-func makeFolder(dir string) error {
+// makeDir makes dir, durably, for its owner alone: configs hold secrets.
+func makeDir(dir string) error {
 	if err := makeParents(dir); err != nil {
 		return err
 	}
@@ -61,12 +60,12 @@ func makeFolder(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// makeParents is os.MkdirAll that also fsyncs the parent of every folder it
-// makes, so that a power cut cannot take a new folder and the records in it.
+// makeParents is os.MkdirAll that also fsyncs the parent of every directory it
+// makes, so that a power cut cannot take a new directory and the records in it.
 func makeParents(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && !info.IsDir() {
-		return fmt.Errorf("%s is not a folder: %w", dir, errdefs.ErrFailedPrecondition)
+		return fmt.Errorf("%s is not a directory: %w", dir, errdefs.ErrFailedPrecondition)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -78,7 +77,7 @@ func makeParents(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncFolder(parent)
+	return syncDir(parent)
 }
 
 // sweep removes the temporary files that a crash left in dir. They were never
@@ -125,9 +124,8 @@ func writeTemp(dir string, content []byte) (path string, err error) {
 	return f.Name(), nil
 }
 
-// syncFolder makes the names in dir durable: without it a rename or a removal
-// can be undone by a power cut.
-func syncFolder(dir string) error {
+// syncDir makes the names in dir durable: without it a rename or a removal can be undone by a power cut.
+func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err

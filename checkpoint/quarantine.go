@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,11 +9,11 @@ import (
 	"path/filepath"
 	"time"
 
-	log "github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 )
 
-// quarantineFolder is the subfolder that corrupt files are moved to.
-const quarantineFolder = "quarantine"
+// quarantineDir is the subdirectory that corrupt files are moved to.
+const quarantineDir = "quarantine"
 
 // Quarantined is the report of one corrupt file.
 type Quarantined struct {
@@ -25,33 +26,33 @@ type Quarantined struct {
 }
 
 // quarantine moves the corrupt file of sandboxID out of the way, remembers it
-// for List and returns the *CorruptError to report.
-func (s *Store) quarantine(sandboxID string, reason error) error {
+// for List and returns the *corruptError to report.
+func (s *Store) quarantine(ctx context.Context, sandboxID string, reason error) error {
 	from := s.file(sandboxID)
-	to, err := moveToQuarantine(from, filepath.Join(s.dir, quarantineFolder))
+	to, err := moveToQuarantine(ctx, from, filepath.Join(s.dir, quarantineDir))
 	if err != nil {
-		return &CorruptError{
-			SandboxID: sandboxID,
-			Path:      from,
-			Err:       fmt.Errorf("%w (moving it to the quarantine failed: %w)", reason, err),
+		return &corruptError{
+			sandboxID: sandboxID,
+			path:      from,
+			err:       fmt.Errorf("%w (moving it to the quarantine failed: %w)", reason, err),
 		}
 	}
-	log.WithError(reason).WithFields(log.Fields{"sandbox": sandboxID, "quarantine": to}).
-		Error("Corrupt checkpoint moved to the quarantine")
+	log.G(ctx).WithError(reason).WithFields(log.Fields{"podSandboxID": sandboxID, "quarantine": to}).
+		Error("corrupt checkpoint moved to quarantine")
 	s.mu.Lock()
 	s.quarantined = append(s.quarantined, Quarantined{SandboxID: sandboxID, Path: to, Reason: reason})
 	s.mu.Unlock()
-	return &CorruptError{SandboxID: sandboxID, Path: to, Err: reason}
+	return &corruptError{sandboxID: sandboxID, path: to, err: reason}
 }
 
-// moveToQuarantine moves a file into folder under its name and the time, never
+// moveToQuarantine moves a file into directory under its name and the time, never
 // over a file that is there already, and returns the new path.
-func moveToQuarantine(file, folder string) (string, error) {
-	if err := makeFolder(folder); err != nil {
+func moveToQuarantine(ctx context.Context, file, dir string) (string, error) {
+	if err := makeDir(dir); err != nil {
 		return "", err
 	}
 	for at := time.Now().UTC(); ; at = at.Add(time.Nanosecond) {
-		to := filepath.Join(folder, filepath.Base(file)+"."+at.Format("20060102T150405.000000000Z"))
+		to := filepath.Join(dir, filepath.Base(file)+"."+at.Format("20060102T150405.000000000Z"))
 		_, err := os.Lstat(to)
 		if err == nil {
 			continue
@@ -62,11 +63,10 @@ func moveToQuarantine(file, folder string) (string, error) {
 		if err := os.Rename(file, to); err != nil {
 			return "", err
 		}
-		// The new name first: after a power cut in between the file is in
-		// both folders, not in none. A failure is no reason to call the file
-		// unmoved: at worst it is found and moved once more.
-		if err := errors.Join(syncFolder(folder), syncFolder(filepath.Dir(file))); err != nil {
-			log.WithError(err).WithField("quarantine", to).Warn("A power cut may undo the move to the quarantine")
+		// The new name first: after a power cut in between the file is in both directories, not in none. A failure is
+		// no reason to call the file unmoved: at worst it is found and moved once more.
+		if err := errors.Join(syncDir(dir), syncDir(filepath.Dir(file))); err != nil {
+			log.G(ctx).WithError(err).WithField("quarantine", to).Warn("move to quarantine may not survive a power cut")
 		}
 		return to, nil
 	}

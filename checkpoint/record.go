@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// SchemaVersion is the version of Record's layout that this build writes. A
-// record of a higher version is refused (and left where it is), so that an
-// older program never drops fields that a newer one wrote.
-const SchemaVersion = 1
+// schemaVersion is the version of Record's layout that this build writes. A record of a higher version is refused (and
+// left where it is), so that an older program never drops fields that a newer one wrote.
+const schemaVersion = 1
 
 // Phase says how far the set-up of a pod had come when its record was written.
 type Phase string
@@ -24,12 +23,10 @@ const (
 	PhaseStopped Phase = "stopped"
 )
 
-// Record is what must survive a crash of one pod and what Docker Engine cannot
-// keep. The engine stays the truth for what runs, the container labels carry
-// the CRI metadata.
+// Record is what must survive a crash of one pod and what Docker Engine cannot keep. The engine stays the truth for
+// what runs, the container labels carry the CRI metadata.
 type Record struct {
-	// SandboxID is the engine's full container id of the sandbox and the
-	// record's key.
+	// SandboxID is the engine's full container id of the sandbox and the record's key.
 	SandboxID string `json:"sandboxID"`
 	// Name, Namespace, UID and Attempt repeat the pod's metadata for a human
 	// reader and for CNI DEL after the sandbox container is gone.
@@ -44,16 +41,24 @@ type Record struct {
 	Phase     Phase     `json:"phase"`
 	// NetnsPath is the pinned network namespace, empty for host network.
 	NetnsPath string `json:"netnsPath,omitempty"`
-	// Config is the pod's PodSandboxConfig as protobuf JSON, as the client
-	// sent it.
+	// Config is the pod's PodSandboxConfig as protobuf JSON, as the client sent it, with the resources of the last
+	// UpdatePodSandboxResources.
 	Config json.RawMessage `json:"config,omitempty"`
-	// RuntimeHandler is the handler the pod was created with, "" for the
-	// default one.
+	// RuntimeHandler is the handler the pod was created with, "" for the default one.
 	RuntimeHandler string `json:"runtimeHandler,omitempty"`
+	// Cgroup is the pod's cgroup where the engine has made it for this pod, nil where somebody else did.
+	Cgroup *Cgroup `json:"cgroup,omitempty"`
 	// Network is the outcome of CNI ADD, nil before it and for host network.
 	Network *Network `json:"network,omitempty"`
 	// Containers holds the records of the pod's containers by container id.
 	Containers map[string]Container `json:"containers,omitempty"`
+}
+
+// Cgroup is a pod's cgroup.
+type Cgroup struct {
+	// Driver is the engine's, "cgroupfs" or "systemd", and Parent how it is named for that driver.
+	Driver string `json:"driver"`
+	Parent string `json:"parent"`
 }
 
 // Network is the outcome of CNI ADD for one pod.
@@ -71,6 +76,10 @@ type Container struct {
 	// Config is the ContainerConfig as protobuf JSON, as the client sent it,
 	// with the resources of the last UpdateContainerResources.
 	Config json.RawMessage `json:"config"`
+	// ImageRef is the name by digest of the image that it was made from, empty where the image had none.
+	ImageRef string `json:"imageRef,omitempty"`
+	// Restore is the engine's checkpoint that the container begins with, empty for none.
+	Restore string `json:"restore,omitempty"`
 	// LogPosition is how far the engine's log has been written out.
 	LogPosition LogPosition `json:"logPosition,omitzero"`
 	// User is who the container's last run began as, nil where that is not
@@ -86,15 +95,16 @@ type User struct {
 	Groups []uint32 `json:"groups,omitempty"`
 }
 
-// LogPosition is a point up to which the engine's log of a container has been
-// written in the CRI format.
+// LogPosition is a point up to which the engine's log of a container has been written in the CRI format.
 type LogPosition struct {
 	// Inode and Offset, in bytes, name the place in the engine's log file.
 	Inode  uint64 `json:"inode,omitempty"`
 	Offset int64  `json:"offset,omitempty"`
-	// Born is when that file was made, in nanoseconds since 1970, 0 where the
-	// file system does not keep it. It tells the file from a later one that got
-	// its inode.
+	// Time is that of the record that ends there, in nanoseconds since 1970, 0 for none. It tells the record from one
+	// that was written to the same place after the file was emptied.
+	Time int64 `json:"time,omitempty"`
+	// Born is when that file was made, in nanoseconds since 1970, 0 where the file system does not keep it. It tells
+	// the file from a later one that got its inode.
 	Born int64 `json:"born,omitempty"`
 	// OutputInode is the CRI log file, which the kubelet may have renamed, and
 	// OutputSize its size in bytes at that point.

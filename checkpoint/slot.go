@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -14,19 +15,15 @@ import (
 
 // slot is the place of one sandbox's record in memory.
 type slot struct {
-	// change is held by whoever reads or changes the file. version is stored
-	// only under it, but loaded by anybody.
+	// change is held by whoever reads or changes the file. version is stored only under it, but loaded by anybody.
 	change sync.Mutex
-	// version is the record as it is on disk, nil when there is none or when
-	// the file has not been read yet.
+	// version is the record as it is on disk, nil when there is none or when the file has not been read yet.
 	version atomic.Pointer[version]
-	// stale says that a change of the file failed half way: version is what
-	// counts, the file may hold something else, and the next write must not be
-	// skipped. Guarded by change.
+	// stale says that a change of the file failed half way: version is what counts, the file may hold something else,
+	// and the next write must not be skipped. Guarded by change.
 	stale bool
 
-	// users counts the callers of acquire that have not released, guarded by
-	// Store.mu.
+	// users counts the callers of acquire that have not released, guarded by Store.mu.
 	users int
 }
 
@@ -61,8 +58,7 @@ func (s *Store) acquire(sandboxID string) *slot {
 	return sl
 }
 
-// release undoes acquire. A slot that says nothing goes with its last user, so
-// that unknown ids cost no memory.
+// release undoes acquire. A slot that says nothing goes with its last user, so that unknown ids cost no memory.
 func (s *Store) release(sandboxID string, sl *slot) {
 	sl.change.Unlock()
 	s.mu.Lock()
@@ -76,7 +72,7 @@ func (s *Store) release(sandboxID string, sl *slot) {
 
 // current returns the slot's record, read from its file on first use; nil when
 // there is none. The caller holds sl.change.
-func (s *Store) current(sandboxID string, sl *slot) (*version, error) {
+func (s *Store) current(ctx context.Context, sandboxID string, sl *slot) (*version, error) {
 	if v := sl.version.Load(); v != nil || sl.stale {
 		return v, nil
 	}
@@ -90,13 +86,13 @@ func (s *Store) current(sandboxID string, sl *slot) (*version, error) {
 	record, err := decode(content)
 	var newer newerVersion
 	if errors.As(err, &newer) {
-		return nil, &VersionError{Path: s.file(sandboxID), Version: int(newer)}
+		return nil, &versionError{path: s.file(sandboxID), version: int(newer)}
 	}
 	if err == nil && record.SandboxID != sandboxID {
 		err = fmt.Errorf("it is the record of sandbox %q", record.SandboxID)
 	}
 	if err != nil {
-		return nil, s.quarantine(sandboxID, err)
+		return nil, s.quarantine(ctx, sandboxID, err)
 	}
 	v := &version{record: record, file: sha256.Sum256(content)}
 	sl.version.Store(v)
@@ -104,8 +100,8 @@ func (s *Store) current(sandboxID string, sl *slot) (*version, error) {
 }
 
 // load returns a copy of the slot's record. The caller holds sl.change.
-func (s *Store) load(sandboxID string, sl *slot) (Record, error) {
-	v, err := s.current(sandboxID, sl)
+func (s *Store) load(ctx context.Context, sandboxID string, sl *slot) (Record, error) {
+	v, err := s.current(ctx, sandboxID, sl)
 	if err != nil {
 		return Record{}, err
 	}
@@ -148,7 +144,7 @@ func (s *Store) replace(sl *slot, sandboxID string, content []byte) error {
 	if err := os.Rename(temp, s.file(sandboxID)); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
-	if err := s.syncFolder(s.dir); err != nil {
+	if err := s.syncDir(s.dir); err != nil {
 		// The new file has its name but may lose it again: neither memory
 		// nor the caller may rely on it, and the next Save repairs it.
 		sl.stale = true
@@ -157,11 +153,10 @@ func (s *Store) replace(sl *slot, sandboxID string, content []byte) error {
 	return nil
 }
 
-// replaceable returns nil when the file may be replaced or removed: there is
-// none, it is a record that this program understands, or it was corrupt and is
-// in the quarantine now. The caller holds sl.change.
-func (s *Store) replaceable(sandboxID string, sl *slot) error {
-	_, err := s.current(sandboxID, sl)
+// replaceable returns nil when the file may be replaced or removed: there is none, it is a record that this program
+// understands, or it was corrupt and is in the quarantine now. The caller holds sl.change.
+func (s *Store) replaceable(ctx context.Context, sandboxID string, sl *slot) error {
+	_, err := s.current(ctx, sandboxID, sl)
 	if s.isQuarantined(err) {
 		return nil
 	}
@@ -169,8 +164,8 @@ func (s *Store) replaceable(sandboxID string, sl *slot) error {
 }
 
 // isQuarantined says whether err reports a corrupt file that has left the
-// folder, rather than one that could not be moved.
+// directory, rather than one that could not be moved.
 func (s *Store) isQuarantined(err error) bool {
-	var corrupt *CorruptError
-	return errors.As(err, &corrupt) && corrupt.Path != s.file(corrupt.SandboxID)
+	var corrupt *corruptError
+	return errors.As(err, &corrupt) && corrupt.path != s.file(corrupt.sandboxID)
 }

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,62 +12,61 @@ import (
 	"sync"
 
 	"github.com/containerd/errdefs"
-	log "github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 )
 
-// Store keeps the records of one folder, on disk and in memory.
+// Store keeps the records of one directory, on disk and in memory.
 //
-// Memory changes only after the disk write has succeeded and is what every
-// later call answers from: each file is read at most once. Calls that change
-// one record run one at a time, calls for different records never wait for
-// each other, and Load never waits for a disk write. Records that go in and
-// come out are copies that share no memory with the store.
+// Memory changes only after the disk write has succeeded and is what every later call answers from: each file is read
+// at most once. Calls that change one record run one at a time, calls for different records never wait for each other,
+// and Load never waits for a disk write. Records that go in and come out are copies that share no memory with the
+// store.
 //
-// All methods are safe for concurrent use. A folder must have one Store at a
+// The contexts of its methods carry the caller's logger and nothing else: a write
+// that has begun is finished, for half of one would have to be undone.
+//
+// All methods are safe for concurrent use. A directory must have one Store at a
 // time: another one would not see what this one keeps in memory.
 type Store struct {
 	dir string
-	// syncFolder is the last step of every change; tests let it fail.
-	syncFolder func(dir string) error
+	// syncDir is the last step of every change; tests let it fail.
+	syncDir func(dir string) error
 
 	mu          sync.Mutex
 	slots       map[string]*slot
 	quarantined []Quarantined
 }
 
-// Open returns the store of dir. It makes the folder (mode 0700) when it is
-// missing and removes the temporary files that a crash left there; the records
-// are read by [Store.List], or one at a time on first use.
+// Open returns the store of dir. It makes the directory (mode 0700) when it is missing and removes the temporary files
+// that a crash left there; the records are read by [Store.List], or one at a time on first use.
 func Open(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("checkpoint folder: %w", err)
+		return nil, fmt.Errorf("checkpoint directory: %w", err)
 	}
-	if err := makeFolder(dir); err != nil {
-		return nil, fmt.Errorf("making the checkpoint folder %s: %w", dir, err)
+	if err := makeDir(dir); err != nil {
+		return nil, fmt.Errorf("making the checkpoint directory %s: %w", dir, err)
 	}
 	if err := sweep(dir); err != nil {
-		return nil, fmt.Errorf("removing left-over temporary files from the checkpoint folder %s: %w", dir, err)
+		return nil, fmt.Errorf("removing left-over temporary files from the checkpoint directory %s: %w", dir, err)
 	}
-	return &Store{dir: dir, syncFolder: syncFolder, slots: make(map[string]*slot)}, nil
+	return &Store{dir: dir, syncDir: syncDir, slots: make(map[string]*slot)}, nil
 }
 
-// Save writes r, in place of an earlier record of the same sandbox. When Save
-// returns nil the record survives a power cut; a record equal to the saved one
-// is not written again. On an error this store keeps answering with the earlier
+// Save writes r, in place of an earlier record of the same sandbox. When Save returns nil the record survives a power
+// cut; a record equal to the saved one is not written again. On an error this store keeps answering with the earlier
 // record; the file holds the earlier or the new one, whole.
 //
-// It returns errdefs.ErrInvalidArgument for an id that cannot be a file name
-// and for a config that is not JSON, and a *VersionError rather than replacing
-// the file of a newer program. A corrupt file in its place is quarantined and
+// It returns errdefs.ErrInvalidArgument for an id that cannot be a file name and for a config that is not JSON, and a
+// *versionError rather than replacing the file of a newer program. A corrupt file in its place is quarantined and
 // replaced.
-func (s *Store) Save(r Record) error {
+func (s *Store) Save(ctx context.Context, r Record) error {
 	if err := validateID(r.SandboxID); err != nil {
 		return err
 	}
 	sl := s.acquire(r.SandboxID)
 	defer s.release(r.SandboxID, sl)
-	if err := s.replaceable(r.SandboxID, sl); err != nil {
+	if err := s.replaceable(ctx, r.SandboxID, sl); err != nil {
 		return err
 	}
 	return s.write(sl, r)
@@ -74,9 +74,9 @@ func (s *Store) Save(r Record) error {
 
 // Load returns the record of a sandbox, and errdefs.ErrNotFound when there is
 // none. A file that turns out to be corrupt is quarantined and reported as a
-// *CorruptError, once: after that there is no record. A file of a newer program
-// gives a *VersionError and stays where it is.
-func (s *Store) Load(sandboxID string) (Record, error) {
+// *corruptError, once: after that there is no record. A file of a newer program
+// gives a *versionError and stays where it is.
+func (s *Store) Load(ctx context.Context, sandboxID string) (Record, error) {
 	if err := validateID(sandboxID); err != nil {
 		return Record{}, err
 	}
@@ -85,24 +85,22 @@ func (s *Store) Load(sandboxID string) (Record, error) {
 	}
 	sl := s.acquire(sandboxID)
 	defer s.release(sandboxID, sl)
-	return s.load(sandboxID, sl)
+	return s.load(ctx, sandboxID, sl)
 }
 
-// Update changes the record of a sandbox: change gets a copy of it, and what
-// change leaves in the copy is saved as by Save. No other change of the same
-// record happens in between. An error of change is returned wrapped and nothing
-// is written.
+// Update changes the record of a sandbox: change gets a copy of it, and what change leaves in the copy is saved as by
+// Save. No other change of the same record happens in between. An error of change is returned wrapped and nothing is
+// written.
 //
-// change must not call the store for the same sandbox (it would wait for
-// itself), must not keep the pointer, and must not change SandboxID
-// (errdefs.ErrInvalidArgument). The other errors are those of Load and Save.
-func (s *Store) Update(sandboxID string, change func(*Record) error) error {
+// change must not call the store for the same sandbox (it would wait for itself), must not keep the pointer, and must
+// not change SandboxID (errdefs.ErrInvalidArgument). The other errors are those of Load and Save.
+func (s *Store) Update(ctx context.Context, sandboxID string, change func(*Record) error) error {
 	if err := validateID(sandboxID); err != nil {
 		return err
 	}
 	sl := s.acquire(sandboxID)
 	defer s.release(sandboxID, sl)
-	r, err := s.load(sandboxID, sl)
+	r, err := s.load(ctx, sandboxID, sl)
 	if err != nil {
 		return err
 	}
@@ -115,26 +113,23 @@ func (s *Store) Update(sandboxID string, change func(*Record) error) error {
 	return s.write(sl, r)
 }
 
-// Delete removes the record of a sandbox. When it returns nil the removal
-// survives a power cut. It is idempotent: without a record it succeeds. A
-// corrupt file is quarantined rather than removed; the file of a newer program
-// gives a *VersionError and stays. On an error memory keeps the record, and
-// Delete may be called again.
-func (s *Store) Delete(sandboxID string) error {
+// Delete removes the record of a sandbox. When it returns nil the removal survives a power cut. It is idempotent:
+// without a record it succeeds. A corrupt file is quarantined rather than removed; the file of a newer program gives a
+// *versionError and stays. On an error memory keeps the record, and Delete may be called again.
+func (s *Store) Delete(ctx context.Context, sandboxID string) error {
 	if err := validateID(sandboxID); err != nil {
 		return err
 	}
 	sl := s.acquire(sandboxID)
 	defer s.release(sandboxID, sl)
-	if err := s.replaceable(sandboxID, sl); err != nil {
+	if err := s.replaceable(ctx, sandboxID, sl); err != nil {
 		return err
 	}
 	if err := os.Remove(s.file(sandboxID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the checkpoint of sandbox %s: %w", sandboxID, err)
 	}
-	// Also when the file was gone before: the removal may be an earlier,
-	// failed Delete's that is not durable yet.
-	if err := s.syncFolder(s.dir); err != nil {
+	// Also when the file was gone before: the removal may be an earlier, failed Delete's that is not durable yet.
+	if err := s.syncDir(s.dir); err != nil {
 		sl.stale = true
 		return fmt.Errorf("removing the checkpoint of sandbox %s for good: %w", sandboxID, err)
 	}
@@ -143,26 +138,25 @@ func (s *Store) Delete(sandboxID string) error {
 	return nil
 }
 
-// List reads every record for start-up, sorted by sandbox id. quarantined
-// reports the corrupt files found since Open, by this call or an earlier one.
-// err joins a *VersionError or read error for each file that was left in place
-// unread; records and quarantined are valid even then, so that one unreadable
-// file does not keep the other pods from being recovered.
-func (s *Store) List() (records []Record, quarantined []Quarantined, err error) {
+// List reads every record for start-up, sorted by sandbox id. quarantined reports the corrupt files found since Open,
+// by this call or an earlier one. err joins a *versionError or read error for each file that was left in place unread;
+// records and quarantined are valid even then, so that one unreadable file does not keep the other pods from being
+// recovered.
+func (s *Store) List(ctx context.Context) (records []Record, quarantined []Quarantined, err error) {
 	entries, err := os.ReadDir(s.dir) // sorted
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the checkpoint folder: %w", err)
+		return nil, nil, fmt.Errorf("reading the checkpoint directory: %w", err)
 	}
 	var errs []error
 	for _, e := range entries {
 		id, ok := idOfFile(e.Name())
 		if !ok {
-			if e.Name() != quarantineFolder && !strings.HasPrefix(e.Name(), tempPrefix) {
-				log.WithField("file", filepath.Join(s.dir, e.Name())).Warn("Not a checkpoint: file ignored")
+			if e.Name() != quarantineDir && !strings.HasPrefix(e.Name(), tempPrefix) {
+				log.G(ctx).WithField("file", filepath.Join(s.dir, e.Name())).Warn("ignoring file that is not a checkpoint")
 			}
 			continue
 		}
-		switch r, err := s.Load(id); {
+		switch r, err := s.Load(ctx, id); {
 		case err == nil:
 			records = append(records, r)
 		case errdefs.IsNotFound(err):

@@ -28,6 +28,7 @@ func fullRecord(id string) Record {
 		NetnsPath:      "/run/netns/cri-" + id,
 		Config:         json.RawMessage(`{"metadata":{"name":"web"},"annotations":{"a":"<b> & \"ü\""}}`),
 		RuntimeHandler: "runc",
+		Cgroup:         &Cgroup{Driver: "cgroupfs", Parent: "/pod1"},
 		Network: &Network{
 			Config: "bridge",
 			IPs:    []string{"10.88.0.4", "fd00::4"},
@@ -36,7 +37,9 @@ func fullRecord(id string) Record {
 		Containers: map[string]Container{
 			"c1": {
 				Config:      json.RawMessage(`{"metadata":{"name":"nginx"}}`),
-				LogPosition: LogPosition{Inode: 7, Offset: 1 << 40, Born: 1 << 60, OutputInode: 8, OutputSize: 9},
+				Restore:     "restore",
+				ImageRef:    "nginx@sha256:0000000000000000000000000000000000000000000000000000000000000000",
+				LogPosition: LogPosition{Inode: 7, Offset: 1 << 40, Time: 1 << 59, Born: 1 << 60, OutputInode: 8, OutputSize: 9},
 				User:        &User{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}},
 			},
 			"c2": {Config: json.RawMessage(`{}`)},
@@ -55,14 +58,14 @@ func mustOpen(t *testing.T, dir string) *Store {
 
 func mustSave(t *testing.T, s *Store, r Record) {
 	t.Helper()
-	if err := s.Save(r); err != nil {
+	if err := s.Save(t.Context(), r); err != nil {
 		t.Fatalf("Save: %v", err)
 	}
 }
 
 func mustLoad(t *testing.T, s *Store, id string) Record {
 	t.Helper()
-	r, err := s.Load(id)
+	r, err := s.Load(t.Context(), id)
 	if err != nil {
 		t.Fatalf("Load: %v", err)
 	}
@@ -78,12 +81,12 @@ func requireRecord(t *testing.T, got, want Record) {
 
 func requireNotFound(t *testing.T, s *Store, id string) {
 	t.Helper()
-	if r, err := s.Load(id); !errdefs.IsNotFound(err) {
+	if r, err := s.Load(t.Context(), id); !errdefs.IsNotFound(err) {
 		t.Fatalf("Load returned %+v, %v; want NotFound", r, err)
 	}
 }
 
-// requireFiles checks what the folder holds, subfolders left out.
+// requireFiles checks what the directory holds, subdirectories left out.
 func requireFiles(t *testing.T, dir string, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -97,7 +100,7 @@ func requireFiles(t *testing.T, dir string, want ...string) {
 		}
 	}
 	if !slices.Equal(got, want) {
-		t.Fatalf("the folder holds %q, want %q", got, want)
+		t.Fatalf("the directory holds %q, want %q", got, want)
 	}
 }
 
@@ -154,7 +157,7 @@ func TestFileIsReadableAndPrivate(t *testing.T) {
 	}
 }
 
-func TestOpenClosesAnOpenFolder(t *testing.T) {
+func TestOpenClosesAnOpenDir(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -165,7 +168,7 @@ func TestOpenClosesAnOpenFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := info.Mode().Perm(); got != 0o700 {
-		t.Errorf("the folder has mode %v, want 0700", got)
+		t.Errorf("the directory has mode %v, want 0700", got)
 	}
 }
 
@@ -175,7 +178,7 @@ func TestUnchangedSaveWritesNothing(t *testing.T) {
 	mustSave(t, s, fullRecord("abc"))
 	before := mustStat(t, dir)
 	mustSave(t, s, fullRecord("abc"))
-	if err := s.Update("abc", func(*Record) error { return nil }); err != nil {
+	if err := s.Update(t.Context(), "abc", func(*Record) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if !os.SameFile(before, mustStat(t, dir)) {
@@ -210,7 +213,7 @@ func TestUpdateReadsNoDisk(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "abc.json"), []byte("not read"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Update("abc", func(r *Record) error { r.Phase = PhaseStopped; return nil }); err != nil {
+	if err := s.Update(t.Context(), "abc", func(r *Record) error { r.Phase = PhaseStopped; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	want := fullRecord("abc")
@@ -236,7 +239,7 @@ func TestUpdateErrors(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if err := s.Update(tt.id, tt.change); !errors.Is(err, tt.want) {
+			if err := s.Update(t.Context(), tt.id, tt.change); !errors.Is(err, tt.want) {
 				t.Errorf("error is %v, want %v", err, tt.want)
 			}
 			requireRecord(t, mustLoad(t, s, "abc"), fullRecord("abc"))
@@ -252,13 +255,13 @@ func TestDeleteIsIdempotent(t *testing.T) {
 	mustSave(t, s, fullRecord("abc"))
 	mustSave(t, s, fullRecord("def"))
 	for range 2 {
-		if err := s.Delete("abc"); err != nil {
+		if err := s.Delete(t.Context(), "abc"); err != nil {
 			t.Fatal(err)
 		}
 		requireNotFound(t, s, "abc")
 	}
 	requireFiles(t, dir, "def.json")
-	if err := s.Delete("a/b"); !errdefs.IsInvalidArgument(err) {
+	if err := s.Delete(t.Context(), "a/b"); !errdefs.IsInvalidArgument(err) {
 		t.Errorf("Delete of a path returned %v, want InvalidArgument", err)
 	}
 	mustSave(t, s, fullRecord("abc"))
@@ -278,7 +281,7 @@ func TestListSortsAndIgnoresStrangers(t *testing.T) {
 	}
 	for name, s := range map[string]*Store{"same store": s, "after a restart": mustOpen(t, dir)} {
 		t.Run(name, func(t *testing.T) {
-			records, quarantined, err := s.List()
+			records, quarantined, err := s.List(t.Context())
 			if err != nil || len(quarantined) != 0 {
 				t.Fatalf("List returned %v, %v", quarantined, err)
 			}
@@ -298,10 +301,10 @@ func TestSandboxIDsAreFileNames(t *testing.T) {
 		requireRecord(t, mustLoad(t, s, id), Record{SandboxID: id})
 	}
 	for _, id := range invalid {
-		if err := s.Save(Record{SandboxID: id}); !errdefs.IsInvalidArgument(err) {
+		if err := s.Save(t.Context(), Record{SandboxID: id}); !errdefs.IsInvalidArgument(err) {
 			t.Errorf("Save of sandbox %q returned %v, want InvalidArgument", id, err)
 		}
-		if _, err := s.Load(id); !errdefs.IsInvalidArgument(err) {
+		if _, err := s.Load(t.Context(), id); !errdefs.IsInvalidArgument(err) {
 			t.Errorf("Load of sandbox %q returned %v, want InvalidArgument", id, err)
 		}
 	}
@@ -313,10 +316,10 @@ func TestUnknownSandboxesCostNoMemory(t *testing.T) {
 	for i := range 20 {
 		requireNotFound(t, s, fmt.Sprint("unknown", i))
 	}
-	if err := s.Delete("gone"); err != nil {
+	if err := s.Delete(t.Context(), "gone"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Save(Record{SandboxID: "refused", Config: json.RawMessage("{")}); !errdefs.IsInvalidArgument(err) {
+	if err := s.Save(t.Context(), Record{SandboxID: "refused", Config: json.RawMessage("{")}); !errdefs.IsInvalidArgument(err) {
 		t.Fatalf("error is %v, want InvalidArgument", err)
 	}
 	s.mu.Lock()

@@ -7,26 +7,23 @@ import (
 	"os"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/containernetworking/cni/libcni"
 )
 
 // Add joins the pod to the current network and returns its addresses.
 //
-// When it fails, DEL has been run, on a context of its own bounded by
-// Options.UndoTimeout, before it returns: nothing is held for the pod. Where
-// that failed as well, the error is a *NotUndoneError and Del must be called
-// again.
+// When it fails, DEL has been run, on a context of its own bounded by Options.undoTimeout, before it returns: nothing
+// is held for the pod. Where that failed as well, the error is a *NotUndoneError and Del must be called again.
 //
-// Errors: errdefs.ErrInvalidArgument naming the field; ErrUnavailable when no
-// configuration is loaded, a plugin is missing or reports "try again later";
-// ErrFailedPrecondition when the namespace does not exist; ErrAlreadyExists
-// when the pod is joined already or an earlier ADD is not undone, and then
-// nothing was run. When ctx ends, the plugins are killed and the error wraps
-// ctx.Err(). A plugin's own error can be had with errors.As as a *types.Error
-// of package github.com/containernetworking/cni/pkg/types.
+// Errors: errdefs.ErrInvalidArgument naming the field; ErrUnavailable when no configuration is loaded, a plugin is
+// missing or reports "try again later"; ErrFailedPrecondition when the namespace does not exist; ErrAlreadyExists when
+// the pod is joined already or an earlier ADD is not undone, and then nothing was run. When ctx ends, or
+// Options.Timeout is over, the plugins are killed and the error wraps that of the context. A plugin's own error can be
+// had with errors.As as a *types.Error of package github.com/containernetworking/cni/pkg/types.
 func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
-	ctx, observed := n.opts.Observe(ctx, "ADD")
-	defer func() { observed(err) }()
+	ctx, end := n.begin(ctx, "ADD", n.opts.Timeout)
+	defer func() { end(err) }()
 	rt, err := pod.runtimeConf()
 	if err != nil {
 		return nil, err
@@ -50,12 +47,13 @@ func (n *Network) Add(ctx context.Context, pod Pod) (_ *Result, err error) {
 	if len(joined) > 0 {
 		return nil, fmt.Errorf("pod %s is joined to network %q already: %w", pod.ID, joined[0].Network, errdefs.ErrAlreadyExists)
 	}
-	if err := n.notes.begin(snap.list, rt); err != nil {
-		return nil, fmt.Errorf("note the CNI ADD of pod %s: %w", pod.ID, err)
+	if err := n.noteAdd(ctx, snap.list, rt); err != nil {
+		return nil, err
 	}
 	result, err := n.add(ctx, snap.list, rt)
 	if err != nil {
 		err = fmt.Errorf("CNI ADD for pod %s: %w", pod.ID, typed(err))
+		log.G(ctx).WithError(err).WithFields(log.Fields{"podSandboxID": pod.ID, "network": snap.list.Name}).Debug("CNI ADD failed, running DEL")
 		if undoErr := n.undo(ctx, snap.list, rt); undoErr != nil {
 			return nil, &NotUndoneError{Add: err, Undo: undoErr}
 		}
@@ -82,7 +80,7 @@ func (n *Network) add(ctx context.Context, list *libcni.NetworkConfigList, rt *l
 
 // undo removes what a failed ADD left. ctx may have ended.
 func (n *Network) undo(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.opts.UndoTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.opts.undoTimeout)
 	defer cancel()
 	if err := n.delAttachment(ctx, list, rt); err != nil {
 		return fmt.Errorf("undo CNI ADD for pod %s, delete the pod's network again: %w", rt.ContainerID, err)

@@ -4,9 +4,8 @@ import (
 	"github.com/containernetworking/cni/libcni"
 )
 
-// Capabilities that a plugin may ask for, with the keys of the CNI
-// conventions (CONVENTIONS.md of containernetworking/cni) and, for the
-// annotations, of containerd and CRI-O.
+// Capabilities that a plugin may ask for, with the keys of the CNI conventions (CONVENTIONS.md of
+// containernetworking/cni) and, for the annotations, of containerd and CRI-O.
 const (
 	capPortMappings = "portMappings"
 	capDNS          = "dns"
@@ -28,8 +27,7 @@ type dnsArg struct {
 	Options  []string `json:"options,omitempty"`
 }
 
-// runtimeConf turns the pod into libcni's arguments. It fails with
-// errdefs.ErrInvalidArgument naming the field.
+// runtimeConf turns the pod into libcni's arguments. It fails with errdefs.ErrInvalidArgument naming the field.
 func (p Pod) runtimeConf() (*libcni.RuntimeConf, error) {
 	if err := p.validate(); err != nil {
 		return nil, err
@@ -41,14 +39,13 @@ func (p Pod) runtimeConf() (*libcni.RuntimeConf, error) {
 	return &libcni.RuntimeConf{
 		ContainerID:    p.ID,
 		NetNS:          p.NetnsPath,
-		IfName:         InterfaceName,
+		IfName:         interfaceName,
 		Args:           p.cniArgs(),
 		CapabilityArgs: capabilities,
 	}, nil
 }
 
-// cniArgs is CNI_ARGS. IgnoreUnknown makes plugins that know none of the other
-// keys accept them.
+// cniArgs is CNI_ARGS. IgnoreUnknown makes plugins that know none of the other keys accept them.
 func (p Pod) cniArgs() [][2]string {
 	return [][2]string{
 		{"IgnoreUnknown", "1"},
@@ -59,9 +56,8 @@ func (p Pod) cniArgs() [][2]string {
 	}
 }
 
-// capabilityArgs is everything that a plugin could ask for; libcni gives each
-// plugin only the capabilities that its configuration declares. Empty values
-// are left out, so that a plugin sees the same as with no such capability.
+// capabilityArgs is everything that a plugin could ask for; libcni gives each plugin only the capabilities that its
+// configuration declares. Empty values are left out, so that a plugin sees the same as with no such capability.
 func (p Pod) capabilityArgs() (map[string]any, error) {
 	args := map[string]any{}
 	if ports := p.portMappingArgs(); len(ports) > 0 {

@@ -90,8 +90,7 @@ func TestRuntimeConf(t *testing.T) {
 	}
 }
 
-// A mapping that asks for no port of the host asks for nothing, as in a CRI
-// message whose fields are all missing.
+// A mapping that asks for no port of the host asks for nothing, as in a CRI message whose fields are all missing.
 func TestEmptyPortMapping(t *testing.T) {
 	pod := Pod{ID: "a", NetnsPath: "/run/netns/x", PortMappings: []PortMapping{{}}}
 	if rt, err := pod.runtimeConf(); err != nil || len(rt.CapabilityArgs) != 0 {

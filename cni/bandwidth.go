@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Annotations that limit a pod's traffic, in bits per second, written as a
-// Kubernetes quantity ("10M").
+// Annotations that limit a pod's traffic, in bits per second, written as a Kubernetes quantity ("10M").
 const (
 	ingressBandwidth = "kubernetes.io/ingress-bandwidth"
 	egressBandwidth  = "kubernetes.io/egress-bandwidth"
@@ -21,13 +20,11 @@ const (
 	maxBandwidth = 1_000_000_000_000_000
 )
 
-// unlimitedBurst, in bits, stands for "no limit of its own": the bandwidth
-// plugin demands a burst beside a rate, and Kubernetes has no annotation for
-// it.
+// unlimitedBurst, in bits, stands for "no limit of its own": the bandwidth plugin demands a burst beside a rate, and
+// Kubernetes has no annotation for it.
 const unlimitedBurst = math.MaxInt32
 
-// bandwidthArg is the value of the capability "bandwidth", all in bits or bits
-// per second.
+// bandwidthArg is the value of the capability "bandwidth", all in bits or bits per second.
 type bandwidthArg struct {
 	IngressRate  uint64 `json:"ingressRate,omitempty"`
 	IngressBurst uint64 `json:"ingressBurst,omitempty"`
@@ -70,10 +67,9 @@ func bandwidthOf(annotations map[string]string, key string) (uint64, error) {
 	return rate, nil
 }
 
-// parseBandwidth reads a Kubernetes quantity as bits per second, rounded up to
-// a whole number, from 1k to 1P. The grammar is apimachinery's resource
-// package's: a decimal number, then a binary suffix (Ki to Ei), a decimal one
-// (n, u, m, k, M, G, T, P, E) or an exponent (e or E and a signed integer).
+// parseBandwidth reads a Kubernetes quantity as bits per second, rounded up to a whole number, from 1k to 1P. The
+// grammar is apimachinery's resource package's: a decimal number, then a binary suffix (Ki to Ei), a decimal one (n, u,
+// m, k, M, G, T, P, E) or an exponent (e or E and a signed integer).
 func parseBandwidth(s string) (uint64, error) {
 	number, suffix := splitQuantity(s)
 	value, err := parseDecimal(number)
@@ -122,8 +118,7 @@ func parseDecimal(s string) (*big.Rat, error) {
 	return value, nil
 }
 
-// maxExponent is beyond what any quantity in the permitted range can need with
-// maxDigits digits.
+// maxExponent is beyond what any quantity in the permitted range can need with maxDigits digits.
 const maxExponent = 100
 
 func parseSuffix(s string) (*big.Rat, error) {

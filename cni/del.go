@@ -9,37 +9,34 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/containerd/log"
 	"github.com/containernetworking/cni/libcni"
-	log "github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 )
 
-// Del takes the pod off its network. It runs the plugins with the
-// configuration and the arguments that Add used, whatever the folder holds
-// now. When those are lost, it takes the configuration that the folder has
-// under the name network (Result.Config of Add), or the current one when
-// network is empty, and the arguments from pod. With an empty network and a
-// plugin missing it runs none: nothing says that the pod was ever joined.
+// Del takes the pod off its network. It runs the plugins with the configuration and the arguments that Add used,
+// whatever the directory holds now. When those are lost, it takes the configuration that the directory has under the
+// name network (Result.Config of Add), or the current one when network is empty, and the arguments from pod. With an
+// empty network and a plugin missing it runs none: nothing says that the pod was ever joined.
 //
-// It is idempotent: a pod that was never joined, one that is gone already and
-// one whose namespace does not exist any more succeed. Of pod, only ID is
-// needed while the cache is there. After success nothing of the pod is left in
+// It is idempotent: a pod that was never joined, one that is gone already and one whose namespace does not exist any
+// more succeed. Of pod, only ID is needed while the cache is there. After success nothing of the pod is left in
 // Options.CacheDir; after an error call it again.
 //
-// Errors: errdefs.ErrInvalidArgument for a bad id, ErrUnavailable for a missing
-// plugin or one that says "try again later", ctx.Err() when ctx ended.
+// Errors: errdefs.ErrInvalidArgument for a bad id, ErrUnavailable for a missing plugin or one that says "try again
+// later", the context's error when ctx ended or half of Options.Timeout was over.
 func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) {
-	ctx, observed := n.opts.Observe(ctx, "DEL")
-	defer func() { observed(err) }()
+	ctx, end := n.begin(ctx, "DEL", n.opts.Timeout/2)
+	defer func() { end(err) }()
 	if err := pod.validateID(); err != nil {
 		return err
 	}
-	attachments, err := n.attachments(pod.ID)
+	attachments, err := n.attachments(ctx, pod.ID)
 	if err != nil {
 		return fmt.Errorf("CNI DEL for pod %s: %w", pod.ID, err)
 	}
 	if len(attachments) == 0 {
-		attachments = n.guess(pod, network)
+		attachments = n.guess(ctx, pod, network)
 	}
 	var errs []error
 	for _, a := range attachments {
@@ -56,14 +53,33 @@ func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) 
 	return n.forget(pod.ID)
 }
 
-// attachment is one thing to delete or check.
+// Joined reports whether anything is kept of a pod: that Add has joined it, or
+// begun to, and Del has not taken it off. It reads the disk only.
+func (n *Network) Joined(id string) (bool, error) {
+	if err := (Pod{ID: id}).validateID(); err != nil {
+		return false, err
+	}
+	kept, err := n.kept(id)
+	if err != nil {
+		return false, fmt.Errorf("CNI attachments of pod %s: %w", id, err)
+	}
+	return len(kept) > 0, nil
+}
+
+// attachment is one thing to delete.
 type attachment struct {
 	list *libcni.NetworkConfigList
 	rt   *libcni.RuntimeConf
 }
 
-// attachments returns what the cache and the notes hold for a pod.
-func (n *Network) attachments(id string) ([]attachment, error) {
+// attachments returns what is kept of a pod and can be read.
+func (n *Network) attachments(ctx context.Context, id string) ([]attachment, error) {
+	kept, err := n.kept(id)
+	return parseAttachments(ctx, kept), err
+}
+
+// kept returns what the cache and the notes hold of a pod.
+func (n *Network) kept(id string) ([]*libcni.NetworkAttachment, error) {
 	kept, err := n.cni.GetCachedAttachments(id)
 	if err != nil {
 		return nil, fmt.Errorf("read the cache: %w", err)
@@ -79,16 +95,16 @@ func (n *Network) attachments(id string) ([]attachment, error) {
 			kept = append(kept, noted)
 		}
 	}
-	return parseAttachments(kept), nil
+	return kept, nil
 }
 
 // parseAttachments leaves out, and logs, what has no valid configuration.
-func parseAttachments(kept []*libcni.NetworkAttachment) []attachment {
+func parseAttachments(ctx context.Context, kept []*libcni.NetworkAttachment) []attachment {
 	var found []attachment
 	for _, k := range kept {
 		list, err := libcni.NetworkConfFromBytes(k.Config)
 		if err != nil {
-			log.WithFields(log.Fields{"pod": k.ContainerID, "network": k.Network}).WithError(err).Warn("Cached CNI configuration is unreadable")
+			log.G(ctx).WithFields(log.Fields{"podSandboxID": k.ContainerID, "network": k.Network}).WithError(err).Warn("cannot read cached CNI configuration")
 			continue
 		}
 		found = append(found, attachment{list: list, rt: &libcni.RuntimeConf{
@@ -104,7 +120,7 @@ func parseAttachments(kept []*libcni.NetworkAttachment) []attachment {
 
 // guess is used when nothing is kept of a pod: it was never joined, is off the
 // network already, or the cache is lost. DEL does no harm in any of these.
-func (n *Network) guess(pod Pod, network string) []attachment {
+func (n *Network) guess(ctx context.Context, pod Pod, network string) []attachment {
 	snap := n.current.Load()
 	list := snap.list
 	if network != "" {
@@ -112,13 +128,13 @@ func (n *Network) guess(pod Pod, network string) []attachment {
 	}
 	if list == nil {
 		if network != "" {
-			log.WithFields(log.Fields{"pod": pod.ID, "network": network}).
-				Warn("CNI DEL skipped: neither a cached nor a current configuration of this network")
+			log.G(ctx).WithFields(log.Fields{"podSandboxID": pod.ID, "network": network}).
+				Warn("skipping CNI DEL, neither a cached nor a current configuration of the network")
 		}
 		return nil
 	}
 	if err := n.findPlugins(list, snap.file); network == "" && err != nil {
-		log.WithField("pod", pod.ID).WithError(err).Warn("CNI DEL skipped: nothing is known of an ADD, and a plugin is missing")
+		log.G(ctx).WithField("podSandboxID", pod.ID).WithError(err).Warn("skipping CNI DEL, no ADD is known and a plugin is missing")
 		return nil
 	}
 	capabilities, err := pod.capabilityArgs()
@@ -129,7 +145,7 @@ func (n *Network) guess(pod Pod, network string) []attachment {
 	return []attachment{{list: list, rt: &libcni.RuntimeConf{
 		ContainerID:    pod.ID,
 		NetNS:          pod.NetnsPath,
-		IfName:         InterfaceName,
+		IfName:         interfaceName,
 		Args:           pod.cniArgs(),
 		CapabilityArgs: capabilities,
 	}}}
@@ -141,10 +157,9 @@ func (n *Network) delAttachment(ctx context.Context, list *libcni.NetworkConfigL
 	return typed(n.cni.DelNetworkList(ctx, list, &live))
 }
 
-// liveNetns returns path when a namespace is there, and "" when there is none
-// any more: the specification's way to tell a plugin that only what lies
-// outside the namespace is left to delete. Plugins cope with a path that is
-// missing, but many fail on a file that lost its namespace.
+// liveNetns returns path when a namespace is there, and "" when there is none any more: the specification's way to tell
+// a plugin that only what lies outside the namespace is left to delete. Plugins cope with a path that is missing, but
+// many fail on a file that lost its namespace.
 func liveNetns(path string) string {
 	var fs unix.Statfs_t
 	err := unix.Statfs(path, &fs)
@@ -157,8 +172,7 @@ func liveNetns(path string) string {
 	return path
 }
 
-// forget removes what is left of the pod in the cache folder: its note, and
-// entries that libcni could not read.
+// forget removes what is left of the pod in the cache directory: its note, and entries that libcni could not read.
 func (n *Network) forget(id string) error {
 	results := filepath.Join(n.opts.CacheDir, "results")
 	entries, err := os.ReadDir(results)
@@ -168,7 +182,7 @@ func (n *Network) forget(id string) error {
 	errs := []error{n.notes.end(id)}
 	for _, entry := range entries {
 		path := filepath.Join(results, entry.Name())
-		if strings.HasSuffix(entry.Name(), "-"+id+"-"+InterfaceName) && !belongsToOther(path, id) {
+		if strings.HasSuffix(entry.Name(), "-"+id+"-"+interfaceName) && !belongsToOther(path, id) {
 			errs = append(errs, os.Remove(path))
 		}
 	}

@@ -14,38 +14,36 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
-	log "github.com/sirupsen/logrus"
 )
 
 const (
 	// outputDelay bounds the wait for a plugin's output after the plugin has
 	// ended or was killed: something it left running may hold the pipe open.
 	outputDelay = 2 * time.Second
-	// busyTries and busyPause cover the moment in which an installer still has
-	// the plugin's file open for writing.
+	// killDelay bounds the wait for the end of a plugin that was killed, which the
+	// kernel may hold, for example in a read from a dead file system.
+	killDelay = outputDelay + time.Second
+	// busyTries and busyPause cover the moment in which an installer still has the plugin's file open for writing.
 	busyTries = 5
 	busyPause = 200 * time.Millisecond
-	// maxDiagnostic bounds how much of a plugin's stderr, in bytes, goes into
-	// an error or the log.
+	// maxDiagnostic bounds how much of a plugin's stderr, in bytes, goes into an error or the log.
 	maxDiagnostic = 4 << 10
 )
 
-// pluginExec runs plugins for libcni. It takes the place of invoke.RawExec,
-// which kills only the plugin itself when the context ends: an IPAM plugin
-// that the plugin started keeps running and keeps the pipe open, so that the
-// call does not return. Its errors also do not tell a killed plugin from a
-// failed one.
+// pluginExec runs plugins for libcni. It is our own in place of invoke.RawExec, which kills only the plugin itself when
+// the context ends: an IPAM plugin that the plugin started keeps running and keeps the pipe open, so that the call does
+// not return. Its errors also do not tell a killed plugin from a failed one.
 type pluginExec struct {
 	version.PluginDecoder
 }
 
 var _ invoke.Exec = (*pluginExec)(nil)
 
-// FindInPath returns the plugin's program, errdefs.ErrUnavailable when no
-// folder has it.
+// FindInPath returns the plugin's program, errdefs.ErrUnavailable when no directory has it.
 func (*pluginExec) FindInPath(plugin string, dirs []string) (string, error) {
 	path, err := invoke.FindInPath(plugin, dirs)
 	if err != nil {
@@ -55,21 +53,21 @@ func (*pluginExec) FindInPath(plugin string, dirs []string) (string, error) {
 	return path, nil
 }
 
-// ExecPlugin runs the program at path and returns what it printed. A plugin
-// that fails as the specification says yields a *types.Error. When ctx ends,
-// the plugin and all that it started are killed and the error wraps ctx.Err().
+// ExecPlugin runs the program at path and returns what it printed. A plugin that fails as the specification says yields
+// a *types.Error. When ctx ends, the plugin and all that it started are killed and the error wraps ctx.Err(). A plugin
+// that does not even end then is left alone.
 func (*pluginExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
 	name := filepath.Base(path)
 	for try := 1; ; try++ {
 		stdout, stderr, err := runPlugin(ctx, path, stdin, environ)
 		if err == nil {
 			if len(stderr) > 0 {
-				log.WithField("plugin", name).Debugf("CNI plugin wrote: %s", stderr)
+				log.G(ctx).WithFields(log.Fields{"plugin": name, "stderr": string(stderr)}).Debug("CNI plugin wrote to stderr")
 			}
 			return stdout, nil
 		}
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("CNI plugin %s was stopped: %w", name, ctx.Err())
+			return nil, stopped(ctx, name, err)
 		}
 		if !errors.Is(err, syscall.ETXTBSY) || try == busyTries {
 			return nil, pluginError(err, stdout, stderr)
@@ -96,12 +94,48 @@ func runPlugin(ctx context.Context, path string, stdin []byte, environ []string)
 		}
 		return err
 	}
-	err = cmd.Run()
+	// By this goroutine: the plugin runs in the network namespace of its thread.
+	if err := cmd.Start(); err != nil {
+		return nil, nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		select {
+		case err = <-ended:
+		case <-time.After(killDelay):
+			// The buffers are still written to.
+			return nil, nil, &unkillableError{pid: cmd.Process.Pid}
+		}
+	}
 	if errors.Is(err, exec.ErrWaitDelay) {
 		// The plugin itself succeeded; what it left behind was cut off.
 		err = nil
 	}
 	return out.Bytes(), truncate(diagnostic.Bytes()), err
+}
+
+// unkillableError tells of a plugin that was killed and has not ended.
+type unkillableError struct{ pid int }
+
+// Error says what to look at.
+func (e *unkillableError) Error() string {
+	return fmt.Sprintf("process %d cannot be killed, look at what it waits for (/proc/%[1]d/stack)", e.pid)
+}
+
+// stopped is the error of a plugin that was killed because its context ended.
+func stopped(ctx context.Context, name string, err error) error {
+	why := context.Cause(ctx)
+	if !errors.Is(why, ctx.Err()) {
+		why = fmt.Errorf("%w: %w", why, ctx.Err())
+	}
+	var unkillable *unkillableError
+	if errors.As(err, &unkillable) {
+		why = fmt.Errorf("%w: %w", unkillable, why)
+	}
+	return fmt.Errorf("CNI plugin %s was stopped: %w", name, why)
 }
 
 // pluginError reads the error that a plugin printed, as JSON on stdout.
@@ -120,8 +154,7 @@ func truncate(b []byte) []byte {
 	return b[:min(len(b), maxDiagnostic):min(len(b), maxDiagnostic)]
 }
 
-// typed adds the class of errdefs to the codes of the specification that mean
-// "not now".
+// typed adds the class of errdefs to the codes of the specification that mean "not now".
 func typed(err error) error {
 	var reported *types.Error
 	if !errors.As(err, &reported) {

@@ -1,15 +1,20 @@
 package cni
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/containernetworking/cni/libcni"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// sandbox holds the folders of one test's Network.
+// sandbox holds the directories of one test's Network.
 type sandbox struct {
 	t       *testing.T
 	conf    string
@@ -45,17 +50,21 @@ func (s *sandbox) network() *Network {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() {
-		if err := n.Close(); err != nil {
-			s.t.Error(err)
-		}
-	})
+	s.t.Cleanup(n.Close)
 	return n
 }
 
 func (s *sandbox) configure(file, content string) {
 	s.t.Helper()
-	writeFile(s.t, filepath.Join(s.conf, file), content)
+	testutil.WriteFile(s.t, filepath.Join(s.conf, file), content)
+}
+
+// decodeResult reads a result's Raw.
+func decodeResult(t testing.TB, result *Result) types100.Result {
+	t.Helper()
+	var raw types100.Result
+	must(t, json.Unmarshal(result.Raw, &raw))
+	return raw
 }
 
 const scriptedResult = `{"cniVersion":"1.0.0","interfaces":[{"name":"host0"},{"name":"eth0","mac":"02:00:00:00:00:01","sandbox":"/x"}],` +
@@ -65,7 +74,7 @@ const scriptedResult = `{"cniVersion":"1.0.0","interfaces":[{"name":"host0"},{"n
 // environment and input, and then does what the test asked for with script.
 func (s *sandbox) plugin(name string) {
 	s.t.Helper()
-	writeFile(s.t, filepath.Join(s.bin, name), fmt.Sprintf(`#!/bin/sh
+	testutil.WriteFile(s.t, filepath.Join(s.bin, name), fmt.Sprintf(`#!/bin/sh
 dir=%s
 me=%s.$CNI_COMMAND
 cat > "$dir/$me.stdin"
@@ -82,7 +91,7 @@ if [ "$CNI_COMMAND" = ADD ]; then echo '%s'; fi
 // script makes a plugin's call ("fake.ADD") run shell lines.
 func (s *sandbox) script(call, lines string) {
 	s.t.Helper()
-	writeFile(s.t, filepath.Join(s.journal, call+".do"), lines+"\n")
+	testutil.WriteFile(s.t, filepath.Join(s.journal, call+".do"), lines+"\n")
 }
 
 // calls returns the calls of all plugins so far, "name.COMMAND" each.
@@ -120,7 +129,7 @@ func (s *sandbox) recorded(name string) string {
 	return string(content)
 }
 
-// cached lists the files below the cache folder.
+// cached lists the files below the cache directory.
 func (s *sandbox) cached() []string {
 	s.t.Helper()
 	var files []string
@@ -140,21 +149,8 @@ func testPod(id string) Pod {
 	return Pod{ID: id, Name: "web", Namespace: "shop", UID: "u-1", NetnsPath: "/proc/self/ns/net"}
 }
 
-func writeFile(t testing.TB, path, content string) {
+// libcniOf is libcni with that cache directory.
+func libcniOf(t *testing.T, cache string) *libcni.CNIConfig {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// eventually waits for a change to be noticed.
-func eventually(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for !condition() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within 10 s: %s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	return libcni.NewCNIConfigWithCacheDir(nil, cache, nil)
 }

@@ -20,18 +20,16 @@ import (
 // maxConfSize bounds a configuration file, in bytes.
 const maxConfSize = 1 << 20
 
-// snapshot is one reading of the configuration folder. It is never changed
-// after it was made.
+// snapshot is one reading of the configuration directory. It is never changed after it was made.
 type snapshot struct {
-	// file and list are the first valid configuration, empty and nil when
-	// there is none.
+	// file and list are the first valid configuration, empty and nil when there is none.
 	file string
 	list *libcni.NetworkConfigList
 	// byName holds the first valid configuration of every name.
 	byName map[string]*libcni.NetworkConfigList
 	// skipped are the invalid files before and behind it, in lexical order.
 	skipped []SkippedFile
-	// err says why the folder could not be read. A missing folder is no error.
+	// err says why the directory could not be read. A missing directory is no error.
 	err error
 }
 
@@ -89,7 +87,7 @@ func loadFile(file string) (*libcni.NetworkConfigList, error) {
 }
 
 // parseList reads a .conflist. Since version 1.1.0 of the specification its
-// plugins may also lie in a folder of the network's name beside it.
+// plugins may also lie in a directory of the network's name beside it.
 func parseList(content []byte, dir string) (*libcni.NetworkConfigList, error) {
 	list, err := libcni.NetworkConfFromBytes(content)
 	if err != nil {
@@ -100,7 +98,7 @@ func parseList(content []byte, dir string) (*libcni.NetworkConfigList, error) {
 		return nil, err
 	}
 	if !list.LoadOnlyInlinedPlugins {
-		if list, err = withFolderPlugins(list, filepath.Join(dir, list.Name)); err != nil {
+		if list, err = withDirPlugins(list, filepath.Join(dir, list.Name)); err != nil {
 			return nil, err
 		}
 	}
@@ -124,10 +122,10 @@ func parseSingle(content []byte) (*libcni.NetworkConfigList, error) {
 	return list, validateList(list)
 }
 
-// withFolderPlugins appends the plugins of folder. The result spells them out,
+// withDirPlugins appends the plugins of directory. The result spells them out,
 // because libcni caches a list by its text and DEL must find all of them.
-func withFolderPlugins(list *libcni.NetworkConfigList, folder string) (*libcni.NetworkConfigList, error) {
-	files, err := libcni.ConfFiles(folder, []string{".conf"})
+func withDirPlugins(list *libcni.NetworkConfigList, dir string) (*libcni.NetworkConfigList, error) {
+	files, err := libcni.ConfFiles(dir, []string{".conf"})
 	if err != nil || len(files) == 0 {
 		return list, err
 	}
@@ -146,8 +144,7 @@ func withFolderPlugins(list *libcni.NetworkConfigList, folder string) (*libcni.N
 	return asList(list)
 }
 
-// asList writes a list out with its plugins inline and parses it again, so that
-// its text and its fields agree.
+// asList writes a list out with its plugins inline and parses it again, so that its text and its fields agree.
 func asList(list *libcni.NetworkConfigList) (*libcni.NetworkConfigList, error) {
 	plugins := make([]json.RawMessage, 0, len(list.Plugins))
 	for _, p := range list.Plugins {

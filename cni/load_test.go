@@ -9,6 +9,8 @@ import (
 
 	"github.com/containernetworking/cni/libcni"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const (
@@ -26,7 +28,7 @@ func TestFirstValidConfigurationWins(t *testing.T) {
 		plugins string
 		skipped string // files
 	}{
-		{"empty folder", nil, "", "", "", ""},
+		{"empty directory", nil, "", "", "", ""},
 		{"lexical order", map[string]string{"20-a.conflist": listA, "10-b.conflist": listB}, "10-b.conflist", "b", "one", ""},
 		{"digits sort as text", map[string]string{"9.conflist": listA, "10.conflist": listB}, "10.conflist", "b", "one", ""},
 		{"chained", map[string]string{"a.conflist": listA}, "a.conflist", "a", "one two", ""},
@@ -42,8 +44,8 @@ func TestFirstValidConfigurationWins(t *testing.T) {
 		{"single without type", map[string]string{"1.conf": `{"cniVersion":"1.0.0","name":"x"}`}, "", "", "", "1.conf"},
 		{"list in a .conf", map[string]string{"1.conf": listA}, "", "", "", "1.conf"},
 		{"null", map[string]string{"1.conf": "null", "2.conflist": "null", "3.json": "null"}, "", "", "", "1.conf 2.conflist 3.json"},
-		{"name that leaves the folder", map[string]string{"1.conflist": `{"name":"../x","cniVersion":"1.0.0","plugins":[{"type":"one"}]}`}, "", "", "", "1.conflist"},
-		{"plugin that leaves the folder", map[string]string{"1.conflist": `{"name":"x","cniVersion":"1.0.0","plugins":[{"type":"../sh"}]}`}, "", "", "", "1.conflist"},
+		{"name that leaves the directory", map[string]string{"1.conflist": `{"name":"../x","cniVersion":"1.0.0","plugins":[{"type":"one"}]}`}, "", "", "", "1.conflist"},
+		{"plugin that leaves the directory", map[string]string{"1.conflist": `{"name":"x","cniVersion":"1.0.0","plugins":[{"type":"../sh"}]}`}, "", "", "", "1.conflist"},
 		{"unknown version", map[string]string{"1.conflist": `{"name":"x","cniVersion":"9.0.0","plugins":[{"type":"one"}]}`}, "", "", "", "1.conflist"},
 		{"no version is 0.1.0", map[string]string{"1.conf": `{"name":"x","type":"one"}`}, "1.conf", "x", "one", ""},
 	}
@@ -51,7 +53,7 @@ func TestFirstValidConfigurationWins(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			for name, content := range test.files {
-				writeFile(t, filepath.Join(dir, name), content)
+				testutil.WriteFile(t, filepath.Join(dir, name), content)
 			}
 			snap := loadDir(dir)
 			file, network, plugins := "", "", ""
@@ -88,9 +90,9 @@ func pluginTypes(list *libcni.NetworkConfigList) string {
 
 func TestAnotherNetworkStaysReachableByName(t *testing.T) {
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "1.conflist"), listA)
-	writeFile(t, filepath.Join(dir, "2.conflist"), listB)
-	writeFile(t, filepath.Join(dir, "3.conflist"), strings.Replace(listB, "0.4.0", "1.0.0", 1))
+	testutil.WriteFile(t, filepath.Join(dir, "1.conflist"), listA)
+	testutil.WriteFile(t, filepath.Join(dir, "2.conflist"), listB)
+	testutil.WriteFile(t, filepath.Join(dir, "3.conflist"), strings.Replace(listB, "0.4.0", "1.0.0", 1))
 	snap := loadDir(dir)
 	if snap.byName["a"] == nil || snap.byName["b"] == nil || snap.byName["b"].CNIVersion != "0.4.0" {
 		t.Errorf("got %+v", snap.byName)
@@ -98,14 +100,14 @@ func TestAnotherNetworkStaysReachableByName(t *testing.T) {
 }
 
 // The text of a list is what libcni keeps for DEL.
-func TestPluginsOfAFolderAreKeptForDel(t *testing.T) {
+func TestPluginsOfADirAreKeptForDel(t *testing.T) {
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "1.conflist"), `{"cniVersion":"1.1.0","name":"a","disableCheck":true,"plugins":[{"type":"one"}]}`)
+	testutil.WriteFile(t, filepath.Join(dir, "1.conflist"), `{"cniVersion":"1.1.0","name":"a","disableCheck":true,"plugins":[{"type":"one"}]}`)
 	if err := os.Mkdir(filepath.Join(dir, "a"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(dir, "a", "20.conf"), `{"type":"three"}`)
-	writeFile(t, filepath.Join(dir, "a", "10.conf"), `{"type":"two","key":"value"}`)
+	testutil.WriteFile(t, filepath.Join(dir, "a", "20.conf"), `{"type":"three"}`)
+	testutil.WriteFile(t, filepath.Join(dir, "a", "10.conf"), `{"type":"two","key":"value"}`)
 	snap := loadDir(dir)
 	if snap.list == nil {
 		t.Fatalf("skipped: %v", snap.skipped)
@@ -119,7 +121,7 @@ func TestPluginsOfAFolderAreKeptForDel(t *testing.T) {
 			t.Errorf("got %q, %+v", got, list)
 		}
 	}
-	writeFile(t, filepath.Join(dir, "a", "30.conf"), `{`)
+	testutil.WriteFile(t, filepath.Join(dir, "a", "30.conf"), `{`)
 	if snap := loadDir(dir); snap.list != nil || len(snap.skipped) != 1 {
 		t.Errorf("a broken plugin file: got %+v", snap)
 	}
@@ -139,8 +141,8 @@ func TestOddFilesNeverBlock(t *testing.T) {
 	if err := os.Symlink("nowhere", filepath.Join(dir, "4.conflist")); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, filepath.Join(dir, "5.conflist"), strings.Repeat(" ", maxConfSize)+listA)
-	writeFile(t, filepath.Join(dir, "6.conflist"), listB)
+	testutil.WriteFile(t, filepath.Join(dir, "5.conflist"), strings.Repeat(" ", maxConfSize)+listA)
+	testutil.WriteFile(t, filepath.Join(dir, "6.conflist"), listB)
 	if err := os.Mkdir(filepath.Join(dir, "0.conflist"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -150,14 +152,14 @@ func TestOddFilesNeverBlock(t *testing.T) {
 	}
 }
 
-func TestFolderThatCannotBeRead(t *testing.T) {
+func TestDirThatCannotBeRead(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	writeFile(t, file, "")
+	testutil.WriteFile(t, file, "")
 	if snap := loadDir(file); snap.err == nil || snap.list != nil {
 		t.Errorf("got %+v", snap)
 	}
 	if snap := loadDir(filepath.Join(file + "-missing")); snap.err != nil {
-		t.Errorf("a missing folder is an error: %v", snap.err)
+		t.Errorf("a missing directory is an error: %v", snap.err)
 	}
 }
 
@@ -171,7 +173,7 @@ func FuzzLoadFile(f *testing.F) {
 		dir := t.TempDir()
 		for _, file := range []string{"x.conf", "x.conflist", "x.json"} {
 			path := filepath.Join(dir, file)
-			writeFile(t, path, string(content))
+			testutil.WriteFile(t, path, string(content))
 			list, err := loadFile(path)
 			if err != nil {
 				continue

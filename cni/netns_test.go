@@ -12,9 +12,8 @@ import (
 	"github.com/vishvananda/netns"
 )
 
-// space is a network namespace of one test. It is reached through an open file
-// (its path is below /proc), so nothing is mounted and nothing can be left
-// behind.
+// space is a network namespace of one test. It is reached through an open file (its path is below /proc), so nothing is
+// mounted and nothing can be left behind.
 type space struct {
 	path   string
 	handle netns.NsHandle

@@ -4,50 +4,54 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/containernetworking/cni/libcni"
 )
 
-// InterfaceName is the name of a pod's interface inside its namespace. The
+// interfaceName is the name of a pod's interface inside its namespace. The
 // kubelet and network policies take it for granted.
-const InterfaceName = "eth0"
+const interfaceName = "eth0"
 
 // Defaults of Options.
 const (
-	DefaultConfDir     = "/etc/cni/net.d"
-	DefaultBinDir      = "/opt/cni/bin"
-	DefaultCacheDir    = "/var/lib/criadapter/cni"
-	DefaultUndoTimeout = 30 * time.Second
-	DefaultStatusTTL   = 10 * time.Second
+	defaultConfDir     = "/etc/cni/net.d"
+	defaultBinDir      = "/opt/cni/bin"
+	defaultCacheDir    = "/var/lib/criadapter/cni"
+	defaultTimeout     = 2 * time.Minute
+	defaultUndoTimeout = 30 * time.Second
+	defaultStatusTTL   = 10 * time.Second
 )
 
-// Options say where a Network finds and keeps things. The zero value takes
-// the defaults.
+// Options say where a Network finds and keeps things. The zero value takes the defaults.
 type Options struct {
-	// ConfDir is the folder of network configurations. It need not exist yet.
+	// ConfDir is the directory of network configurations. It need not exist yet.
 	ConfDir string
 	// BinDirs are searched for plugins, the first hit wins.
 	BinDirs []string
-	// CacheDir keeps what Del and Check need of every attachment. It must
-	// survive restarts and belong to this program alone.
+	// CacheDir keeps what Del needs of every attachment. It must survive restarts and belong to this program alone.
 	CacheDir string
-	// UndoTimeout bounds the DEL that follows a failed ADD.
-	UndoTimeout time.Duration
-	// StatusTTL is how long an answer of the plugins' STATUS is repeated
-	// before they are asked again. The default is above the kubelet's five
-	// seconds between two Status calls.
-	StatusTTL time.Duration
-	// Observe, when not nil, is called at the beginning of every ADD, DEL, CHECK
-	// and STATUS, for metrics and traces. The operation uses the context that it
-	// returns, and its error goes to the function that it returns.
+	// DelOnly is for a node whose pods are not joined any more, but may have been:
+	// ConfDir is read once and not watched.
+	DelOnly bool
+	// Timeout bounds an ADD with all its plugins. A DEL has half of it, so that a
+	// client that waits as long as for an ADD gets to know which plugin hangs.
+	Timeout time.Duration
+	// undoTimeout bounds the DEL that follows a failed ADD.
+	undoTimeout time.Duration
+	// statusTTL is how long an answer of the plugins' STATUS is repeated before they are asked again. The default is
+	// above the kubelet's five seconds between two Status calls.
+	statusTTL time.Duration
+	// Observe, when not nil, is called at the beginning of every ADD, DEL, STATUS and GC, for metrics and traces. The
+	// operation uses the context that it returns, and its error goes to the function that it returns.
 	Observe func(ctx context.Context, operation string) (context.Context, func(error))
 }
 
-// Network joins pods to the network that the configuration folder names. Make
-// one with New, end it with Close.
+// Network joins pods to the network that the configuration directory names. Make one with New, end it with Close.
 type Network struct {
 	opts    Options
 	exec    *pluginExec
@@ -55,14 +59,14 @@ type Network struct {
 	notes   notes
 	current atomic.Pointer[snapshot]
 	status  statusCache
-	watch   *watcher
+	// gate is held for reading while an ADD is noted, and for writing by GC.
+	gate  sync.RWMutex
+	watch *watcher
 }
 
-// New loads the configuration and starts to watch its folder. It succeeds
-// without a folder and without a valid configuration; Status then says what is
-// missing and Add fails with errdefs.ErrUnavailable until one appears. It
-// fails with errdefs.ErrInvalidArgument for a relative path and with
-// errdefs.ErrUnavailable when the kernel grants no inotify watch.
+// New loads the configuration and starts to watch its directory. It succeeds without a directory and without a valid
+// configuration; Status then says what is missing and Add fails with errdefs.ErrUnavailable until one appears. It fails
+// with errdefs.ErrInvalidArgument for a relative path.
 //
 // The watching goroutine belongs to the Network and ends with Close.
 func New(opts Options) (*Network, error) {
@@ -78,19 +82,40 @@ func New(opts Options) (*Network, error) {
 		notes:  notes{dir: filepath.Join(opts.CacheDir, "pending")},
 		status: newStatusCache(),
 	}
-	w, err := startWatcher(opts.ConfDir, n.reload)
-	if err != nil {
-		return nil, err
+	if opts.DelOnly {
+		n.current.Store(loadDir(opts.ConfDir))
+		return n, nil
 	}
-	n.watch = w
+	ctx := log.WithLogger(context.Background(), log.L.WithField("component", "cni"))
+	n.watch = startWatcher(ctx, opts.ConfDir, n.reload)
 	return n, nil
 }
 
-// Close stops watching and returns when the watching goroutine has ended. Calls
-// that are under way finish, and Del keeps working, with the configuration of
-// that moment. A second Close does nothing.
-func (n *Network) Close() error {
-	return n.watch.close()
+// Reload has the configuration directory read again, soon and in the background, for file systems that report no changes.
+// A Network with Options.DelOnly stays as it is.
+func (n *Network) Reload() {
+	if n.watch != nil {
+		n.watch.ask()
+	}
+}
+
+// Close stops watching and returns when the watching goroutine has ended. Calls that are under way finish, and Del
+// keeps working, with the configuration of that moment. A second Close does nothing.
+func (n *Network) Close() {
+	if n.watch != nil {
+		n.watch.close()
+	}
+}
+
+// begin begins an operation, which may take as long as limit. Its error goes to end.
+func (n *Network) begin(ctx context.Context, operation string, limit time.Duration) (_ context.Context, end func(error)) {
+	late := fmt.Errorf("it did not end within %v: %w", limit, context.DeadlineExceeded)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
+	ctx, observed := n.opts.Observe(ctx, operation)
+	return ctx, func(err error) {
+		cancel()
+		observed(err)
+	}
 }
 
 // Config describes the configuration that Add would use now.
@@ -99,12 +124,11 @@ type Config struct {
 	Name string `json:"name,omitempty"`
 	// File is the path it was read from.
 	File string `json:"file,omitempty"`
-	// CNIVersion is the version of the specification that the plugins are
-	// spoken to in.
+	// CNIVersion is the version of the specification that the plugins are spoken to in.
 	CNIVersion string `json:"cniVersion,omitempty"`
 	// Plugins are the types of the chained plugins, in the order of ADD.
 	Plugins []string `json:"plugins,omitempty"`
-	// Skipped are the files of the folder that hold no valid configuration.
+	// Skipped are the files of the directory that hold no valid configuration.
 	Skipped []SkippedFile `json:"skipped,omitempty"`
 }
 
@@ -114,8 +138,7 @@ type SkippedFile struct {
 	Reason string `json:"reason"`
 }
 
-// Config returns what is loaded now, for a verbose Status. It reads memory
-// only.
+// Config returns what is loaded now, for a verbose Status. It reads memory only.
 func (n *Network) Config() Config {
 	snap := n.current.Load()
 	c := Config{File: snap.file, Skipped: append([]SkippedFile(nil), snap.skipped...)}
@@ -131,19 +154,22 @@ func (n *Network) Config() Config {
 
 func (o Options) withDefaults() Options {
 	if o.ConfDir == "" {
-		o.ConfDir = DefaultConfDir
+		o.ConfDir = defaultConfDir
 	}
 	if len(o.BinDirs) == 0 {
-		o.BinDirs = []string{DefaultBinDir}
+		o.BinDirs = []string{defaultBinDir}
 	}
 	if o.CacheDir == "" {
-		o.CacheDir = DefaultCacheDir
+		o.CacheDir = defaultCacheDir
 	}
-	if o.UndoTimeout <= 0 {
-		o.UndoTimeout = DefaultUndoTimeout
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
 	}
-	if o.StatusTTL <= 0 {
-		o.StatusTTL = DefaultStatusTTL
+	if o.undoTimeout <= 0 {
+		o.undoTimeout = defaultUndoTimeout
+	}
+	if o.statusTTL <= 0 {
+		o.statusTTL = defaultStatusTTL
 	}
 	if o.Observe == nil {
 		o.Observe = func(ctx context.Context, _ string) (context.Context, func(error)) { return ctx, func(error) {} }
@@ -157,7 +183,7 @@ func (o Options) validate() error {
 	paths := append([]string{o.ConfDir, o.CacheDir}, o.BinDirs...)
 	for _, p := range paths {
 		if !filepath.IsAbs(p) {
-			return fmt.Errorf("CNI folder %q must be an absolute path: %w", p, errdefs.ErrInvalidArgument)
+			return fmt.Errorf("CNI directory %q must be an absolute path: %w", p, errdefs.ErrInvalidArgument)
 		}
 	}
 	return nil

@@ -11,19 +11,16 @@ import (
 	"github.com/containernetworking/cni/libcni"
 )
 
-// notes are the records of attachments whose ADD has begun and whose result is
-// not in libcni's cache yet: one file per pod. Together with the cache they
-// name everything that plugins may hold for us.
+// notes are the records of attachments whose ADD has begun and whose result is not in libcni's cache yet: one file per
+// pod. Together with the cache they name everything that plugins may hold for us.
 //
-// They are not synced to the disk: they are there for a crash of this process.
-// After a crash of the machine the namespaces are gone, and Del falls back to
-// the configuration of the pod's network name.
+// They are not synced to the disk: they are there for a crash of this process. After a crash of the machine the
+// namespaces are gone, and Del falls back to the configuration of the pod's network name.
 type notes struct {
 	dir string
 }
 
-// begin notes that plugins are about to run. It fails with
-// errdefs.ErrAlreadyExists when the pod has a note.
+// begin notes that plugins are about to run. It fails with errdefs.ErrAlreadyExists when the pod has a note.
 func (n notes) begin(list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
 	content, err := json.Marshal(libcni.NetworkAttachment{
 		ContainerID:    rt.ContainerID,
@@ -78,6 +75,25 @@ func (n notes) get(id string) (*libcni.NetworkAttachment, error) {
 		return nil, nil
 	}
 	return &noted, nil
+}
+
+// all returns the notes of all pods.
+func (n notes) all() ([]*libcni.NetworkAttachment, error) {
+	entries, err := os.ReadDir(n.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var all []*libcni.NetworkAttachment
+	for _, entry := range entries {
+		noted, err := n.get(entry.Name())
+		if err != nil {
+			return nil, err
+		}
+		if noted != nil {
+			all = append(all, noted)
+		}
+	}
+	return all, nil
 }
 
 func (n notes) path(id string) string { return filepath.Join(n.dir, id) }

@@ -2,7 +2,6 @@ package cni
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,6 +14,9 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/containernetworking/cni/pkg/types"
+	types100 "github.com/containernetworking/cni/pkg/types/100"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const chain = `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake"},{"type":"ports","capabilities":{"portMappings":true,"dns":false}}]}`
@@ -40,15 +42,15 @@ func TestAddAndDel(t *testing.T) {
 	if result.Config != "net" || !reflect.DeepEqual(result.IPs, []string{"10.9.0.2", "fd09::2"}) {
 		t.Errorf("got %+v", result)
 	}
-	if want := (DNS{Servers: []string{"10.9.0.1"}, Searches: []string{"example"}}); !reflect.DeepEqual(result.DNS, want) {
-		t.Errorf("DNS %+v", result.DNS)
+	raw := decodeResult(t, result)
+	if raw.CNIVersion != "1.1.0" {
+		t.Errorf("raw %s", result.Raw)
 	}
-	if want := []Interface{{Name: "host0"}, {Name: "eth0", MAC: "02:00:00:00:00:01", Sandbox: "/x"}}; !reflect.DeepEqual(result.Interfaces, want) {
-		t.Errorf("interfaces %+v", result.Interfaces)
+	if want := (types.DNS{Nameservers: []string{"10.9.0.1"}, Domain: "example"}); !reflect.DeepEqual(raw.DNS, want) {
+		t.Errorf("DNS %+v", raw.DNS)
 	}
-	var raw struct{ CNIVersion string }
-	if err := json.Unmarshal(result.Raw, &raw); err != nil || raw.CNIVersion != "1.1.0" {
-		t.Errorf("raw %s: %v", result.Raw, err)
+	if want := []*types100.Interface{{Name: "host0"}, {Name: "eth0", Mac: "02:00:00:00:00:01", Sandbox: "/x"}}; !reflect.DeepEqual(raw.Interfaces, want) {
+		t.Errorf("interfaces %+v", raw.Interfaces)
 	}
 
 	if got := s.recorded("fake.ADD.args"); !strings.Contains(got, "K8S_POD_NAME=web;") {
@@ -138,9 +140,6 @@ func TestUndoThatFailsIsReportedAndRepeated(t *testing.T) {
 	if _, err := n.Add(ctx, testPod("p")); !errdefs.IsAlreadyExists(err) {
 		t.Errorf("Add over what is not undone: %v", err)
 	}
-	if err := n.Check(ctx, testPod("p")); !errdefs.IsNotFound(err) {
-		t.Errorf("Check of what is not undone: %v", err)
-	}
 	// The configuration is gone, yet Del knows what to run.
 	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
 	s.expect(n, "")
@@ -165,7 +164,7 @@ func TestCancelKillsThePluginAndItsChildren(t *testing.T) {
 		failed <- err
 	}()
 	child := filepath.Join(s.journal, "child")
-	eventually(t, "plugin runs", func() bool { _, err := os.Stat(child); return err == nil })
+	testutil.Until(t, "plugin runs", func() bool { _, err := os.Stat(child); return err == nil })
 	cancel()
 	select {
 	case err := <-failed:
@@ -176,7 +175,7 @@ func TestCancelKillsThePluginAndItsChildren(t *testing.T) {
 		t.Fatal("Add does not return")
 	}
 	pid := strings.TrimSpace(s.recorded("child"))
-	eventually(t, "end of process "+pid, func() bool {
+	testutil.Until(t, "end of process "+pid, func() bool {
 		stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	})
@@ -189,7 +188,7 @@ func TestUndoIsBounded(t *testing.T) {
 	s := newSandbox(t)
 	s.plugin("fake")
 	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake"}]}`)
-	s.options.UndoTimeout = 100 * time.Millisecond
+	s.options.undoTimeout = 100 * time.Millisecond
 	n := s.network()
 	s.script("fake.ADD", `exit 1`)
 	s.script("fake.DEL", `sleep 300`)
@@ -226,9 +225,8 @@ func TestDelUsesWhatAddUsed(t *testing.T) {
 	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"renamed","plugins":[{"type":"other"}]}`)
 	s.expect(n, "renamed")
 	s.forgetCalls()
-	must(t, n.Check(ctx, Pod{ID: "p"}))
 	must(t, n.Del(ctx, Pod{ID: "p"}, "renamed"))
-	if got := s.calls(); got != "fake.CHECK ports.CHECK ports.DEL fake.DEL" {
+	if got := s.calls(); got != "ports.DEL fake.DEL" {
 		t.Errorf("ran %s", got)
 	}
 }
@@ -276,7 +274,7 @@ func TestDamagedCache(t *testing.T) {
 				_, err := n.Add(ctx, testPod(id))
 				must(t, err)
 			}
-			writeFile(t, filepath.Join(s.cache, "results", "net-p-eth0"), content)
+			testutil.WriteFile(t, filepath.Join(s.cache, "results", "net-p-eth0"), content)
 			s.forgetCalls()
 			must(t, n.Del(ctx, testPod("p"), "net"))
 			if got := s.calls(); got != "ports.DEL fake.DEL" {
@@ -303,7 +301,7 @@ func TestDelAfterACrash(t *testing.T) {
 	if got := s.calls(); got != "ports.DEL fake.DEL" || len(s.cached()) != 0 {
 		t.Errorf("ran %s, left %v", got, s.cached())
 	}
-	writeFile(t, n.notes.path("q"), `{"ContainerID":"q","Netw`)
+	testutil.WriteFile(t, n.notes.path("q"), `{"ContainerID":"q","Netw`)
 	must(t, n.Del(ctx, Pod{ID: "q"}, ""))
 	if len(s.cached()) != 0 {
 		t.Errorf("left %v", s.cached())
@@ -312,7 +310,7 @@ func TestDelAfterACrash(t *testing.T) {
 
 func TestDelTellsPluginsThatTheNamespaceIsGone(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "plain")
-	writeFile(t, plain, "")
+	testutil.WriteFile(t, plain, "")
 	for name, path := range map[string]string{"missing": plain + ".missing", "file without a namespace": plain, "below a file": plain + "/x"} {
 		t.Run(name, func(t *testing.T) {
 			s, n := scripted(t)
@@ -327,33 +325,17 @@ func TestDelTellsPluginsThatTheNamespaceIsGone(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestResultOfAnOldVersion(t *testing.T) {
 	s, n := scripted(t)
 	ctx := context.Background()
-	if err := n.Check(ctx, Pod{ID: "p"}); !errdefs.IsNotFound(err) {
-		t.Errorf("never joined: %v", err)
-	}
-	_, err := n.Add(ctx, testPod("p"))
-	must(t, err)
-	must(t, n.Check(ctx, Pod{ID: "p"}))
-	if got := s.recorded("fake.CHECK.stdin"); !strings.Contains(got, "10.9.0.2/24") {
-		t.Errorf("CHECK without the result: %s", got)
-	}
-	s.script("ports.CHECK", `echo '{"code":100,"msg":"rule is gone"}'; exit 1`)
-	if err := n.Check(ctx, Pod{ID: "p"}); err == nil || !strings.Contains(err.Error(), "rule is gone") {
-		t.Errorf("got %v", err)
-	}
 	s.configure("net.conflist", strings.Replace(chain, "1.0.0", "0.3.1", 1))
-	eventually(t, "older version", func() bool { return n.Config().CNIVersion == "0.3.1" })
+	testutil.Until(t, "older version", func() bool { return n.Config().CNIVersion == "0.3.1" })
 	s.script("ports.ADD", `echo '{"cniVersion":"0.3.1","ips":[{"version":"4","address":"10.9.0.3/24"}]}'; exit 0`)
 	s.script("fake.ADD", `echo '{"cniVersion":"0.3.1","ips":[{"version":"4","address":"10.9.0.3/24"}]}'; exit 0`)
 	result, err := n.Add(ctx, testPod("q"))
 	must(t, err)
 	if !reflect.DeepEqual(result.IPs, []string{"10.9.0.3"}) {
 		t.Errorf("got %+v", result)
-	}
-	if err := n.Check(ctx, Pod{ID: "q"}); !errdefs.IsNotImplemented(err) {
-		t.Errorf("a version without CHECK: %v", err)
 	}
 }
 
@@ -372,7 +354,6 @@ func TestBadCallsRunNothing(t *testing.T) {
 		"Add to no namespace":    errdefs.IsFailedPrecondition(withoutNetns),
 		"Add after its deadline": errors.Is(tooLate, context.Canceled),
 		"Del without id":         errdefs.IsInvalidArgument(n.Del(ctx, Pod{}, "")),
-		"Check without id":       errdefs.IsInvalidArgument(n.Check(ctx, Pod{})),
 	} {
 		if !ok {
 			t.Errorf("%s: wrong error", name)

@@ -19,12 +19,10 @@ type Pod struct {
 	// NetnsPath is the absolute path of the pod's network namespace, a file
 	// that a namespace is mounted on or a path below /proc.
 	NetnsPath string
-	// Annotations are the pod's annotations. The plugins get them where they
-	// ask for them, and the bandwidth limits are taken from
-	// kubernetes.io/ingress-bandwidth and kubernetes.io/egress-bandwidth.
+	// Annotations are the pod's annotations. The plugins get them where they ask for them, and the bandwidth limits are
+	// taken from kubernetes.io/ingress-bandwidth and kubernetes.io/egress-bandwidth.
 	Annotations map[string]string
-	// PortMappings are the container ports; only those with a host port are
-	// passed on.
+	// PortMappings are the container ports; only those with a host port are passed on.
 	PortMappings []PortMapping
 	// DNS is the pod's resolver configuration.
 	DNS DNS
@@ -51,8 +49,7 @@ type DNS struct {
 
 const maxPort = 65535
 
-// validateID checks what every call needs. The id becomes a part of file
-// names.
+// validateID checks what every call needs. The id becomes a part of file names.
 func (p Pod) validateID() error {
 	if err := utils.ValidateContainerID(p.ID); err != nil {
 		return invalid("pod.id", "%q: %s", p.ID, err.Msg)

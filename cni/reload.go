@@ -1,30 +1,32 @@
 package cni
 
 import (
-	log "github.com/sirupsen/logrus"
+	"context"
+
+	"github.com/containerd/log"
 )
 
-// reload reads the folder and publishes what it found. Only the watcher calls
+// reload reads the directory and publishes what it found. Only the watcher calls
 // it, once from New and then from its goroutine, never twice at a time.
-func (n *Network) reload() {
+func (n *Network) reload(ctx context.Context) {
 	next, previous := loadDir(n.opts.ConfDir), n.current.Load()
 	if next.sameAs(previous) {
 		return
 	}
 	n.current.Store(next)
-	logSkipped(next, previous)
+	logSkipped(ctx, next, previous)
 	switch {
 	case next.err != nil:
-		log.WithField("dir", n.opts.ConfDir).WithError(next.err).Error("CNI configuration folder cannot be read")
+		log.G(ctx).WithField("dir", n.opts.ConfDir).WithError(next.err).Error("cannot read CNI configuration directory")
 	case next.list != nil:
-		log.WithFields(log.Fields{"file": next.file, "network": next.list.Name}).Info("CNI configuration loaded")
+		log.G(ctx).WithFields(log.Fields{"file": next.file, "network": next.list.Name}).Info("CNI configuration loaded")
 	default:
-		log.WithField("dir", n.opts.ConfDir).Warn("No valid CNI configuration: pods cannot get a network until one appears")
+		log.G(ctx).WithField("dir", n.opts.ConfDir).Warn("no valid CNI configuration, pods cannot get a network until one appears")
 	}
 }
 
 // logSkipped reports each invalid file once, and again when its reason changes.
-func logSkipped(next, previous *snapshot) {
+func logSkipped(ctx context.Context, next, previous *snapshot) {
 	known := map[SkippedFile]bool{}
 	if previous != nil {
 		for _, s := range previous.skipped {
@@ -33,7 +35,7 @@ func logSkipped(next, previous *snapshot) {
 	}
 	for _, s := range next.skipped {
 		if !known[s] {
-			log.WithFields(log.Fields{"file": s.File, "reason": s.Reason}).Warn("CNI configuration skipped")
+			log.G(ctx).WithFields(log.Fields{"file": s.File, "reason": s.Reason}).Warn("CNI configuration skipped")
 		}
 	}
 }

@@ -11,30 +11,14 @@ import (
 
 // Result is the outcome of ADD.
 type Result struct {
-	// Config is the name of the network configuration that was used; Del takes
-	// it for the case that the cache is lost.
+	// Config is the name of the network configuration that was used; Del takes it for the case that the cache is lost.
 	Config string
-	// IPs are the pod's addresses in the order of the plugins' result, never
-	// empty. The first one is the primary one; a dual-stack pod has one or more
-	// of each family.
+	// IPs are the pod's addresses in the order of the plugins' result, never empty. The first one is the primary one; a
+	// dual-stack pod has one or more of each family.
 	IPs []string
-	// DNS is what the network says about resolving, often empty. The pod's own
-	// configuration goes before it.
-	DNS DNS
-	// Interfaces are the interfaces that the plugins made, on both sides.
-	Interfaces []Interface
 	// Raw is the whole result as JSON, in version 1.1.0 of the specification
-	// whatever version the plugins speak.
+	// whatever version the plugins use: interfaces, routes and DNS are there.
 	Raw json.RawMessage
-}
-
-// Interface is a network interface of a result.
-type Interface struct {
-	// Name is the interface's name and MAC its hardware address, which may be
-	// empty.
-	Name, MAC string
-	// Sandbox is the path of the namespace that it is in, empty for the host's.
-	Sandbox string
 }
 
 // newResult converts what the plugins returned. A result without an address is
@@ -52,18 +36,11 @@ func newResult(network string, from types.Result) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("result of network %q: %w", network, err)
 	}
-	result := &Result{Config: network, IPs: ips, DNS: newDNS(current.DNS), Raw: raw}
-	for _, i := range current.Interfaces {
-		if i != nil {
-			result.Interfaces = append(result.Interfaces, Interface{Name: i.Name, MAC: i.Mac, Sandbox: i.Sandbox})
-		}
-	}
-	return result, nil
+	return &Result{Config: network, IPs: ips, Raw: raw}, nil
 }
 
-// podIPs returns the addresses of the pod's interface: those of InterfaceName
-// in the pod's namespace, and those that name no interface (results before
-// version 0.3.0 cannot).
+// podIPs returns the addresses of the pod's interface: those of interfaceName in the pod's namespace, and those that
+// name no interface (results before version 0.3.0 cannot).
 func podIPs(result *types100.Result) ([]string, error) {
 	var ips []string
 	for _, ip := range result.IPs {
@@ -74,7 +51,7 @@ func podIPs(result *types100.Result) ([]string, error) {
 			if *index < 0 || *index >= len(result.Interfaces) || result.Interfaces[*index] == nil {
 				return nil, fmt.Errorf("address %s names interface %d of %d", ip.Address.IP, *index, len(result.Interfaces))
 			}
-			if i := result.Interfaces[*index]; i.Name != InterfaceName || i.Sandbox == "" {
+			if i := result.Interfaces[*index]; i.Name != interfaceName || i.Sandbox == "" {
 				continue
 			}
 		}
@@ -83,16 +60,7 @@ func podIPs(result *types100.Result) ([]string, error) {
 		}
 	}
 	if len(ips) == 0 {
-		return nil, fmt.Errorf("no address for %s: check the ipam section of the configuration", InterfaceName)
+		return nil, fmt.Errorf("no address for %s: check the ipam section of the configuration", interfaceName)
 	}
 	return ips, nil
-}
-
-func newDNS(from types.DNS) DNS {
-	dns := DNS{Servers: from.Nameservers, Searches: from.Search, Options: from.Options}
-	if len(dns.Searches) == 0 && from.Domain != "" {
-		// resolv.conf(5): a domain is a search list of one entry.
-		dns.Searches = []string{from.Domain}
-	}
-	return dns
 }

@@ -2,19 +2,16 @@ package cni
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/containernetworking/cni/libcni"
-	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
 )
 
-// statusTimeout bounds one round of STATUS, so that a plugin that hangs does
-// not hang the kubelet's Status call.
+// statusTimeout bounds one round of STATUS, so that a plugin that hangs does not hang the kubelet's Status call.
 const statusTimeout = 5 * time.Second
 
 // statusVersion is the first version of the specification with STATUS.
@@ -38,15 +35,13 @@ func newStatusCache() statusCache {
 	return c
 }
 
-// Status returns nil when pods can be joined to the network. Otherwise it
-// returns errdefs.ErrUnavailable with the reason: no configuration (with the
-// fault of every skipped file), a plugin that is not installed, or what a
-// plugin's STATUS says.
+// Status returns nil when pods can be joined to the network. Otherwise it returns errdefs.ErrUnavailable with the
+// reason: no configuration (with the fault of every skipped file), a plugin that is not installed, or what a plugin's
+// STATUS says.
 //
-// The configuration and the plugins' files are looked at on every call.
-// STATUS, for configurations of version 1.1.0 and later, is run at most once
-// per Options.StatusTTL and configuration, and takes at most five seconds; a
-// plugin that does not know STATUS passes.
+// The configuration and the plugins' files are looked at on every call. STATUS, for configurations of version 1.1.0 and
+// later, is run at most once per Options.statusTTL and configuration, and takes at most five seconds; a plugin that
+// does not know STATUS passes.
 func (n *Network) Status(ctx context.Context) error {
 	snap := n.current.Load()
 	if snap.list == nil {
@@ -64,7 +59,7 @@ func (n *Network) Status(ctx context.Context) error {
 // noConfig says why no configuration is loaded.
 func (n *Network) noConfig(snap *snapshot) error {
 	if snap.err != nil {
-		return fmt.Errorf("CNI configuration folder: %w: %w", snap.err, errdefs.ErrUnavailable)
+		return fmt.Errorf("CNI configuration directory: %w: %w", snap.err, errdefs.ErrUnavailable)
 	}
 	if len(snap.skipped) == 0 {
 		return fmt.Errorf("no CNI configuration in %s yet: install a network plugin: %w", n.opts.ConfDir, errdefs.ErrUnavailable)
@@ -76,9 +71,8 @@ func (n *Network) noConfig(snap *snapshot) error {
 	return fmt.Errorf("no valid CNI configuration in %s: %s: %w", n.opts.ConfDir, strings.Join(faults, "; "), errdefs.ErrUnavailable)
 }
 
-// findPlugins checks that the program of every plugin in the chain exists. The
-// type of an ipam section is not looked for: whether it names a program is the
-// plugin's affair, and STATUS of one that runs it tells.
+// findPlugins checks that the program of every plugin in the chain exists. The type of an ipam section is not looked
+// for: whether it names a program is the plugin's affair, and STATUS of one that runs it tells.
 func (n *Network) findPlugins(list *libcni.NetworkConfigList, file string) error {
 	for _, p := range list.Plugins {
 		if _, err := n.exec.FindInPath(p.Network.Type, n.opts.BinDirs); err != nil {
@@ -96,16 +90,13 @@ func (n *Network) pluginStatus(ctx context.Context, snap *snapshot) error {
 		return ctx.Err()
 	}
 	defer func() { n.status.slot <- last }()
-	if last.of == snap && time.Since(last.at) < n.opts.StatusTTL {
+	if last.of == snap && time.Since(last.at) < n.opts.statusTTL {
 		return last.err
 	}
-	// The answer outlives this call, so a caller that gives up must not turn
-	// into a network that is not ready.
-	bounded, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	bounded, observed := n.opts.Observe(bounded, "STATUS")
+	// The answer outlives this call, so a caller that gives up must not turn into a network that is not ready.
+	bounded, end := n.begin(ctx, "STATUS", statusTimeout)
 	err := n.askPlugins(bounded, snap)
-	observed(err)
+	end(err)
 	if ctx.Err() == nil {
 		last = statusAnswer{of: snap, at: time.Now(), err: err}
 	}
@@ -116,11 +107,8 @@ func (n *Network) askPlugins(ctx context.Context, snap *snapshot) error {
 	for _, p := range snap.list.Plugins {
 		// One plugin at a time, because libcni stops at the first error and
 		// one plugin without STATUS would hide the others.
-		single := &libcni.NetworkConfigList{
-			Name: snap.list.Name, CNIVersion: snap.list.CNIVersion, Plugins: []*libcni.PluginConfig{p},
-		}
-		err := n.cni.GetStatusNetworkList(ctx, single)
-		if err == nil || lacksStatus(err) {
+		err := n.cni.GetStatusNetworkList(ctx, single(snap.list, p))
+		if err == nil || lacksCommand(err) {
 			continue
 		}
 		if !errdefs.IsUnavailable(err) {
@@ -129,11 +117,4 @@ func (n *Network) askPlugins(ctx context.Context, snap *snapshot) error {
 		return fmt.Errorf("network %q: plugin %q is not ready: %w", snap.list.Name, p.Network.Type, err)
 	}
 	return nil
-}
-
-// lacksStatus recognises the answer that the specification's code table gives
-// to a CNI_COMMAND that a plugin does not know.
-func lacksStatus(err error) bool {
-	var reported *types.Error
-	return errors.As(err, &reported) && reported.Code == types.ErrInvalidEnvironmentVariables
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestStatusReasons(t *testing.T) {
@@ -37,8 +39,8 @@ func TestStatusReasons(t *testing.T) {
 	s.expect(n, "")
 	expect("no CNI configuration in " + s.conf + " yet")
 	must(t, os.RemoveAll(s.conf))
-	writeFile(t, s.conf, "")
-	eventually(t, "folder that is a file", func() bool { return n.current.Load().err != nil })
+	testutil.WriteFile(t, s.conf, "")
+	testutil.Until(t, "directory that is a file", func() bool { return n.current.Load().err != nil })
 	expect("not a directory")
 }
 
@@ -47,7 +49,7 @@ func TestStatusAsksThePlugins(t *testing.T) {
 	s.plugin("fake")
 	s.plugin("ports")
 	s.configure("net.conflist", strings.Replace(chain, "1.0.0", "1.1.0", 1))
-	s.options.StatusTTL = time.Hour
+	s.options.statusTTL = time.Hour
 	n := s.network()
 	ctx := context.Background()
 
@@ -72,7 +74,7 @@ func TestStatusAnswerExpires(t *testing.T) {
 	s := newSandbox(t)
 	s.plugin("fake")
 	s.configure("net.conflist", `{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"fake"}]}`)
-	s.options.StatusTTL = time.Nanosecond
+	s.options.statusTTL = time.Nanosecond
 	n := s.network()
 	s.script("fake.STATUS", `exit 1`)
 	if err := n.Status(context.Background()); !errdefs.IsUnavailable(err) {
@@ -86,7 +88,7 @@ func TestStatusOfACallerThatGivesUpIsNotKept(t *testing.T) {
 	s := newSandbox(t)
 	s.plugin("fake")
 	s.configure("net.conflist", `{"cniVersion":"1.1.0","name":"net","plugins":[{"type":"fake"}]}`)
-	s.options.StatusTTL = time.Hour
+	s.options.statusTTL = time.Hour
 	n := s.network()
 	s.script("fake.STATUS", `sleep 300`)
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)

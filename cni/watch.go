@@ -1,6 +1,7 @@
 package cni
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,85 +10,94 @@ import (
 	"strings"
 	"time"
 
-	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/fsnotify/fsnotify"
-	log "github.com/sirupsen/logrus"
 )
 
 const (
-	// quiet is how long the folder must rest before it is read: an installer
+	// quiet is how long the directory must rest before it is read: an installer
 	// writes a file in several steps and often several files.
 	quiet = 50 * time.Millisecond
-	// maxDelay is the longest that a folder that never rests can put off its
-	// reading.
+	// maxDelay is the longest that a directory that never rests can put off its reading.
 	maxDelay = 500 * time.Millisecond
 	// retryDelay is the pause after a watch could not be set.
-	retryDelay = 10 * time.Second
+	retryDelay = 5 * time.Second
 )
 
-// watcher calls a function after every change that may matter to a
-// configuration folder. There is no polling: between changes it costs nothing.
+// watcher calls a function after every change that may matter to a configuration directory. There is no polling, and
+// between changes it costs nothing, unless the kernel has no inotify instance or watch left: then it reads the
+// directory periodically until there is one again.
 //
 // Its goroutine is started by startWatcher and ended by close.
 type watcher struct {
 	dir    string
-	notify *fsnotify.Watcher
-	reload func()
+	reload func(context.Context)
+	stop   context.CancelFunc
 	done   chan struct{}
-	// watched is what renew set last; after startWatcher only run uses it.
-	watched targets
+	// asked holds the wish that the directory be read now.
+	asked chan struct{}
+
+	// The rest is the goroutine's alone.
+	notify  *fsnotify.Watcher // nil for none
+	logged  bool              // that there is none
+	watched targets           // what renew set last
 }
 
-// startWatcher calls reload once, with the watches already in place so that no
-// later change is missed, and then from a goroutine of its own.
-func startWatcher(dir string, reload func()) (*watcher, error) {
-	notify, err := fsnotify.NewWatcher()
-	if err != nil {
-		return nil, watchError(dir, err)
-	}
-	w := &watcher{dir: dir, notify: notify, reload: reload, done: make(chan struct{})}
-	if err := w.renew(); err != nil {
-		return nil, errors.Join(watchError(dir, err), notify.Close())
-	}
-	reload()
-	go w.run()
-	return w, nil
+// startWatcher calls reload once, with the watches already in place so that no later change is missed, and then from a
+// goroutine of its own, until ctx ends or close is called.
+func startWatcher(ctx context.Context, dir string, reload func(context.Context)) *watcher {
+	ctx, stop := context.WithCancel(ctx)
+	w := &watcher{dir: dir, reload: reload, stop: stop, done: make(chan struct{}), asked: make(chan struct{}, 1)}
+	again := w.read(ctx)
+	go w.run(ctx, again)
+	return w
 }
 
-func (w *watcher) close() error {
-	err := w.notify.Close()
+// ask has the directory read soon, whatever has changed.
+func (w *watcher) ask() {
+	select {
+	case w.asked <- struct{}{}:
+	default: // it will be
+	}
+}
+
+// close may be called more than once.
+func (w *watcher) close() {
+	w.stop()
 	<-w.done
-	return err
 }
 
-func (w *watcher) run() {
+// run reads the directory after each change, and, when again is not 0, after so long.
+func (w *watcher) run(ctx context.Context, again time.Duration) {
 	defer close(w.done)
+	defer w.unwatch()
 	timer := time.NewTimer(time.Hour)
 	timer.Stop()
 	defer timer.Stop()
+	if again > 0 {
+		timer.Reset(again)
+	}
 	var first time.Time // of the changes that wait for their reading
 	for {
+		events, errs := w.channels()
 		select {
-		case event, ok := <-w.notify.Events:
-			if !ok {
-				return
-			}
+		case <-ctx.Done():
+			return
+		case event := <-events:
 			if !w.matters(event) {
 				continue
 			}
-		case err, ok := <-w.notify.Errors:
-			if !ok {
-				return
-			}
+		case err := <-errs:
 			// Events were lost, so something may have changed.
-			log.WithField("dir", w.dir).WithError(err).Warn("CNI configuration watch disturbed, reading the folder again")
+			log.G(ctx).WithField("dir", w.dir).WithError(err).Warn("CNI configuration watch lost events, reading the directory again")
+		case <-w.asked:
+			timer.Reset(0)
+			continue
 		case <-timer.C:
 			first = time.Time{}
-			if err := w.renew(); err != nil {
-				log.WithError(watchError(w.dir, err)).Error("CNI configuration changes may go unnoticed")
-				timer.Reset(retryDelay)
+			if again := w.read(ctx); again > 0 {
+				timer.Reset(again)
 			}
-			w.reload()
 			continue
 		}
 		if first.IsZero() {
@@ -97,9 +107,40 @@ func (w *watcher) run() {
 	}
 }
 
-// matters reports whether an event can change what loadDir finds: anything in
-// the folders with content, and of a folder on the way there only the next
-// step towards the configuration folder.
+// read sets the watches and reads the directory. When the kernel has none left, it
+// returns after how long to try again, otherwise 0.
+func (w *watcher) read(ctx context.Context) (again time.Duration) {
+	err := w.renew()
+	if err != nil {
+		w.unwatch()
+		again = retryDelay
+	}
+	if err != nil && !w.logged {
+		log.G(ctx).WithField("dir", w.dir).WithField("period", retryDelay).WithError(err).
+			Warn("cannot watch CNI configuration, reading it periodically; raise fs.inotify.max_user_instances and max_user_watches if they are used up")
+	}
+	w.logged = err != nil
+	w.reload(ctx)
+	return again
+}
+
+// channels are those of the watch, nil without one.
+func (w *watcher) channels() (<-chan fsnotify.Event, <-chan error) {
+	if w.notify == nil {
+		return nil, nil
+	}
+	return w.notify.Events, w.notify.Errors
+}
+
+func (w *watcher) unwatch() {
+	if w.notify != nil {
+		_ = w.notify.Close() // only read
+		w.notify = nil
+	}
+}
+
+// matters reports whether an event can change what loadDir finds: anything in the directories with content, and of a
+// directory on the way there only the next step towards the configuration directory.
 func (w *watcher) matters(event fsnotify.Event) bool {
 	if event.Op == fsnotify.Chmod {
 		return false
@@ -114,16 +155,22 @@ func isWithin(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// renew sets every watch afresh. An inotify watch belongs to an inode, not to a
-// path, so one that was set before the folder was moved away or replaced looks
-// at the wrong place; setting all of them again is simpler than telling which.
-// Changes in between are seen by the reading that follows.
+// renew sets every watch afresh. An inotify watch belongs to an inode, not to a path, so one that was set before the
+// directory was moved away or replaced looks at the wrong place; setting all of them again is simpler than telling
+// which. Changes in between are seen by the reading that follows.
 func (w *watcher) renew() error {
+	if w.notify == nil {
+		notify, err := fsnotify.NewWatcher()
+		if err != nil {
+			return err
+		}
+		w.notify = notify
+	}
 	for _, path := range w.notify.WatchList() {
-		// Gone already when its folder was deleted.
+		// Gone already when its directory was deleted.
 		_ = w.notify.Remove(path)
 	}
-	const rounds = 10 // while folders are being made under our hands
+	const rounds = 10 // while directories are being made under our hands
 	w.watched = targets{}
 	for range rounds {
 		now := findTargets(w.dir)
@@ -133,25 +180,20 @@ func (w *watcher) renew() error {
 		w.watched = now
 		for _, path := range slices.Concat(now.path, now.content) {
 			err := w.notify.Add(path)
-			if errors.Is(err, fsnotify.ErrClosed) {
-				return nil
-			}
 			if err != nil && !errors.Is(err, os.ErrNotExist) {
 				return fmt.Errorf("watch %s: %w", path, err)
 			}
 		}
 	}
-	return fmt.Errorf("watch %s: its folders keep changing", w.dir)
+	return fmt.Errorf("watch %s: its directories keep changing", w.dir)
 }
 
-// targets are the folders to watch.
+// targets are the directories to watch.
 type targets struct {
-	// path tells when the configuration folder appears or is replaced: its
-	// parent, or the nearest one that exists.
+	// path tells when the configuration directory appears or is replaced: its parent, or the nearest one that exists.
 	path []string
-	// content holds configuration: the folder itself, the plugin folders in
-	// it, and the folders that symlinked files lie in, since a mounted
-	// ConfigMap changes there and not beside the link.
+	// content holds configuration: the directory itself, the plugin directories in it, and the directories that
+	// symlinked files lie in, since a mounted ConfigMap changes there and not beside the link.
 	content []string
 }
 
@@ -177,7 +219,7 @@ func findTargets(dir string) targets {
 		path := filepath.Join(dir, entry.Name())
 		switch {
 		case entry.Type()&os.ModeSymlink != 0:
-			found.content = append(found.content, linkFolders(path)...)
+			found.content = append(found.content, linkDirs(path)...)
 		case entry.IsDir() && !strings.HasPrefix(entry.Name(), "."):
 			found.content = append(found.content, path)
 		}
@@ -187,28 +229,22 @@ func findTargets(dir string) targets {
 	return found
 }
 
-// linkFolders returns the folder that a symlink names and the one that its
-// target really lies in, when they exist.
-func linkFolders(link string) []string {
-	var folders []string
+// linkDirs returns the directory that a symlink names and the one that its target really lies in, when they exist.
+func linkDirs(link string) []string {
+	var dirs []string
 	if target, err := os.Readlink(link); err == nil {
 		if !filepath.IsAbs(target) {
 			target = filepath.Join(filepath.Dir(link), target)
 		}
-		folders = append(folders, filepath.Dir(target))
+		dirs = append(dirs, filepath.Dir(target))
 	}
 	if target, err := filepath.EvalSymlinks(link); err == nil {
-		folders = append(folders, filepath.Dir(target))
+		dirs = append(dirs, filepath.Dir(target))
 	}
-	return slices.DeleteFunc(folders, func(path string) bool { return !isDir(path) })
+	return slices.DeleteFunc(dirs, func(path string) bool { return !isDir(path) })
 }
 
 func isDir(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
-}
-
-func watchError(dir string, err error) error {
-	return fmt.Errorf("watch CNI configuration folder %s (raise fs.inotify.max_user_instances or max_user_watches if they are used up): %w: %w",
-		dir, err, errdefs.ErrUnavailable)
 }

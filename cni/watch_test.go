@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func (s *sandbox) expect(n *Network, network string) {
 	s.t.Helper()
-	eventually(s.t, "network "+network, func() bool { return n.Config().Name == network })
+	testutil.Until(s.t, "network "+network, func() bool { return n.Config().Name == network })
 }
 
 func must(t testing.TB, errs ...error) {
@@ -33,7 +35,7 @@ func TestConfigurationIsFollowed(t *testing.T) {
 	n := s.network()
 	status := func() error { return n.Status(context.Background()) }
 	if err := status(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), s.conf) {
-		t.Errorf("empty folder: %v", err)
+		t.Errorf("empty directory: %v", err)
 	}
 
 	s.configure("10-a.conflist", listA)
@@ -44,7 +46,7 @@ func TestConfigurationIsFollowed(t *testing.T) {
 	s.configure("05-b.conflist", listB)
 	s.expect(n, "b")
 
-	writeFile(t, filepath.Join(s.conf, ".new"), singleC)
+	testutil.WriteFile(t, filepath.Join(s.conf, ".new"), singleC)
 	must(t, os.Rename(filepath.Join(s.conf, ".new"), filepath.Join(s.conf, "01-c.conf")))
 	s.expect(n, "c")
 
@@ -66,13 +68,13 @@ func TestConfigurationIsFollowed(t *testing.T) {
 	}
 }
 
-func TestFolderMayComeAndGo(t *testing.T) {
+func TestDirMayComeAndGo(t *testing.T) {
 	s := newSandbox(t)
 	parent := filepath.Dir(s.conf)
 	must(t, os.RemoveAll(parent))
 	n := s.network()
 	if err := n.Status(context.Background()); !errdefs.IsUnavailable(err) {
-		t.Errorf("no folder: %v", err)
+		t.Errorf("no directory: %v", err)
 	}
 	for range 3 {
 		must(t, os.MkdirAll(s.conf, 0o755))
@@ -88,7 +90,7 @@ func TestFolderMayComeAndGo(t *testing.T) {
 	}
 }
 
-func TestFolderMayBeReplaced(t *testing.T) {
+func TestDirMayBeReplaced(t *testing.T) {
 	s := newSandbox(t)
 	s.configure("a.conflist", listA)
 	n := s.network()
@@ -96,11 +98,11 @@ func TestFolderMayBeReplaced(t *testing.T) {
 
 	next := s.conf + ".next"
 	must(t, os.Mkdir(next, 0o755))
-	writeFile(t, filepath.Join(next, "b.conflist"), listB)
+	testutil.WriteFile(t, filepath.Join(next, "b.conflist"), listB)
 	must(t, os.Rename(s.conf, s.conf+".old"), os.Rename(next, s.conf))
 	s.expect(n, "b")
-	// The folder at the path is watched now, not the one that was moved away.
-	writeFile(t, filepath.Join(s.conf+".old", "0.conf"), singleC)
+	// The directory at the path is watched now, not the one that was moved away.
+	testutil.WriteFile(t, filepath.Join(s.conf+".old", "0.conf"), singleC)
 	s.configure("a.conflist", listA)
 	s.expect(n, "a")
 
@@ -111,18 +113,18 @@ func TestFolderMayBeReplaced(t *testing.T) {
 	s.expect(n, "a")
 }
 
-func TestFolderMayBeASymlink(t *testing.T) {
+func TestDirMayBeASymlink(t *testing.T) {
 	s := newSandbox(t)
 	must(t, os.Remove(s.conf))
 	one, two := t.TempDir(), t.TempDir()
-	writeFile(t, filepath.Join(one, "a.conflist"), listA)
-	writeFile(t, filepath.Join(two, "b.conflist"), listB)
+	testutil.WriteFile(t, filepath.Join(one, "a.conflist"), listA)
+	testutil.WriteFile(t, filepath.Join(two, "b.conflist"), listB)
 	must(t, os.Symlink(one, s.conf))
 	n := s.network()
 	s.expect(n, "a")
 	must(t, os.Symlink(two, s.conf+".new"), os.Rename(s.conf+".new", s.conf))
 	s.expect(n, "b")
-	writeFile(t, filepath.Join(two, "0.conf"), singleC)
+	testutil.WriteFile(t, filepath.Join(two, "0.conf"), singleC)
 	s.expect(n, "c")
 }
 
@@ -130,11 +132,11 @@ func TestFolderMayBeASymlink(t *testing.T) {
 func TestConfigMaps(t *testing.T) {
 	mount := func(t *testing.T, dir, content, version string) {
 		must(t, os.MkdirAll(filepath.Join(dir, "..v"+version), 0o755))
-		writeFile(t, filepath.Join(dir, "..v"+version, "net.conflist"), content)
+		testutil.WriteFile(t, filepath.Join(dir, "..v"+version, "net.conflist"), content)
 		must(t, os.Symlink("..v"+version, filepath.Join(dir, "..data_tmp")),
 			os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
-	t.Run("mounted on the folder", func(t *testing.T) {
+	t.Run("mounted on the directory", func(t *testing.T) {
 		s := newSandbox(t)
 		mount(t, s.conf, listA, "1")
 		must(t, os.Symlink("..data/net.conflist", filepath.Join(s.conf, "net.conflist")))
@@ -143,7 +145,7 @@ func TestConfigMaps(t *testing.T) {
 		mount(t, s.conf, listB, "2")
 		s.expect(n, "b")
 	})
-	t.Run("linked from the folder", func(t *testing.T) {
+	t.Run("linked from the directory", func(t *testing.T) {
 		s := newSandbox(t)
 		elsewhere := t.TempDir()
 		mount(t, elsewhere, listA, "1")
@@ -153,12 +155,12 @@ func TestConfigMaps(t *testing.T) {
 		s.expect(n, "a")
 		mount(t, elsewhere, listB, "2")
 		s.expect(n, "b")
-		writeFile(t, filepath.Join(elsewhere, "..v2", "net.conflist"), listA)
+		testutil.WriteFile(t, filepath.Join(elsewhere, "..v2", "net.conflist"), listA)
 		s.expect(n, "a")
 	})
 }
 
-func TestPluginFolderIsFollowed(t *testing.T) {
+func TestPluginDirIsFollowed(t *testing.T) {
 	s := newSandbox(t)
 	s.configure("a.conflist", `{"cniVersion":"1.1.0","name":"a"}`)
 	n := s.network()
@@ -166,10 +168,10 @@ func TestPluginFolderIsFollowed(t *testing.T) {
 		t.Errorf("a list without plugins: %+v", c)
 	}
 	must(t, os.Mkdir(filepath.Join(s.conf, "a"), 0o755))
-	writeFile(t, filepath.Join(s.conf, "a", "1.conf"), `{"type":"one"}`)
+	testutil.WriteFile(t, filepath.Join(s.conf, "a", "1.conf"), `{"type":"one"}`)
 	s.expect(n, "a")
-	writeFile(t, filepath.Join(s.conf, "a", "2.conf"), `{"type":"two"}`)
-	eventually(t, "second plugin", func() bool { return len(n.Config().Plugins) == 2 })
+	testutil.WriteFile(t, filepath.Join(s.conf, "a", "2.conf"), `{"type":"two"}`)
+	testutil.Until(t, "second plugin", func() bool { return len(n.Config().Plugins) == 2 })
 }
 
 func TestWatcherRestsAndDebounces(t *testing.T) {
@@ -177,48 +179,88 @@ func TestWatcherRestsAndDebounces(t *testing.T) {
 	dir := filepath.Join(parent, "net.d")
 	must(t, os.Mkdir(dir, 0o755))
 	var readings atomic.Int32
-	w, err := startWatcher(dir, func() { readings.Add(1) })
-	must(t, err)
+	w := startWatcher(t.Context(), dir, func(context.Context) { readings.Add(1) })
 	if got := readings.Load(); got != 1 {
 		t.Errorf("%d readings at the start", got)
 	}
-	writeFile(t, filepath.Join(parent, "log"), "noise")
+	testutil.WriteFile(t, filepath.Join(parent, "log"), "noise")
 	must(t, os.Chmod(dir, 0o700))
 	time.Sleep(4 * quiet)
 	if got := readings.Load(); got != 1 {
 		t.Errorf("%d readings though nothing that matters changed", got)
 	}
 	for range 50 {
-		writeFile(t, filepath.Join(dir, "a.conflist"), listA)
+		testutil.WriteFile(t, filepath.Join(dir, "a.conflist"), listA)
 	}
-	eventually(t, "reading", func() bool { return readings.Load() > 1 })
+	testutil.Until(t, "reading", func() bool { return readings.Load() > 1 })
 	time.Sleep(4 * quiet)
 	if got := readings.Load(); got > 5 {
 		t.Errorf("%d readings for one burst", got)
 	}
 
-	// A folder that never rests is read nevertheless.
+	// A directory that never rests is read nevertheless.
 	before, started := readings.Load(), time.Now()
 	for readings.Load() == before && time.Since(started) < 10*maxDelay {
-		writeFile(t, filepath.Join(dir, "a.conflist"), listA)
+		testutil.WriteFile(t, filepath.Join(dir, "a.conflist"), listA)
 		time.Sleep(quiet / 10)
 	}
 	if readings.Load() == before {
-		t.Error("changes without a pause keep the folder unread")
+		t.Error("changes without a pause keep the directory unread")
 	}
-	must(t, w.close(), w.close())
+	w.close()
+	w.close()
 	before = readings.Load()
-	writeFile(t, filepath.Join(dir, "b.conflist"), listB)
+	testutil.WriteFile(t, filepath.Join(dir, "b.conflist"), listB)
 	time.Sleep(4 * quiet)
 	if readings.Load() != before {
 		t.Error("read after close")
 	}
 }
 
-func TestNewRefusesRelativeFolders(t *testing.T) {
+func TestNewRefusesRelativeDirs(t *testing.T) {
 	for _, opts := range []Options{{ConfDir: "net.d"}, {BinDirs: []string{"/opt/cni/bin", "bin"}}, {CacheDir: "cache"}} {
 		if _, err := New(opts); !errdefs.IsInvalidArgument(err) {
 			t.Errorf("%+v: %v", opts, err)
 		}
 	}
+}
+
+// The kernel's inotify instances and watches are those of a user, so that others may have used them up. The
+// configuration is read nevertheless, later than otherwise, and is watched as soon as that is possible.
+func TestWithoutInotify(t *testing.T) {
+	if testutil.InUserNamespace(t) {
+		return
+	}
+	for _, lack := range []string{"instances", "watches"} {
+		t.Run(lack, func(t *testing.T) {
+			s := newSandbox(t)
+			s.configure("10-a.conflist", listA)
+			testutil.LimitInotify(t, lack, 0)
+			n := s.network()
+			if got := n.Config().Name; got != "a" {
+				t.Errorf("at the start the network is %q", got)
+			}
+			s.configure("05-b.conflist", listB)
+			s.expect(n, "b")
+			testutil.LimitInotify(t, lack, 1000)
+			time.Sleep(retryDelay + time.Second)
+			began := time.Now()
+			s.configure("01-c.conf", singleC)
+			s.expect(n, "c")
+			if took := time.Since(began); took > retryDelay/2 {
+				t.Errorf("a change was seen after %v, the folder is not watched", took)
+			}
+		})
+	}
+}
+
+// A file system that reports no changes, as some over a network do, is read when somebody asks.
+func TestReloadReadsTheDirectory(t *testing.T) {
+	reads := make(chan struct{}, 10)
+	w := startWatcher(t.Context(), t.TempDir(), func(context.Context) { reads <- struct{}{} })
+	defer w.close()
+	<-reads
+	w.ask()
+	w.ask()
+	<-reads
 }

@@ -4,19 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
 )
 
-// Attach connects a client to the streams of a running container (CRI Attach),
-// from now on, until the container or ctx ends. Whether there is a terminal is
-// the container's own property and not the client's to say.
+const (
+	// silentOutput is how long the engine may send nothing at all to a client of a container that has ended, before it
+	// is believed that it attached too late to send anything.
+	silentOutput = 200 * time.Millisecond
+	// shortLife is how long a container may have lived to be one that a client could hardly attach to in time.
+	shortLife = 10 * time.Second
+)
+
+// Attach connects a client to the streams of a running container (CRI Attach), from now on, until the container or ctx
+// ends. Whether there is a terminal is the container's own property and not the client's to say.
 //
-// When the client's input ends, so does that of a container that was created
-// with stdin_once and without a terminal; in any other case the attachment
-// ends, as with Docker, and the container keeps its input.
+// When the client's input ends, so does that of a container that was created with stdin_once and without a terminal; in
+// any other case the attachment ends, as with Docker, and the container keeps its input.
+//
+// A client whose container lived for less than ten seconds, and that was not attached in time to get anything of its
+// output, gets all of it from the engine's log.
 //
 // It fails with ErrFailedPrecondition when the container does not run.
 func (s *Service) Attach(ctx context.Context, id string, streams Streams) error {
@@ -24,48 +36,133 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 	if err != nil {
 		return err
 	}
-	// The mirror may know a container from its labels alone, which do not tell.
-	seen, err := s.opts.Engine.InspectContainer(ctx, c.ID)
+	// The cache may know a container from its labels alone, which do not tell of a terminal, and an end a moment later.
+	inspect, err := s.opts.Engine.InspectContainer(ctx, c.ID)
 	if err != nil {
 		return err
 	}
-	if seen.Config == nil {
-		return fmt.Errorf("attaching to container %s: the engine tells nothing of it: %w", c.ID, errdefs.ErrInternal)
+	if inspect.Config == nil || inspect.State == nil {
+		return fmt.Errorf("attaching to container %s: the engine does not report its state: %w", c.ID, errdefs.ErrInternal)
 	}
-	streams.TTY = seen.Config.Tty
-	stream, err := s.opts.Engine.AttachContainer(ctx, c.ID, docker.AttachOptions{
+	streams.TTY = inspect.Config.Tty
+	wanted := docker.AttachOptions{
 		Stdin:  streams.Stdin != nil,
 		Stdout: streams.Stdout != nil,
 		Stderr: streams.Stderr != nil && !streams.TTY,
-	})
+	}
+	if !inspect.State.Running {
+		return s.replay(ctx, c.ID, streams, wanted)
+	}
+	stream, err := s.opts.Engine.AttachContainer(ctx, c.ID, wanted)
 	if errdefs.IsConflict(err) {
 		return fmt.Errorf("container %s does not run any more, or is paused: %w: %w", c.ID, errdefs.ErrFailedPrecondition, err)
 	}
 	if err != nil {
 		return err
 	}
-	return s.joinStreams(ctx, c.ID, streams, stream)
+	output := &meter{Reader: stream}
+	if err := s.joinStreams(ctx, c, streams, stream, output); err != nil || output.bytes.Load() > 0 {
+		return err
+	}
+	err = s.replay(ctx, c.ID, streams, wanted)
+	if errdefs.IsFailedPrecondition(err) || errdefs.IsNotFound(err) {
+		return nil // it was attached to in time, and wrote nothing since; or it is removed, and nobody knows more
+	}
+	return err
 }
 
-// joinStreams copies between the client and the container until the output or
-// ctx ends.
-func (s *Service) joinStreams(ctx context.Context, id string, streams Streams, stream docker.Stream) error {
+// joinStreams copies between the client and the container until the output, the container or ctx ends.
+func (s *Service) joinStreams(ctx context.Context, c *state.Container, streams Streams, stream docker.Stream, output *meter) error {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		streams.copyOutput(stream)
+		streams.copyOutput(ctx, output)
 	}()
-	go streams.copyInput(stream, stream.CloseWrite)
+	go streams.copyInput(ctx, stream, stream.CloseWrite)
 	go streams.follow(following, func(ctx context.Context, size docker.TerminalSize) error {
-		return s.opts.Engine.ResizeContainer(ctx, id, size)
+		return s.opts.Engine.ResizeContainer(ctx, c.ID, size)
 	})
 	select {
 	case <-copied:
+	case life := <-s.life(following, c):
+		drainEnded(ctx, output, copied, life)
 	case <-ctx.Done():
 	}
 	err := errors.Join(ctx.Err(), stream.Close())
 	<-copied
 	return err
+}
+
+// life tells how long a container lived once it has ended, unless ctx ends first: shortLife when its end is not known,
+// because it was removed. The engine may have attached to one that had ended by then: it then waits for the next start.
+func (s *Service) life(ctx context.Context, c *state.Container) <-chan time.Duration {
+	lived := make(chan time.Duration, 1)
+	go func() {
+		now, err := s.opts.Cache.RefreshContainer(ctx, c.ID)
+		if err != nil {
+			now = c // the cache goes on trying, or knows that it is gone
+		}
+		if s.opts.Cache.WaitEnded(ctx, now) != nil {
+			return
+		}
+		if ended, err := s.opts.Cache.Snapshot().Container(c.ID); err == nil {
+			now = ended
+		}
+		if now.Status.FinishedAt.IsZero() {
+			lived <- shortLife
+			return
+		}
+		lived <- now.Status.FinishedAt.Sub(now.Status.StartedAt)
+	}()
+	return lived
+}
+
+// drainEnded waits for the rest of the output of a container that has ended. The engine ends the stream behind it,
+// unless it attached too late. Then nothing ever comes, and if the container can be replayed that is believed soon.
+func drainEnded(ctx context.Context, output *meter, copied <-chan struct{}, life time.Duration) {
+	dry := dryOutput
+	if life < shortLife && output.bytes.Load() == 0 {
+		dry = silentOutput
+	}
+	_ = output.drain(ctx, copied, dry) // the caller looks at ctx
+	if dry == silentOutput && output.bytes.Load() > 0 {
+		_ = output.drain(ctx, copied, dryOutput)
+	}
+}
+
+// replay gives a client all that a container of a short life has written. It
+// fails with ErrFailedPrecondition when the container lived longer, or runs.
+func (s *Service) replay(ctx context.Context, id string, streams Streams, wanted docker.AttachOptions) error {
+	c, err := s.opts.Cache.RefreshContainer(ctx, id)
+	if err != nil {
+		return err
+	}
+	status := c.Status
+	if status.Running || status.FinishedAt.IsZero() || status.FinishedAt.Sub(status.StartedAt) >= shortLife {
+		return fmt.Errorf("container %s does not run any more: %w", id, errdefs.ErrFailedPrecondition)
+	}
+	if !wanted.Stdout && !wanted.Stderr {
+		return nil // the client only has input for it
+	}
+	written, err := s.opts.Engine.ContainerLogs(ctx, id, wanted)
+	if err != nil {
+		return fmt.Errorf("reading what container %s has written: %w", id, err)
+	}
+	defer written.Close()
+	streams.copyOutput(ctx, written)
+	return ctx.Err()
+}
+
+// CheckRunning fails with ErrFailedPrecondition when a container does not run, as the engine says.
+func (s *Service) CheckRunning(ctx context.Context, id string) error {
+	c, err := s.opts.Cache.RefreshContainer(ctx, id)
+	if err != nil {
+		return err
+	}
+	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return wrongState(c, "running")
+	}
+	return nil
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 )
 
-// cgroup is a container's cgroup of version 2, in plain files.
-type cgroup struct {
+// plainCgroup is a container's cgroup of version 2, in plain files.
+type plainCgroup struct {
 	t   *testing.T
 	dir string
 }
 
 // newCgroup gives the node's containers a cgroup with these files, each "max".
-func newCgroup(t *testing.T, n *node, files ...string) cgroup {
-	c := cgroup{t, t.TempDir()}
+func newCgroup(t *testing.T, n *node, files ...string) plainCgroup {
+	c := plainCgroup{t, t.TempDir()}
 	for _, name := range files {
 		if err := os.WriteFile(filepath.Join(c.dir, name), []byte("max"), 0o644); err != nil {
 			t.Fatal(err)
@@ -31,14 +31,14 @@ func newCgroup(t *testing.T, n *node, files ...string) cgroup {
 	return c
 }
 
-func (c cgroup) Folder(id string, pid int, controller string) (string, bool, error) {
+func (c plainCgroup) CgroupDir(id string, pid int, controller string) (string, bool, error) {
 	if id == "" || pid <= 0 || controller == "" {
 		return "", false, errors.New("no container is meant")
 	}
 	return c.dir, true, nil
 }
 
-func (c cgroup) want(file, value string) {
+func (c plainCgroup) want(file, value string) {
 	c.t.Helper()
 	if got, err := os.ReadFile(filepath.Join(c.dir, file)); err != nil || string(got) != value {
 		c.t.Errorf("%s holds %q, %v, want %q", file, got, err, value)
@@ -80,7 +80,8 @@ func TestLimitsInCgroupFiles(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.dir, "hugetlb.2MB.max"), []byte("max"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	n.restart(func() {})
+	n.shutDown()
+	n.boot()
 	n.opts.Cgroups = c
 	if err := n.Recover(t.Context()); err != nil {
 		t.Fatal(err)
@@ -107,7 +108,7 @@ func TestUpdateOfCgroupFilesIsWholeOrNot(t *testing.T) {
 		t.Errorf("the engine keeps %+v, %v", after.HostConfig.CPUShares, err)
 	}
 	if got := n.look(id).Status.Resources.GetLinux().GetUnified(); len(got) != 1 || got["memory.high"] != "100" {
-		t.Errorf("the mirror has %v", got)
+		t.Errorf("the cache has %v", got)
 	}
 
 	change.Unified = map[string]string{"memory.high": "7"}
@@ -122,7 +123,7 @@ func TestUpdateOfCgroupFilesIsWholeOrNot(t *testing.T) {
 // failCheckpoint makes the checkpoint refuse every change meanwhile.
 func (n *node) failCheckpoint(id string, during func()) {
 	n.t.Helper()
-	record, err := n.store.Load(n.look(id).SandboxID)
+	record, err := n.store.Load(n.t.Context(), n.look(id).SandboxID)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func (n *node) failCheckpoint(id string, during func()) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	if err := broken.Save(record); err != nil {
+	if err := broken.Save(n.t.Context(), record); err != nil {
 		n.t.Fatal(err)
 	}
 	if err := os.RemoveAll(filepath.Join(n.dir, "broken")); err != nil {

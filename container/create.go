@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/containerd/errdefs"
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -19,8 +20,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// logFolderMode is the mode of a log folder that the kubelet has not made.
-const logFolderMode = 0o755
+// logDirMode is the mode of a log directory that the kubelet has not made.
+const logDirMode = 0o755
 
 // draft is a container before the engine knows it.
 type draft struct {
@@ -28,31 +29,34 @@ type draft struct {
 	spec docker.ContainerSpec
 	// config is the client's configuration as the checkpoint keeps it.
 	config json.RawMessage
-	// release lets go of the images that it mounts, which the container holds
-	// from its creation on.
+	// imageRef is the image's name by digest, empty where it has none.
+	imageRef string
+	// release lets go of the images that it mounts, which the container holds from its creation on.
 	release func()
 }
 
-// Create makes a container in a pod and returns its id (CRI CreateContainer).
-// It fails with ErrNotFound for an unknown sandbox and a missing image,
-// ErrFailedPrecondition for a sandbox that is not ready, ErrInvalidArgument
-// naming the field, ErrAlreadyExists when the pod has a container of the same
-// name and attempt, and ErrUnavailable while the engine is away. After an error
-// nothing is left.
+// Create makes a container in a pod and returns its id (CRI CreateContainer). It fails with ErrNotFound for an unknown
+// sandbox and a missing image, ErrFailedPrecondition for a sandbox that is not ready, ErrInvalidArgument naming the
+// field, ErrAlreadyExists when the pod has a container of the same name and attempt, and ErrUnavailable while the
+// engine is away or the file system of a host path does not answer. After an error nothing is left but the directories
+// that were made for missing host paths.
 //
-// The order is safe against a crash between any two steps: a container that
-// the engine has and the checkpoint has not was never given to anybody, and
-// the next Create of the same name removes it.
+// The order is safe against a crash between any two steps: a container that the engine has and the checkpoint has not
+// was never given to anybody, and the next Create of the same name removes it.
 //
-// podConfig is the request's copy of the pod's configuration. It counts only
-// for a pod that is known from its labels alone (another shim's, or one whose
-// checkpoint was lost), which do not hold its log folder and cgroup.
+// podConfig is the request's copy of the pod's configuration. It says whether the pod may have privileged containers,
+// and all of a pod that is known from its labels alone (another shim's, or one whose checkpoint was lost), which do not
+// hold its log directory and cgroup. Without it the configuration that the pod was made with counts; that of another pod
+// is refused.
 func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig) (string, error) {
-	if err := s.opts.Mirror.Err(); err != nil {
+	if err := s.opts.Cache.Err(); err != nil {
 		return "", err
 	}
 	pod, err := s.readyPod(sandboxID)
 	if err != nil {
+		return "", err
+	}
+	if err := checkPodConfig(pod, podConfig); err != nil {
 		return "", err
 	}
 	d, err := s.prepare(ctx, withConfig(pod, podConfig), config)
@@ -60,8 +64,7 @@ func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimea
 		return "", err
 	}
 	defer d.release()
-	// One request of a name at a time, until its container is published: the
-	// next one must not take it for a leftover.
+	// One request of a name at a time, until its container is published: the next one must not take it for a leftover.
 	unlock, err := s.locks.Lock(ctx, d.spec.Name)
 	if err != nil {
 		return "", err
@@ -71,26 +74,63 @@ func (s *Service) Create(ctx context.Context, sandboxID string, config *runtimea
 	if err != nil {
 		return "", err
 	}
+	ctx = log.WithLogger(ctx, log.G(ctx).WithField("containerID", id))
 	if err := s.publish(ctx, pod.ID, id); err != nil {
 		return "", errors.Join(err, s.unmake(ctx, pod.ID, id))
 	}
 	return id, nil
 }
 
-// withConfig completes what is known of a pod, if the configuration is the
-// pod's.
-func withConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) *state.Pod {
-	known := pod.Meta.Config
-	if known.GetLinux() != nil || known.GetLogDirectory() != "" || !proto.Equal(known.GetMetadata(), config.GetMetadata()) {
-		return pod
+// checkPodConfig refuses the configuration of another pod, by what names pods: its attempt may be an older one.
+func checkPodConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) error {
+	known, given := pod.Meta.Config.GetMetadata(), config.GetMetadata()
+	if given == nil || known.GetName() == given.GetName() && known.GetNamespace() == given.GetNamespace() && known.GetUid() == given.GetUid() {
+		return nil
 	}
-	completed := *pod
-	completed.Meta.Config = config
-	return &completed
+	return fmt.Errorf("sandbox_config.metadata: it is that of pod %s/%s (%s), and pod_sandbox_id that of %s/%s (%s): %w",
+		given.GetNamespace(), given.GetName(), given.GetUid(), known.GetNamespace(), known.GetName(), known.GetUid(), errdefs.ErrInvalidArgument)
 }
 
-// prepare does everything that can fail without touching the engine's
-// containers.
+// withConfig is the pod as a request for a container in it describes it, if the request means this pod: completed where
+// it is known from its labels alone, and privileged when the request says so. The kubelet asks for that again with each
+// container, because an ephemeral one may be the first that needs it.
+func withConfig(pod *state.Pod, config *runtimeapi.PodSandboxConfig) *state.Pod {
+	known := pod.Meta.Config
+	if !proto.Equal(known.GetMetadata(), config.GetMetadata()) {
+		return pod
+	}
+	described := *pod
+	if known.GetLinux() == nil && known.GetLogDirectory() == "" {
+		described.Meta.Config = config
+		return &described
+	}
+	described.Meta.Config = proto.Clone(known).(*runtimeapi.PodSandboxConfig)
+	setPrivileged(described.Meta.Config, config.GetLinux().GetSecurityContext().GetPrivileged())
+	if known.GetLogDirectory() == "" { // nobody knows that of a pod that was taken over without containers
+		described.Meta.Config.LogDirectory = config.GetLogDirectory()
+	}
+	return &described
+}
+
+func setPrivileged(config *runtimeapi.PodSandboxConfig, privileged bool) {
+	if config.GetLinux().GetSecurityContext().GetPrivileged() == privileged {
+		return
+	}
+	if config.Linux == nil {
+		config.Linux = &runtimeapi.LinuxPodSandboxConfig{}
+	}
+	if config.Linux.SecurityContext == nil {
+		config.Linux.SecurityContext = &runtimeapi.LinuxSandboxSecurityContext{}
+	}
+	config.Linux.SecurityContext.Privileged = privileged
+}
+
+// imageName is what the user calls the image: clients send its id and the name beside it.
+func imageName(config *runtimeapi.ContainerConfig) string {
+	return cmp.Or(config.GetImage().GetUserSpecifiedImage(), config.GetImage().GetImage())
+}
+
+// prepare does everything that can fail without touching the engine's containers.
 func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeapi.ContainerConfig) (*draft, error) {
 	features, err := s.opts.Engine.Features(ctx)
 	if err != nil {
@@ -124,6 +164,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 		Features:      features,
 		Files:         s.opts.Files(pod.ID),
 		EngineLogOnly: s.opts.LinkLogs,
+		EngineLogSize: s.opts.LogBufferSize,
 		ReadProfile:   os.ReadFile,
 		RootDirectory: s.opts.RootDirectory,
 		ImageSources:  namedImages(config),
@@ -132,35 +173,27 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSources(translate.HostSources(config)); err != nil {
+	if err := s.hostPaths.requireAll(ctx, translate.HostSources(config)); err != nil {
 		return nil, err
 	}
 	raw, err := marshalConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	d := &draft{pod: pod, spec: spec, config: raw, release: func() {}}
+	imageRef, err := s.opts.Images.Digested(ctx, imageID, imageName(config))
+	if err != nil {
+		return nil, fmt.Errorf("config.image.image: %w", err)
+	}
+	d := &draft{pod: pod, spec: spec, config: raw, imageRef: imageRef, release: func() {}}
 	if err := s.addImageVolumes(ctx, d, in); err != nil {
 		return nil, err
 	}
 	return d, nil
 }
 
-// checkSources refuses host paths that do not exist: the engine would fail only
-// at the start, or make a folder where a file was meant.
-func checkSources(sources []translate.HostSource) error {
-	for _, source := range sources {
-		if _, err := os.Stat(source.Path); err != nil {
-			return fmt.Errorf("%s: %w: %w", source.Field, err, errdefs.ErrInvalidArgument)
-		}
-	}
-	return nil
-}
-
-// makeHidden makes the container while nobody sees it: the engine's events
-// would show it before it has its record.
+// makeHidden makes the container while nobody sees it: the engine's events would show it before it has its record.
 func (s *Service) makeHidden(ctx context.Context, d *draft) (string, error) {
-	release, err := s.opts.Mirror.Reserve(d.spec.Name)
+	release, err := s.opts.Cache.Reserve(d.spec.Name)
 	if err != nil {
 		return "", err
 	}
@@ -174,8 +207,8 @@ func (s *Service) make(ctx context.Context, d *draft) (string, error) {
 		return "", err
 	}
 	if path := translate.LogPath(d.spec.Config.Labels); path != "" {
-		if err := os.MkdirAll(filepath.Dir(path), logFolderMode); err != nil {
-			return "", fmt.Errorf("making the log folder of sandbox_config.log_directory and config.log_path: %w", err)
+		if err := os.MkdirAll(filepath.Dir(path), logDirMode); err != nil {
+			return "", fmt.Errorf("making the log directory of sandbox_config.log_directory and config.log_path: %w", err)
 		}
 	}
 	// Step 1: the engine has the container, with the CRI metadata in its labels.
@@ -184,7 +217,7 @@ func (s *Service) make(ctx context.Context, d *draft) (string, error) {
 		return "", err
 	}
 	// Step 2: the checkpoint has its configuration. From here on it is ours.
-	err = s.saveRecord(d.pod.ID, id, func(kept *checkpoint.Container) { kept.Config = d.config })
+	err = s.saveRecord(ctx, d.pod.ID, id, func(kept *checkpoint.Container) { kept.Config, kept.ImageRef = d.config, d.imageRef })
 	if err != nil {
 		return "", errors.Join(err, s.unmake(ctx, d.pod.ID, id))
 	}
@@ -207,7 +240,7 @@ func (s *Service) createInEngine(ctx context.Context, d *draft) (string, error) 
 		settle, cancel := settling(ctx)
 		defer cancel()
 		if undoErr := s.removeLeftover(settle, d.spec.Name); undoErr != nil {
-			logrus.WithError(undoErr).WithField("container", d.spec.Name).Warn("cannot remove a container that nobody waits for any more, the next request of its name will")
+			log.G(ctx).WithError(undoErr).WithField("name", d.spec.Name).Warn("cannot remove container of an interrupted create, the next create of its name will")
 		}
 	}
 	return "", err
@@ -216,7 +249,7 @@ func (s *Service) createInEngine(ctx context.Context, d *draft) (string, error) 
 // publish shows the new container to everybody. A pod that was asked to stop
 // meanwhile may have stopped its containers without this one.
 func (s *Service) publish(ctx context.Context, sandboxID, id string) error {
-	if _, err := s.opts.Mirror.RefreshContainer(ctx, id); err != nil {
+	if _, err := s.opts.Cache.RefreshContainer(ctx, id); err != nil {
 		return fmt.Errorf("looking at the new container: %w", err)
 	}
 	_, err := s.readyPod(sandboxID)
@@ -228,11 +261,11 @@ func (s *Service) publish(ctx context.Context, sandboxID, id string) error {
 func (s *Service) unmake(ctx context.Context, sandboxID, id string) error {
 	settle, cancel := settling(ctx)
 	defer cancel()
-	if err := ignoreNotFound(s.opts.Engine.RemoveContainer(settle, id)); err != nil {
+	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(settle, id)); err != nil {
 		return fmt.Errorf("rolling back: %w", err)
 	}
-	s.opts.Mirror.RemoveContainer(id)
-	if err := s.dropRecord(sandboxID, id); err != nil {
+	s.opts.Cache.RemoveContainer(id)
+	if err := s.dropRecord(ctx, sandboxID, id); err != nil {
 		return fmt.Errorf("rolling back: %w", err)
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
-	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -32,15 +32,15 @@ func TestCreate(t *testing.T) {
 		t.Errorf("the container is %v in %s", c.Status.State(), c.SandboxID)
 	}
 	if !proto.Equal(c.Meta.Config, config) {
-		t.Errorf("the mirror's configuration is %v, want %v", c.Meta.Config, config)
+		t.Errorf("the cache's configuration is %v, want %v", c.Meta.Config, config)
 	}
 	if want := filepath.Join(n.dir, "pods", "c", "0.log"); c.Meta.LogPath != want {
 		t.Errorf("log path %q, want %q", c.Meta.LogPath, want)
 	}
 	if info, err := os.Stat(filepath.Join(n.dir, "pods", "c")); err != nil || !info.IsDir() {
-		t.Errorf("no log folder: %v", err)
+		t.Errorf("no log directory: %v", err)
 	}
-	record, err := n.store.Load(pod)
+	record, err := n.store.Load(t.Context(), pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,15 +60,15 @@ func TestCreateRefuses(t *testing.T) {
 		{"unknown sandbox", func(_ *node, pod *string, _ *runtimeapi.ContainerConfig) { *pod = "feedbeef" }, errdefs.IsNotFound, "feedbeef"},
 		{"no sandbox", func(_ *node, pod *string, _ *runtimeapi.ContainerConfig) { *pod = "" }, errdefs.IsInvalidArgument, "sandbox"},
 		{"sandbox not ready", func(n *node, pod *string, _ *runtimeapi.ContainerConfig) {
-			n.mirror.UpdatePod(*pod, func(s *state.PodStatus) { s.Stopping = true })
+			n.cache.UpdatePod(*pod, func(s *state.PodStatus) { s.Stopping = true })
 		}, errdefs.IsFailedPrecondition, "not ready"},
 		{"no image", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) { c.Image = nil }, errdefs.IsInvalidArgument, "config.image.image"},
 		{"missing image", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) { c.Image.Image = "missing:1" }, errdefs.IsNotFound, "pull"},
 		{"no metadata", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) { c.Metadata = nil }, errdefs.IsInvalidArgument, "config.metadata"},
-		{"missing mount source", func(n *node, _ *string, c *runtimeapi.ContainerConfig) {
+		{"impossible mount source", func(n *node, _ *string, c *runtimeapi.ContainerConfig) {
 			c.Mounts = []*runtimeapi.Mount{
 				{HostPath: n.dir, ContainerPath: "/a"},
-				{HostPath: filepath.Join(n.dir, "missing"), ContainerPath: "/b"},
+				{HostPath: "/dev/null/below", ContainerPath: "/b"},
 			}
 		}, errdefs.IsInvalidArgument, "config.mounts[1].host_path"},
 		{"relative mount source", func(_ *node, _ *string, c *runtimeapi.ContainerConfig) {
@@ -110,18 +110,18 @@ func TestCreateTwice(t *testing.T) {
 	n.wantState(id, runtimeapi.ContainerState_CONTAINER_CREATED)
 }
 
-// A pod without a checkpoint does not know its log folder; the request does.
+// A pod without a checkpoint does not know its log directory; the request does.
 func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
-	known, err := n.mirror.Snapshot().Pod(pod)
+	known, err := n.cache.Snapshot().Pod(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
 	full := known.Meta.Config
 	bare := *known
 	bare.Meta.Config = &runtimeapi.PodSandboxConfig{Metadata: full.GetMetadata()}
-	n.mirror.PutPod(bare)
+	n.cache.PutPod(bare)
 	config := n.config("sleep")
 	config.LogPath = "sleep.log"
 
@@ -132,7 +132,6 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 		want   string
 	}{
 		{nil, ""},
-		{stranger, ""},
 		{full, filepath.Join(full.GetLogDirectory(), "sleep.log")},
 	} {
 		config.Metadata.Attempt = uint32(attempt)
@@ -143,6 +142,78 @@ func TestCreateInAPodKnownFromItsLabels(t *testing.T) {
 		if got := n.look(id).Meta.LogPath; got != test.want {
 			t.Errorf("attempt %d: log path %q, want %q", attempt, got, test.want)
 		}
+	}
+	config.Metadata.Attempt = 9
+	if _, err := n.Create(t.Context(), pod, config, stranger); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "sandbox_config.metadata: ") {
+		t.Errorf("with another pod's configuration: %v", err)
+	}
+}
+
+// The kubelet asks for a privileged ephemeral container in an ordinary pod by saying so in the pod's configuration, too.
+func TestCreatePrivileged(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	known, err := n.cache.Snapshot().Pod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := known.Meta.Config
+	privileged := proto.Clone(stored).(*runtimeapi.PodSandboxConfig)
+	privileged.Linux = &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{Privileged: true}}
+	stranger := proto.Clone(privileged).(*runtimeapi.PodSandboxConfig)
+	stranger.Metadata.Uid = "another"
+	ordinary := proto.Clone(privileged).(*runtimeapi.PodSandboxConfig)
+	ordinary.Linux.SecurityContext.Privileged = false
+
+	for i, tt := range []struct {
+		name             string
+		stored, inCreate *runtimeapi.PodSandboxConfig
+		allowed          bool
+	}{
+		{"the request says so", ordinary, privileged, true},
+		{"the request says no", privileged, ordinary, false},
+		{"another pod's configuration", ordinary, stranger, false},
+		{"no configuration, an ordinary pod", ordinary, nil, false},
+		{"no configuration, a privileged pod", privileged, nil, true},
+	} {
+		entry := *known
+		entry.Meta.Config = tt.stored
+		n.cache.PutPod(entry)
+		config := n.config("sleep")
+		config.Metadata.Attempt = uint32(i)
+		config.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{Privileged: true}}
+		id, err := n.Create(t.Context(), pod, config, tt.inCreate)
+		if !tt.allowed {
+			if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "privileged") && !strings.HasPrefix(err.Error(), "sandbox_config.metadata: ") {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if inspect, err := n.engine.InspectContainer(t.Context(), id); err != nil || !inspect.HostConfig.Privileged {
+			t.Errorf("%s: the engine's container is not privileged, %v", tt.name, err)
+		}
+	}
+	if ordinary.GetLinux().GetSecurityContext().GetPrivileged() {
+		t.Error("the cache's own configuration was changed")
+	}
+}
+
+// The container's image has the name by digest that it was made from, also after a restart.
+func TestCreateKeepsTheImagesDigest(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	config := n.config("sleep")
+	config.Image.Image = "app:1"
+	id := n.create(pod, config)
+	for range 2 {
+		if got := n.look(id).Meta; got.ImageRef != appDigest || got.ImageID == appDigest {
+			t.Errorf("reference %q, id %q", got.ImageRef, got.ImageID)
+		}
+		n.restart(func() {})
 	}
 }
 
@@ -169,7 +240,7 @@ func TestCreateAtTheSameTime(t *testing.T) {
 	if len(ids) != 1 {
 		t.Errorf("%d requests got a container: %v", len(ids), ids)
 	}
-	if got := n.mirror.Snapshot().ContainersOf(pod); len(got) != 1 {
+	if got := n.cache.Snapshot().ContainersOf(pod); len(got) != 1 {
 		t.Errorf("the pod has %d containers", len(got))
 	}
 }
@@ -190,21 +261,21 @@ func TestCreateRemovesWhatALostAnswerLeft(t *testing.T) {
 				t.Fatal("Create succeeded")
 			}
 			n.create(pod, n.config("sleep"))
-			if got := n.mirror.Snapshot().ContainersOf(pod); len(got) != 1 {
+			if got := n.cache.Snapshot().ContainersOf(pod); len(got) != 1 {
 				t.Errorf("the pod has %d containers", len(got))
 			}
 		})
 	}
 }
 
-// criadapter died between the engine's create and the checkpoint: the mirror
+// criadapter died between the engine's create and the checkpoint: the cache
 // shows the container from its labels, and the same request gets a new one.
 func TestCreateRemovesWhatACrashLeft(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	id := n.create(pod, n.config("sleep"))
 	n.restart(func() {
-		if err := n.dropRecord(pod, id); err != nil {
+		if err := n.dropRecord(t.Context(), pod, id); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -244,7 +315,7 @@ func TestCreateLeavesForeignContainersAlone(t *testing.T) {
 
 func mustPod(t *testing.T, n *node, id string) *state.Pod {
 	t.Helper()
-	pod, err := n.mirror.Snapshot().Pod(id)
+	pod, err := n.cache.Snapshot().Pod(id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +323,7 @@ func mustPod(t *testing.T, n *node, id string) *state.Pod {
 }
 
 func TestCreateRollsBack(t *testing.T) {
-	t.Run("the mirror cannot look at it", func(t *testing.T) {
+	t.Run("the cache cannot look at it", func(t *testing.T) {
 		n, engine := newFakeNode(t)
 		pod := n.pod()
 		remove := engine.Inject("InspectContainer", dockertest.Fault{Err: errors.New("broken")})
@@ -266,15 +337,15 @@ func TestCreateRollsBack(t *testing.T) {
 	t.Run("the checkpoint cannot be written", func(t *testing.T) {
 		n, _ := newFakeNode(t)
 		pod := n.pod()
-		folder := filepath.Join(n.dir, "checkpoint")
-		if err := os.Rename(folder, folder+".away"); err != nil {
+		dir := filepath.Join(n.dir, "checkpoint")
+		if err := os.Rename(dir, dir+".away"); err != nil {
 			t.Fatal(err)
 		}
 		_, err := n.Create(t.Context(), pod, n.config("sleep"), nil)
 		if err == nil {
 			t.Error("Create succeeded without a checkpoint")
 		}
-		if err := os.Rename(folder+".away", folder); err != nil {
+		if err := os.Rename(dir+".away", dir); err != nil {
 			t.Fatal(err)
 		}
 		n.wantNothing(pod)
@@ -284,7 +355,7 @@ func TestCreateRollsBack(t *testing.T) {
 		pod := n.pod()
 		engine.Inject("CreateContainer", dockertest.Fault{Delay: 100 * time.Millisecond})
 		time.AfterFunc(20*time.Millisecond, func() {
-			n.mirror.UpdatePod(pod, func(s *state.PodStatus) { s.Stopping = true })
+			n.cache.UpdatePod(pod, func(s *state.PodStatus) { s.Stopping = true })
 		})
 		if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errdefs.IsFailedPrecondition(err) {
 			t.Errorf("Create: %v", err)
@@ -297,9 +368,9 @@ func TestCreateWhileTheEngineIsAway(t *testing.T) {
 	n, engine := newFakeNode(t)
 	pod := n.pod()
 	engine.Away()
-	n.eventually(func() error {
-		if n.mirror.Err() == nil {
-			return errors.New("the mirror has not noticed that the engine is away")
+	testutil.Eventually(n.t, func() error {
+		if n.cache.Err() == nil {
+			return errors.New("the cache has not noticed that the engine is away")
 		}
 		return nil
 	})
@@ -312,33 +383,15 @@ func TestCreateWhileTheEngineIsAway(t *testing.T) {
 func TestCreateInAPodWithoutCheckpoint(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
-	if err := n.store.Delete(pod); err != nil {
+	if err := n.store.Delete(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
 	id := n.create(pod, n.config("sleep"))
 	n.start(id)
-	if _, err := n.store.Load(pod); !errdefs.IsNotFound(err) {
+	if _, err := n.store.Load(t.Context(), pod); !errdefs.IsNotFound(err) {
 		t.Errorf("a checkpoint was made for a pod without one: %v", err)
 	}
 	if err := n.Remove(t.Context(), id); err != nil {
 		t.Errorf("Remove: %v", err)
-	}
-}
-
-func TestCheckSources(t *testing.T) {
-	dir := t.TempDir()
-	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	good := []translate.HostSource{{Field: "a", Path: dir}, {Field: "b", Path: file}}
-	if err := checkSources(good); err != nil {
-		t.Error(err)
-	}
-	for _, path := range []string{filepath.Join(dir, "missing"), filepath.Join(file, "below")} {
-		err := checkSources(append(good, translate.HostSource{Field: "config.mounts[2].host_path", Path: path}))
-		if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "config.mounts[2].host_path") {
-			t.Errorf("%s: %v", path, err)
-		}
 	}
 }

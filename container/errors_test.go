@@ -14,7 +14,7 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-// The engine room says what failed and of which container; nobody says it again.
+// Package docker says what failed and of which container; nobody says it again.
 func TestErrorsNameTheirContainerOnce(t *testing.T) {
 	n, engine := newFakeNode(t)
 	for call, do := range map[string]func(id string) error{
@@ -45,12 +45,14 @@ func TestErrorsNameTheirContainerOnce(t *testing.T) {
 	})
 }
 
-// badImages refuses every image as the room image does with one that has no name.
+// badImages refuses every image as package image does with one that has no name.
 type badImages struct{}
 
 func (badImages) Resolve(context.Context, string) (string, error) {
 	return "", fmt.Errorf("image.image %q is neither an image's name nor its id: %w", "%", errdefs.ErrInvalidArgument)
 }
+
+func (badImages) Digested(context.Context, string, string) (string, error) { return "", nil }
 
 func TestBadImageIsNamedByItsFieldInTheRequest(t *testing.T) {
 	n, _ := newFakeNode(t)

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -15,20 +14,14 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// dryOutput is how long the engine may send nothing after a command's end,
-// before it is believed that a child holds the output open.
-const dryOutput = 3 * time.Second
-
-// Exec runs a command in a running container with a client's streams (CRI Exec)
-// and returns its exit code. A command that cannot be started gives the exit
-// code that shells use, 126 or 127, and the runtime's words as output.
+// Exec runs a command in a running container with a client's streams (CRI Exec) and returns its exit code. A command
+// that cannot be started gives the exit code that shells use, 126 or 127, and the runtime's words as output.
 //
 // All output of the command is delivered, however slow the client is. A child
 // that the command left behind with its output open is not waited for.
 //
-// The end of ctx means that the client is gone. The command then learns what
-// one learns whose terminal is gone: its input ends, and it gets SIGHUP, as do
-// the other processes of its session. What ignores SIGHUP (nohup) goes on, and
+// The end of ctx means that the client is gone. The command then learns what one learns whose terminal is gone: its
+// input ends, and it gets SIGHUP, as do the other processes of its session. What ignores SIGHUP (nohup) goes on, and
 // its output is discarded.
 //
 // It fails with ErrFailedPrecondition when the container does not run.
@@ -53,7 +46,7 @@ func (s *Service) Exec(ctx context.Context, id string, command []string, streams
 	if err != nil {
 		return 0, fmt.Errorf("running %q in container %s: %w", command[0], c.ID, err)
 	}
-	code, err := interactive{process: p, output: &meter{Reader: p.stream}}.serve(ctx, streams)
+	code, err := interactive{p}.serve(ctx, streams)
 	if err != nil {
 		return 0, fmt.Errorf("running %q in container %s: %w", command[0], c.ID, err)
 	}
@@ -73,33 +66,29 @@ func (s *Service) running(id string) (*state.Container, error) {
 }
 
 // interactive is a command in a container with a client's streams.
-type interactive struct {
-	*process
-	output *meter
-}
+type interactive struct{ *process }
 
-// serve connects the client until the command's end, which it returns, or the
-// end of ctx.
+// serve connects the client until the command's end, which it returns, or the end of ctx.
 func (p interactive) serve(ctx context.Context, streams Streams) (int, error) {
 	defer p.close()
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
 		defer close(p.copied)
-		streams.copyOutput(p.output)
+		streams.copyOutput(ctx, p.output)
 	}()
-	go streams.copyInput(p.stream, p.endInput(streams.TTY))
+	go streams.copyInput(ctx, p.stream, p.endInput(streams.TTY))
 	go streams.follow(following, func(ctx context.Context, size docker.TerminalSize) error {
 		return p.engine.ResizeExec(ctx, p.execID, size)
 	})
 	code, err := p.waitExit(ctx)
 	if err == nil {
-		p.drain(ctx)
+		_ = p.output.drain(ctx, p.copied, dryOutput) // without its client nobody is to be told
 		return code, nil
 	}
 	if ctx.Err() != nil {
 		if hangUpErr := p.hangUp(ctx); hangUpErr != nil {
-			logrus.WithError(hangUpErr).WithField("container", p.containerID).Warn("a command whose client is gone may run on")
+			log.G(ctx).WithError(hangUpErr).WithField("execID", p.execID).Warn("cannot hang up command whose client is gone, it may run on")
 		}
 		err = ctx.Err()
 	}
@@ -121,30 +110,7 @@ func (p interactive) endInput(tty bool) func() error {
 	}
 }
 
-// drain waits until the client has all the output of a command that has ended,
-// or ctx ends.
-func (p interactive) drain(ctx context.Context) {
-	ticker := time.NewTicker(dryOutput)
-	defer ticker.Stop()
-	before := p.output.steps.Load()
-	for {
-		select {
-		case <-p.copied:
-			return
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			now, dried := p.output.dried(before)
-			if dried {
-				return
-			}
-			before = now
-		}
-	}
-}
-
-// hangUp sends SIGHUP to the command's session and its descendants, on a
-// context of its own.
+// hangUp sends SIGHUP to the command's session and its descendants, on a context of its own.
 func (p interactive) hangUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTimeout)
 	defer cancel()
@@ -152,34 +118,32 @@ func (p interactive) hangUp(ctx context.Context) error {
 	if err != nil || pid == 0 {
 		return err
 	}
-	// A process may fork between the look and the signal, so that there are
-	// more to tell until a look finds nobody new.
-	told := map[int]bool{}
+	// A process may fork between the look and the signal, so that there are more to tell until a look finds nobody new.
+	signalled := map[int]bool{}
 	for range killRounds {
-		members, err := tree(pid)
+		members, err := p.service.tree(pid, p.containerID)
 		if err != nil {
 			return fmt.Errorf("finding the command's session: %w", err)
 		}
-		before := len(told)
+		before := len(signalled)
 		for _, member := range members {
-			if told[member] {
+			if signalled[member] {
 				continue
 			}
-			told[member] = true
+			signalled[member] = true
 			if err := signalInContainer(member, p.containerID, unix.SIGHUP); err != nil {
 				return err
 			}
 		}
-		if len(told) == before {
+		if len(signalled) == before {
 			break
 		}
 	}
 	return nil
 }
 
-// signalInContainer signals the process pid if it is one of the container. It
-// is held by a file descriptor meanwhile: a process id that was used again hits
-// nobody else.
+// signalInContainer signals the process pid if it is one of the container. It is held by a file descriptor meanwhile: a
+// process id that was used again hits nobody else.
 func signalInContainer(pid int, containerID string, signal unix.Signal) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if errors.Is(err, unix.ESRCH) {

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"math"
-	"runtime"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestExecSync(t *testing.T) {
@@ -63,7 +67,7 @@ func TestExecSyncRefuses(t *testing.T) {
 	if _, err := n.ExecSync(t.Context(), "feedbeef", ExecRequest{Command: []string{"true"}}); !errdefs.IsNotFound(err) {
 		t.Errorf("unknown container: %v", err)
 	}
-	// The mirror does not know of the end yet.
+	// The cache does not know of the end yet.
 	engine.Inject("CreateExec", dockertest.Fault{Err: errdefs.ErrConflict, Times: 1})
 	if _, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"true"}}); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("container that has just ended: %v", err)
@@ -98,6 +102,104 @@ func TestExecSyncWithoutTheEvent(t *testing.T) {
 	}
 	if looks := engine.Calls("InspectExec"); looks != 1 {
 		t.Errorf("the engine was asked %d times", looks)
+	}
+}
+
+// busyEngine hands on the output of commands in pieces, with pauses.
+type busyEngine struct {
+	docker.Engine
+	pause time.Duration
+}
+
+func (e busyEngine) AttachExec(ctx context.Context, id string, opts docker.ExecOptions) (docker.Stream, error) {
+	stream, err := e.Engine.AttachExec(ctx, id, opts)
+	return slowStream{stream, e.pause}, err
+}
+
+type slowStream struct {
+	docker.Stream
+	pause time.Duration
+}
+
+func (s slowStream) Read(p []byte) (int, error) {
+	time.Sleep(s.pause)
+	return s.Stream.Read(p[:min(len(p), 4000)])
+}
+
+// A busy engine still holds output when the command has ended: it is waited for as long as it comes, and a deadline
+// that cuts it off is no success.
+func TestExecSyncWaitsForALateOutput(t *testing.T) {
+	text := strings.Repeat("x", 20000)
+	_, engine := newFakeNode(t, dockertest.Program{Command: "talk", Exits: true, Stdout: text})
+	n := newNode(t, busyEngine{engine, 300 * time.Millisecond}, "busybox", "pause")
+	id := n.running("sleep")
+	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"talk"}})
+	if err != nil || string(got.Stdout) != text {
+		t.Errorf("ExecSync: %d of %d bytes, %v", len(got.Stdout), len(text), err)
+	}
+	_, err = n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"talk"}, Timeout: time.Second})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("with a time limit: %v", err)
+	}
+}
+
+// daemonEngine is one on which every command leaves a child behind that writes to its output again and again.
+type daemonEngine struct {
+	docker.Engine
+	pause time.Duration
+}
+
+func (e daemonEngine) AttachExec(ctx context.Context, id string, opts docker.ExecOptions) (docker.Stream, error) {
+	stream, err := e.Engine.AttachExec(ctx, id, opts)
+	return &daemonStream{Stream: stream, pause: e.pause, closed: make(chan struct{})}, err
+}
+
+type daemonStream struct {
+	docker.Stream
+	pause  time.Duration
+	child  bytes.Buffer
+	closed chan struct{}
+}
+
+func (s *daemonStream) Read(p []byte) (int, error) {
+	if n, err := s.Stream.Read(p); !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	if s.child.Len() == 0 {
+		select {
+		case <-time.After(s.pause):
+		case <-s.closed:
+			return 0, io.EOF
+		}
+		s.child.Write([]byte{1, 0, 0, 0, 0, 0, 0, 1, '.'}) // the header of one byte on the standard output
+	}
+	return s.child.Read(p)
+}
+
+func (s *daemonStream) Close() error {
+	close(s.closed)
+	return s.Stream.Close()
+}
+
+// A command that has ended is a success in bounded time, whatever a child of it goes on to write.
+func TestExecSyncLeavesAChildThatWritesForEver(t *testing.T) {
+	for timeout, limit := range map[time.Duration]time.Duration{0: maxLateOutput, 2 * dryOutput: 2 * dryOutput} {
+		t.Run(fmt.Sprint("time-out ", timeout), func(t *testing.T) {
+			t.Parallel()
+			_, engine := newFakeNode(t, dockertest.Program{Command: "daemon", Exits: true, ExitCode: 3, Stdout: "started"})
+			n := newNode(t, daemonEngine{engine, quietOutput / 2}, "busybox", "pause")
+			id := n.running("sleep")
+			ctx, cancel := context.WithTimeout(t.Context(), 2*maxLateOutput)
+			defer cancel()
+			begun := time.Now()
+			got, err := n.ExecSync(ctx, id, ExecRequest{Command: []string{"daemon"}, Timeout: timeout})
+			if err != nil || got.ExitCode != 3 || !strings.HasPrefix(string(got.Stdout), "started.") {
+				t.Fatalf("ExecSync: %v, %v", got, err)
+			}
+			if took := time.Since(begun); took > limit+2*time.Second {
+				t.Errorf("took %v, want at most %v", took, limit)
+			}
+		})
 	}
 }
 
@@ -143,7 +245,7 @@ func TestExecSyncLeavesNoGoroutines(t *testing.T) {
 		dockertest.Program{Command: "both", Exits: true, Stdout: "out"},
 	)
 	id := n.running("sleep")
-	before := runtime.NumGoroutine()
+	check := testutil.NoMoreGoroutines(t)
 	var group sync.WaitGroup
 	for range 20 {
 		group.Go(func() {
@@ -152,12 +254,7 @@ func TestExecSyncLeavesNoGoroutines(t *testing.T) {
 		})
 	}
 	group.Wait()
-	n.eventually(func() error {
-		if now := runtime.NumGoroutine(); now > before {
-			return errors.New("goroutines are left")
-		}
-		return nil
-	})
+	check()
 }
 
 func TestEnded(t *testing.T) {
@@ -257,11 +354,49 @@ func FuzzParseStat(f *testing.F) {
 
 // Nothing outside the container is ever killed, whatever the engine says.
 func TestKillTreeSparesOthers(t *testing.T) {
-	all, err := processes()
+	n, _ := newFakeNode(t)
+	all, err := nodeProcesses()
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d processes, %v", len(all), err)
 	}
-	if err := killTree(t.Context(), 1, strings.Repeat("0", 64)); err != nil {
+	if err := n.killTree(t.Context(), 1, strings.Repeat("0", 64)); err != nil {
 		t.Errorf("killTree: %v", err)
+	}
+}
+
+// cgroupAt is a container's cgroup in a directory.
+type cgroupAt string
+
+func (dir cgroupAt) CgroupDir(string, int, string) (string, bool, error) {
+	if dir == "" {
+		return "", false, errdefs.ErrNotFound
+	}
+	return string(dir), true, nil
+}
+
+// A command is looked for among the processes of its container, and in all of /proc only where those cannot be seen.
+func TestProcessesOfAContainer(t *testing.T) {
+	n, _ := newFakeNode(t)
+	dir := t.TempDir()
+	below := filepath.Join(dir, "below")
+	if err := os.Mkdir(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	self, parent := os.Getpid(), os.Getppid()
+	for path, text := range map[string]string{dir: fmt.Sprintf("0\n%d\n999999999\n", self), below: fmt.Sprintf("%d\n", parent)} {
+		if err := os.WriteFile(filepath.Join(path, "cgroup.procs"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.opts.Cgroups = cgroupAt(dir)
+	all, err := n.processesOf("c", self)
+	if err != nil || len(all) != 2 || all[0].pid != self || all[1].pid != parent {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	for name, cgroups := range map[string]Cgroups{"none": nil, "not found": cgroupAt(""), "empty": cgroupAt(t.TempDir())} {
+		n.opts.Cgroups = cgroups
+		if all, err := n.processesOf("c", self); err != nil || len(all) < 3 {
+			t.Errorf("%s: got %+v, %v", name, all, err)
+		}
 	}
 }

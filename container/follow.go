@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/logs"
 	"github.com/criadapter/criadapter/state"
 )
@@ -22,9 +23,8 @@ import (
 // maxRecoveries bounds how many containers Recover looks after at once.
 const maxRecoveries = 8
 
-// follow begins to write a container's CRI log, from resume on, or from the
-// beginning when it is nil. It succeeds when the log is already being written.
-// With LinkLogs it links the log instead.
+// follow begins to write a container's CRI log, from resume on, or from the beginning when it is nil. It succeeds when
+// the log is already being written. With LinkLogs it links the log instead.
 func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkpoint.LogPosition) error {
 	if c.Meta.LogPath == "" {
 		return nil
@@ -34,8 +34,8 @@ func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkp
 		return err
 	}
 	// A log that was begun in the CRI format goes on in it.
-	begun := resume != nil && *resume != (checkpoint.LogPosition{})
-	if s.opts.LinkLogs && c.Meta.LogDriver == logs.DriverJSONFile && !begun {
+	resumed := resume != nil && *resume != (checkpoint.LogPosition{})
+	if s.opts.LinkLogs && c.Meta.LogDriver == logs.DriverJSONFile && !resumed {
 		return logs.Link(path, c.Meta.LogPath)
 	}
 	source := logs.Source{
@@ -44,10 +44,10 @@ func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkp
 		Path:        path,
 		LogPath:     c.Meta.LogPath,
 		Resume:      resume,
-		Begun:       c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED,
+		Started:     c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED,
 		Ended:       c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED,
-		Save: func(at checkpoint.LogPosition) error {
-			return s.savePosition(c.SandboxID, c.ID, at)
+		Save: func(ctx context.Context, at checkpoint.LogPosition) error {
+			return s.savePosition(ctx, c.SandboxID, c.ID, at)
 		},
 	}
 	err = s.opts.Logs.Start(ctx, source)
@@ -57,9 +57,8 @@ func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkp
 	return err
 }
 
-// engineLog returns the path of the engine's log file of a container. The
-// engine tells that of json-file only once the container was started, and that
-// of local never.
+// engineLog returns the path of the engine's log file of a container. The engine tells that of json-file only once the
+// container was started, and that of local never.
 func (s *Service) engineLog(ctx context.Context, c *state.Container) (string, error) {
 	if c.Meta.EngineLogPath != "" {
 		return c.Meta.EngineLogPath, nil
@@ -68,11 +67,11 @@ func (s *Service) engineLog(ctx context.Context, c *state.Container) (string, er
 	if err != nil {
 		return "", err
 	}
-	folder := filepath.Join(features.Root, "containers", c.ID)
+	dir := filepath.Join(features.Root, "containers", c.ID)
 	if c.Meta.LogDriver == logs.DriverJSONFile {
-		return filepath.Join(folder, c.ID+"-json.log"), nil
+		return filepath.Join(dir, c.ID+"-json.log"), nil
 	}
-	return filepath.Join(folder, "local-logs", "container.log"), nil
+	return filepath.Join(dir, "local-logs", "container.log"), nil
 }
 
 // isLinked reports whether a container's CRI log is a link to the engine's file:
@@ -88,6 +87,20 @@ func (s *Service) isLinked(ctx context.Context, c *state.Container) (bool, error
 	return logs.IsLinked(path, c.Meta.LogPath)
 }
 
+// restoreLink brings a linked log into order whose reopening was cut short.
+func (s *Service) restoreLink(ctx context.Context, c *state.Container) error {
+	unlock, err := s.locks.Lock(ctx, c.ID) // ReopenLog is taken for cut short, too
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	path, err := s.engineLog(ctx, c)
+	if err != nil {
+		return err
+	}
+	return logs.RestoreLink(path, c.Meta.LogPath)
+}
+
 // drain writes the rest of a container's log, for at most limit.
 func (s *Service) drain(ctx context.Context, id string, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
@@ -95,36 +108,43 @@ func (s *Service) drain(ctx context.Context, id string, limit time.Duration) err
 	return s.opts.Logs.Drain(ctx, id)
 }
 
-// DrainExited writes the rest of the log of a container that has ended, for at
-// most 2 seconds, and what will not be known any more. It is the mirror's exit
+// DrainExited writes the rest of the log of a container that has ended, and what
+// will not be known any more, for at most 2 seconds: what the log's disk does not
+// take by then is written later. It is the cache's exit
 // hook: the kubelet reads the log's end when it sees the exit.
 func (s *Service) DrainExited(ctx context.Context, c *state.Container) {
-	if err := s.drain(ctx, c.ID, exitDrainTimeout); err != nil {
-		logrus.WithError(err).WithField("container", c.ID).Warn("the log of an exited container is not complete")
+	limited, cancel := context.WithTimeout(ctx, exitDrainTimeout)
+	defer cancel()
+	saved := make(chan error, 1)
+	go func() { saved <- s.saveUser(ctx, c.SandboxID, c.ID) }() // ends when its disk answers
+	if err := s.opts.Logs.Drain(limited, c.ID); err != nil {
+		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("container log of exited container is incomplete, it is completed later")
 	}
-	if err := s.saveUser(c.SandboxID, c.ID); err != nil {
-		logrus.WithError(err).WithField("container", c.ID).Warn("who an exited container ran as is not known after a restart of criadapter")
+	var err error
+	select {
+	case err = <-saved:
+	case <-limited.Done():
+		err = limited.Err()
+	}
+	if err != nil {
+		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot save user of exited container, unknown after a restart of criadapter")
 	}
 }
 
-// Recover takes up, after a start of criadapter, what the last one left: the
-// logs of running containers are followed from where they were, those of
-// containers that ended meanwhile are completed, limits are written once more,
-// and records of containers that are gone are dropped. Call it after the mirror's first relist. What fails for
-// one container is logged and does not keep the others; the error is that of
-// ctx.
+// Recover takes up, after a start of criadapter, what the last one left: the logs of running containers are followed
+// from where they were, those of containers that ended meanwhile are completed, limits are written once more, and
+// records of containers that are gone are dropped. Call it after the cache's first relist. What fails for one container
+// is logged and does not keep the others, and Watch tries its log again; the error is that of ctx.
 func (s *Service) Recover(ctx context.Context) error {
+	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group errgroup.Group
 	group.SetLimit(maxRecoveries)
-	snapshot := s.opts.Mirror.Snapshot()
+	snapshot := s.opts.Cache.Snapshot()
 	for _, c := range snapshot.Containers() {
 		group.Go(func() error {
-			if err := s.recoverLog(ctx, c); err != nil {
-				logrus.WithError(err).WithField("container", c.ID).Warn("cannot take up a container's log")
-			}
 			// A crash may have come between its start and its limits.
-			if _, err := s.limit(c, "config.linux.resources", c.Status.Resources.GetLinux()); err != nil {
-				logrus.WithError(err).WithField("container", c.ID).Warn("not all limits of a container are in force")
+			if now, _ := s.beginRun(ctx, c.ID); now != nil && !s.resumeLog(ctx, now) {
+				s.unresumed.add(c.ID)
 			}
 			return nil
 		})
@@ -132,13 +152,29 @@ func (s *Service) Recover(ctx context.Context) error {
 	for _, pod := range snapshot.Pods() {
 		group.Go(func() error {
 			if err := s.dropGone(ctx, pod.ID); err != nil {
-				logrus.WithError(err).WithField("sandbox", pod.ID).Warn("cannot tidy a pod's checkpoint")
+				log.G(ctx).WithError(err).WithFields(pod.LogFields()).Warn("cannot drop removed containers from checkpoint")
 			}
 			return nil
 		})
 	}
 	_ = group.Wait() // none of them returns an error
+	s.awaitEnded(ctx, snapshot.Containers())
 	return ctx.Err()
+}
+
+// awaitEnded waits until the logs of those containers that have ended are
+// complete, for at most 2 seconds for all: they are completed in any case.
+func (s *Service) awaitEnded(ctx context.Context, containers []*state.Container) {
+	ctx, cancel := context.WithTimeout(ctx, exitDrainTimeout)
+	defer cancel()
+	for _, c := range containers {
+		if c.Status.State() != runtimeapi.ContainerState_CONTAINER_EXITED {
+			continue
+		}
+		if err := s.opts.Logs.Drain(ctx, c.ID); err != nil {
+			log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("container log of exited container is incomplete, it is completed later")
+		}
+	}
 }
 
 // recoverLog takes up one container's log. Where its record is lost, what was
@@ -154,40 +190,39 @@ func (s *Service) recoverLog(ctx context.Context, c *state.Container) error {
 	default:
 		return nil
 	}
-	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		return nil // the log is the engine's own file
-	}
 	if linked, err := s.isLinked(ctx, c); err != nil || linked {
-		return err
+		return errors.Join(err, s.restoreLink(ctx, c))
 	}
-	kept, err := s.loadRecord(c.SandboxID, c.ID)
+	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return nil // of another shim
+	}
+	kept, err := s.loadRecord(ctx, c.SandboxID, c.ID)
 	if err != nil {
 		return err
 	}
 	var resume *checkpoint.LogPosition
-	if kept != nil {
+	if kept != nil && kept.LogPosition != (checkpoint.LogPosition{}) { // otherwise it was never saved
 		resume = &kept.LogPosition
 	}
 	if err := s.follow(ctx, c, resume); err != nil {
 		return err
 	}
-	// The container may have ended before the follower was there for the exit
-	// hook to find.
-	now, err := s.opts.Mirror.Snapshot().Container(c.ID)
+	// The container may have ended before the follower was there for the exit hook to find.
+	now, err := s.opts.Cache.Snapshot().Container(c.ID)
 	if err != nil || now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
-		return errors.Join(ignoreNotFound(err), s.drain(ctx, c.ID, removeDrainTimeout))
+		s.opts.Logs.Finish(c.ID)
 	}
-	return nil
+	return docker.IgnoreNotFound(err)
 }
 
 // dropGone drops the records of containers that are gone. A container that is
-// being created is not in the mirror yet, so the engine has the last word.
+// being created is not in the cache yet, so the engine has the last word.
 func (s *Service) dropGone(ctx context.Context, sandboxID string) error {
-	record, err := s.opts.Store.Load(sandboxID)
+	record, err := s.opts.Store.Load(ctx, sandboxID)
 	if err != nil {
-		return ignoreNotFound(err)
+		return docker.IgnoreNotFound(err)
 	}
-	snapshot := s.opts.Mirror.Snapshot()
+	snapshot := s.opts.Cache.Snapshot()
 	for id := range record.Containers {
 		if _, err := snapshot.Container(id); !errdefs.IsNotFound(err) {
 			continue
@@ -195,7 +230,7 @@ func (s *Service) dropGone(ctx context.Context, sandboxID string) error {
 		if _, err := s.opts.Engine.InspectContainer(ctx, id); !errdefs.IsNotFound(err) {
 			continue
 		}
-		if err := s.dropRecord(sandboxID, id); err != nil {
+		if err := s.dropRecord(ctx, sandboxID, id); err != nil {
 			return fmt.Errorf("container %s: %w", id, err)
 		}
 	}

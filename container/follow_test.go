@@ -11,21 +11,22 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// writeLog appends lines to a container's log as the engine's local driver
-// does.
+// writeLog appends lines to a container's log as the engine's local driver does.
 func (n *node) writeLog(id string, lines ...string) {
 	n.t.Helper()
-	folder := filepath.Join(n.engineFolder(id), "local-logs")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	dir := filepath.Join(n.engineDir(id), "local-logs")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		n.t.Fatal(err)
 	}
-	file, err := os.OpenFile(filepath.Join(folder, "container.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, "container.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -44,13 +45,13 @@ func (n *node) writeLog(id string, lines ...string) {
 	}
 }
 
-// logged makes a created container with a log, and the engine's folder for it.
+// logged makes a created container with a log, and the engine's directory for it.
 func (n *node) logged(sandboxID string, command ...string) (id, logPath string) {
 	n.t.Helper()
 	config := n.config(command...)
 	config.LogPath = "c/0.log"
 	id = n.create(sandboxID, config)
-	n.engineFolder(id)
+	n.engineDir(id)
 	return id, n.look(id).Meta.LogPath
 }
 
@@ -96,7 +97,7 @@ func TestExitIsPublishedAfterTheLog(t *testing.T) {
 		config.Metadata.Attempt = uint32(i)
 		config.LogPath = fmt.Sprintf("c/%d.log", i)
 		id := n.create(pod, config)
-		n.engineFolder(id)
+		n.engineDir(id)
 		n.start(id)
 		want := numbered(1, 500)
 		n.writeLog(id, want...)
@@ -204,7 +205,7 @@ func TestRecoverDropsRecordsOfContainersThatAreGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	record, err := n.store.Load(pod)
+	record, err := n.store.Load(t.Context(), pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,20 +258,73 @@ func TestPositionsOfRemovedContainers(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	id := n.create(pod, n.config("sleep"))
-	if err := n.savePosition(pod, id, checkpoint.LogPosition{Inode: 1, Offset: 2}); err != nil {
+	if err := n.savePosition(t.Context(), pod, id, checkpoint.LogPosition{Inode: 1, Offset: 2}); err != nil {
 		t.Fatal(err)
 	}
-	if kept, err := n.loadRecord(pod, id); err != nil || kept.LogPosition.Offset != 2 || len(kept.Config) == 0 {
+	if kept, err := n.loadRecord(t.Context(), pod, id); err != nil || kept.LogPosition.Offset != 2 || len(kept.Config) == 0 {
 		t.Errorf("the record is %+v, %v", kept, err)
 	}
 	if err := n.Remove(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.savePosition(pod, id, checkpoint.LogPosition{Inode: 1, Offset: 3}); err != nil {
+	if err := n.savePosition(t.Context(), pod, id, checkpoint.LogPosition{Inode: 1, Offset: 3}); err != nil {
 		t.Fatal(err)
 	}
 	n.noRecords(pod)
-	if err := n.savePosition("feedbeef", id, checkpoint.LogPosition{Inode: 1}); err != nil {
+	if err := n.savePosition(t.Context(), "feedbeef", id, checkpoint.LogPosition{Inode: 1}); err != nil {
 		t.Errorf("position in a pod that is gone: %v", err)
+	}
+}
+
+// A hundred logs that were not complete when criadapter ended, and cannot be completed now, hold up its start no longer
+// than one does.
+func TestRecoverDoesNotWaitForLogsInTurn(t *testing.T) {
+	const containers = 40
+	n, engine := newFakeNode(t)
+	pod := n.pod()
+	var ids []string
+	for i := range containers {
+		config := n.config("sleep")
+		config.Metadata.Attempt = uint32(i)
+		config.LogPath = fmt.Sprintf("c/%d.log", i)
+		id := n.create(pod, config)
+		n.engineDir(id)
+		n.start(id)
+		ids = append(ids, id)
+	}
+	disk := filepath.Dir(n.look(ids[0]).Meta.LogPath)
+	began := time.Now()
+	n.restart(func() {
+		for _, id := range ids {
+			n.writeLog(id, numbered(1, 500)...)
+			if err := engine.Exit(id, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(disk, unix.MNT_DETACH); err != nil {
+				t.Error(err)
+			}
+		})
+		for i := range containers { // the logs are there, and there is no room
+			if err := os.WriteFile(filepath.Join(disk, fmt.Sprint(i, ".log")), nil, 0o640); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began = time.Now()
+	})
+	if took := time.Since(began); took > 2*exitDrainTimeout {
+		t.Errorf("the start took %v", took)
+	}
+	if err := unix.Mount("", disk, "", unix.MS_REMOUNT, "size=16m"); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		logPath := n.look(id).Meta.LogPath
+		testutil.Eventually(t, func() error { return n.hasLines(logPath, 500) })
+		n.wantLog(logPath, numbered(1, 500))
 	}
 }

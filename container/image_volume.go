@@ -1,10 +1,13 @@
 package container
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	crierrors "k8s.io/cri-api/pkg/errors"
 
@@ -21,12 +24,10 @@ func namedImages(config *runtimeapi.ContainerConfig) map[int]translate.ImageSour
 	return sources
 }
 
-// addImageVolumes finds the images that a container mounts and has d mount them.
-// After an error nothing is held.
+// addImageVolumes finds the images that a container mounts and has d mount them. After an error nothing is held.
 //
-// It fails with ErrNotFound for a missing image, and with ErrImageVolumeMountFailed
-// of the CRI API, which the kubelet shows as the container's waiting reason, when
-// the image cannot be mounted.
+// It fails with ErrNotFound for a missing image, and with ErrImageVolumeMountFailed of the CRI API, which the kubelet
+// shows as the container's waiting reason, when the image cannot be mounted.
 func (s *Service) addImageVolumes(ctx context.Context, d *draft, in translate.ContainerInput) (err error) {
 	volumes := translate.ImageVolumes(in.Config)
 	if len(volumes) == 0 {
@@ -60,15 +61,32 @@ func (s *Service) addImageVolumes(ctx context.Context, d *draft, in translate.Co
 		sources[volume.Index] = translate.ImageSource{ID: source.ID, Path: path}
 	}
 	in.ImageSources = sources
-	d.spec, err = translate.Container(in)
+	if d.spec, err = translate.Container(in); err != nil {
+		return err
+	}
+	d.config, err = s.withImageRefs(ctx, in.Config, volumes, sources)
 	return err
 }
 
-// engineMounts reports whether the engine mounts an image by itself that the
-// container mounts so many times. It does not for a part of an image, although
-// it could: it would tell of one that does not exist only at the start, when the
-// container is as good as ended. Nor for an image at several places, which
-// Docker 28 refuses.
+// withImageRefs is a configuration as the checkpoint keeps it, and a status shows it: with the name by digest of each
+// image that is mounted, or its id where it has none (ImageSpec.image_ref).
+func (s *Service) withImageRefs(ctx context.Context, config *runtimeapi.ContainerConfig, volumes []translate.ImageVolume, sources map[int]translate.ImageSource) (json.RawMessage, error) {
+	filled := proto.CloneOf(config)
+	for _, volume := range volumes {
+		image := filled.GetMounts()[volume.Index].GetImage()
+		id := sources[volume.Index].ID
+		digested, err := s.opts.Images.Digested(ctx, id, cmp.Or(image.GetUserSpecifiedImage(), image.GetImage()))
+		if err != nil {
+			return nil, fmt.Errorf("%s.image.image: %w", volume.Field, err)
+		}
+		image.ImageRef = cmp.Or(digested, id)
+	}
+	return marshalConfig(filled)
+}
+
+// engineMounts reports whether the engine mounts an image by itself that the container mounts so many times. It does
+// not for a part of an image, although it could: it would tell of one that does not exist only at the start, when the
+// container is as good as ended. Nor for an image at several places, which Docker 28 refuses.
 func engineMounts(features docker.Features, volume translate.ImageVolume, times int) bool {
 	return features.Supports(translate.APIImageMount) && volume.SubPath == "" && times == 1
 }
@@ -85,8 +103,7 @@ func (s *Service) mountImage(ctx context.Context, volume translate.ImageVolume, 
 	return path, release, nil
 }
 
-// imageIDs finds the ids of the images by the place of their mounts, and how
-// often each occurs.
+// imageIDs finds the ids of the images by the place of their mounts, and how often each occurs.
 func (s *Service) imageIDs(ctx context.Context, volumes []translate.ImageVolume) (sources map[int]translate.ImageSource, times map[string]int, err error) {
 	sources, times = make(map[int]translate.ImageSource), make(map[string]int)
 	for _, volume := range volumes {
@@ -105,8 +122,7 @@ func (s *Service) imageIDs(ctx context.Context, volumes []translate.ImageVolume)
 	return sources, times, nil
 }
 
-// mountFailed puts the sentinel that the kubelet reads before the reason, unless
-// the same request may succeed as it is.
+// mountFailed puts the sentinel that the kubelet reads before the reason, unless the same request may succeed as it is.
 func mountFailed(ctx context.Context, volume translate.ImageVolume, err error) error {
 	field := volume.Field + ".image"
 	if errdefs.IsNotFound(err) && volume.SubPath != "" {

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,20 +20,13 @@ const (
 	deathTimeout = 2 * time.Second
 )
 
-// procStat is what matters here of /proc/PID/stat, see proc(5).
-type procStat struct {
-	pid, parent, session int
-}
-
-// killTree kills the process pid, its descendants, and what is left of its
-// session: the runtime makes each command a session leader, so that a process
-// whose parent has died is still found, unless it made a session of its own.
-// Only processes in the container's cgroup are killed, and each is held by a
-// file descriptor while that is checked: a process id that was used again hits
-// nobody else. It returns when all of them are dead.
-func killTree(ctx context.Context, pid int, containerID string) error {
+// killTree kills the process pid, its descendants, and what is left of its session: the runtime makes each command a
+// session leader, so that a process whose parent has died is still found, unless it made a session of its own. Only
+// processes in the container's cgroup are killed, and each is held by a file descriptor while that is checked: a
+// process id that was used again hits nobody else. It returns when all of them are dead.
+func (s *Service) killTree(ctx context.Context, pid int, containerID string) error {
 	for range killRounds {
-		victims, err := tree(pid)
+		victims, err := s.tree(pid, containerID)
 		if err != nil {
 			return err
 		}
@@ -47,9 +38,9 @@ func killTree(ctx context.Context, pid int, containerID string) error {
 	return errors.New("it starts processes faster than they can be killed")
 }
 
-// tree lists the process pid, its descendants, and the members of its session.
-func tree(pid int) ([]int, error) {
-	all, err := processes()
+// tree lists the process pid of a container, its descendants, and the members of its session.
+func (s *Service) tree(pid int, containerID string) ([]int, error) {
+	all, err := s.processesOf(containerID, pid)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +90,7 @@ func killAll(ctx context.Context, pids []int, containerID string) (int, error) {
 	return len(dying), waitDead(ctx, dying)
 }
 
-// waitDead waits until every pidfd is readable, which is when its process has
-// ended.
+// waitDead waits until every pidfd is readable, which is when its process has ended.
 func waitDead(ctx context.Context, pidfds []int) error {
 	const step = 100 * time.Millisecond // how late the end of ctx may be noticed
 	deadline := time.Now().Add(deathTimeout)
@@ -130,52 +120,4 @@ func pollDead(pidfd int, wait time.Duration) bool {
 func inContainer(pid int, containerID string) bool {
 	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	return err == nil && bytes.Contains(content, []byte(containerID))
-}
-
-// processes lists the node's processes. Those that end meanwhile are left out.
-func processes() ([]procStat, error) {
-	names, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil {
-		return nil, err
-	}
-	all := make([]procStat, 0, len(names))
-	for _, name := range names {
-		content, err := os.ReadFile(filepath.Join(name, "stat"))
-		if err != nil {
-			continue
-		}
-		if p, ok := parseStat(content); ok {
-			all = append(all, p)
-		}
-	}
-	return all, nil
-}
-
-// parseStat reads "pid (comm) state ppid pgrp session …". comm is anything,
-// closing parentheses and blanks included.
-func parseStat(content []byte) (procStat, bool) {
-	open, end := bytes.IndexByte(content, '('), bytes.LastIndexByte(content, ')')
-	if open < 0 || end < open {
-		return procStat{}, false
-	}
-	fields := bytes.Fields(content[end+1:])
-	if len(fields) < 4 {
-		return procStat{}, false
-	}
-	var p procStat
-	for _, field := range []struct {
-		text []byte
-		into *int
-	}{
-		{bytes.TrimSpace(content[:open]), &p.pid},
-		{fields[1], &p.parent},
-		{fields[3], &p.session},
-	} {
-		n, err := strconv.Atoi(string(field.text))
-		if err != nil {
-			return procStat{}, false
-		}
-		*field.into = n
-	}
-	return p, true
 }

@@ -5,58 +5,57 @@ import (
 	"fmt"
 
 	"github.com/containerd/errdefs"
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/state"
 )
 
-// clearName makes sure that no container in the mirror holds the name. One that
-// was created but has no checkpoint is the leftover of a Create that never
-// finished: nobody has its id, so it is removed. Any other is the answer to an
-// earlier request and stays.
+// clearName makes sure that no container in the cache holds the name. One that was created but has no checkpoint is the
+// leftover of a Create that never finished: nobody has its id, so it is removed. Any other is the answer to an earlier
+// request and stays.
 func (s *Service) clearName(ctx context.Context, d *draft) error {
-	for _, c := range s.opts.Mirror.Snapshot().ContainersOf(d.pod.ID) {
+	for _, c := range s.opts.Cache.Snapshot().ContainersOf(d.pod.ID) {
 		if c.Meta.Name != d.spec.Name {
 			continue
 		}
-		leftover, err := s.isLeftover(c)
+		leftover, err := s.isLeftover(ctx, c)
 		if err != nil {
 			return err
 		}
 		if !leftover {
 			return fmt.Errorf("container %s exists with id %s, remove it first or count the attempt up: %w", c.Meta.Name, c.ID, errdefs.ErrAlreadyExists)
 		}
-		if err := ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
+		if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 			return fmt.Errorf("removing the leftover of an unfinished create: %w", err)
 		}
-		s.opts.Mirror.RemoveContainer(c.ID)
+		s.opts.Cache.RemoveContainer(c.ID)
 	}
 	return nil
 }
 
 // isLeftover reports whether nobody was ever told of the container: its pod has
 // a checkpoint, so criadapter made it, and the container is not in there.
-func (s *Service) isLeftover(c *state.Container) (bool, error) {
+func (s *Service) isLeftover(ctx context.Context, c *state.Container) (bool, error) {
 	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
 		return false, nil
 	}
-	record, err := s.opts.Store.Load(c.SandboxID)
+	record, err := s.opts.Store.Load(ctx, c.SandboxID)
 	if err != nil {
-		return false, ignoreNotFound(err)
+		return false, docker.IgnoreNotFound(err)
 	}
 	_, finished := record.Containers[c.ID]
 	return !finished, nil
 }
 
-// removeLeftover removes the container that holds a name in the engine while
-// the mirror does not know it: the outcome of a create whose answer was lost.
-// A container that is not of our making is left alone.
+// removeLeftover removes the container that holds a name in the engine while the cache does not know it: the outcome of
+// a create whose answer was lost. A container that is not of our making is left alone.
 func (s *Service) removeLeftover(ctx context.Context, name string) error {
 	inspect, err := s.opts.Engine.InspectContainer(ctx, name)
 	if err != nil {
-		return ignoreNotFound(err)
+		return docker.IgnoreNotFound(err)
 	}
 	if inspect.Config == nil || translate.Identify(name, inspect.Config.Labels) != translate.KindContainer {
 		return fmt.Errorf("the container name %s is taken by a container that is not one of a pod, rename or remove it: %w", name, errdefs.ErrAlreadyExists)
@@ -68,6 +67,6 @@ func (s *Service) removeLeftover(ctx context.Context, name string) error {
 	if inspect.State != nil && inspect.State.Running {
 		return fmt.Errorf("container %s runs already with id %s: %w", name, inspect.ID, errdefs.ErrAlreadyExists)
 	}
-	logrus.WithFields(logrus.Fields{"container": name, "id": inspect.ID}).Info("removing the leftover of an unfinished create")
-	return ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
+	log.G(ctx).WithFields(log.Fields{"name": name, "containerID": inspect.ID}).Info("removing container of an unfinished create")
+	return docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
 }

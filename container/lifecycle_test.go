@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -111,7 +112,7 @@ func TestStartInAStoppedPod(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	id := n.create(pod, n.config("sleep"))
-	n.mirror.UpdatePod(pod, func(s *state.PodStatus) { s.Stopping = true })
+	n.cache.UpdatePod(pod, func(s *state.PodStatus) { s.Stopping = true })
 	n.start2(id, errdefs.IsFailedPrecondition)
 	n.wantState(id, created)
 }
@@ -164,14 +165,14 @@ func TestStopIsIdempotent(t *testing.T) {
 	}
 }
 
-// While the mirror is blind, "unknown" must not be answered with success.
+// While the cache is blind, "unknown" must not be answered with success.
 func TestStopAndRemoveWithoutTheEngine(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.running("sleep")
 	engine.Away()
-	n.eventually(func() error {
-		if n.mirror.Err() == nil {
-			return errors.New("the mirror has not noticed")
+	testutil.Eventually(n.t, func() error {
+		if n.cache.Err() == nil {
+			return errors.New("the cache has not noticed")
 		}
 		return nil
 	})
@@ -322,20 +323,19 @@ func TestIDPrefixes(t *testing.T) {
 	n.gone(pod, id)
 }
 
-// TestUnknownState holds the table's row of a container that the engine itself
-// cannot judge.
+// TestUnknownState holds the table's row of a container that the engine itself cannot judge.
 func TestUnknownState(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	id := n.create(pod, n.config("sleep"))
 	n.start(id)
-	n.mirror.UpdateContainer(id, func(s *state.ContainerStatus) { s.Unknown = true })
+	n.cache.UpdateContainer(id, func(s *state.ContainerStatus) { s.Unknown = true })
 	n.wantState(id, unknown)
 	n.start2(id, errdefs.IsFailedPrecondition)
 	if err := n.Stop(t.Context(), id, 0); err != nil {
 		t.Errorf("Stop: %v", err)
 	}
-	n.mirror.UpdateContainer(id, func(s *state.ContainerStatus) { s.Unknown = true })
+	n.cache.UpdateContainer(id, func(s *state.ContainerStatus) { s.Unknown = true })
 	if err := n.Remove(t.Context(), id); err != nil {
 		t.Errorf("Remove: %v", err)
 	}

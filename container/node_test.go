@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,17 +19,17 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/logs"
 	"github.com/criadapter/criadapter/state"
 )
 
-// node is a Service with everything around it, on an engine in memory or a real
-// one.
+// node is a Service with everything around it, on an engine in memory or a real one.
 type node struct {
 	*Service
 	t      *testing.T
 	engine docker.Engine
-	mirror *state.Mirror
+	cache  *state.Cache
 	store  *checkpoint.Store
 	logs   *logs.Service
 	dir    string
@@ -37,10 +38,10 @@ type node struct {
 	// linkLogs is Options.LinkLogs from the next boot on.
 	linkLogs bool
 
-	stopMirror func()
+	stopCache func()
 }
 
-// engineImages finds images as the room image does, without its caches.
+// engineImages finds images as package image does, without its caches.
 type engineImages struct{ docker.Engine }
 
 func (i engineImages) Resolve(ctx context.Context, ref string) (string, error) {
@@ -51,15 +52,25 @@ func (i engineImages) Resolve(ctx context.Context, ref string) (string, error) {
 	return inspect.ID, nil
 }
 
-// newFakeNode is a node on an engine in memory, whose folder for containers is
-// a temporary one.
+func (i engineImages) Digested(ctx context.Context, id, _ string) (string, error) {
+	inspect, err := i.InspectImage(ctx, id)
+	if err != nil || len(inspect.RepoDigests) == 0 {
+		return "", err
+	}
+	return inspect.RepoDigests[0], nil
+}
+
+// appDigest is the name by digest of the fake node's image app:1.
+var appDigest = "127.0.0.1:5000/app@sha256:" + strings.Repeat("1", 64)
+
+// newFakeNode is a node on an engine in memory, whose directory for containers is a temporary one.
 func newFakeNode(t *testing.T, programs ...dockertest.Program) (*node, *dockertest.Engine) {
 	t.Helper()
 	features := dockertest.DefaultFeatures(dockertest.Docker20)
 	features.Root = t.TempDir()
 	engine := dockertest.New(dockertest.Options{
 		Features: features,
-		Images:   []dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}}},
+		Images:   []dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}}, {Names: []string{"app:1"}, Digests: []string{appDigest}}},
 		Programs: programs,
 	})
 	t.Cleanup(engine.Close)
@@ -82,14 +93,11 @@ func newNode(t *testing.T, engine docker.Engine, image, pause string) *node {
 // boot starts what a start of criadapter starts, on the same disk and engine.
 func (n *node) boot() {
 	n.t.Helper()
-	var err error
-	if n.logs, err = logs.New(logs.Options{}); err != nil {
-		n.t.Fatal(err)
-	}
-	n.mirror = state.New(state.Options{Engine: n.engine, Records: n.store})
+	n.logs = logs.New(logs.Options{})
+	n.cache = state.New(state.Options{Engine: n.engine, Records: n.store})
 	n.Service = New(Options{
 		Engine: n.engine,
-		Mirror: n.mirror,
+		Cache:  n.cache,
 		Store:  n.store,
 		Images: engineImages{n.engine},
 		Logs:   n.logs,
@@ -97,25 +105,25 @@ func (n *node) boot() {
 
 		LinkLogs: n.linkLogs,
 	})
-	n.mirror.OnExit(n.DrainExited)
+	n.cache.OnExit(n.DrainExited)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if err := n.mirror.Run(ctx); !errors.Is(err, context.Canceled) {
-			n.t.Errorf("mirror: %v", err)
+		if err := n.cache.Run(ctx); !errors.Is(err, context.Canceled) {
+			n.t.Errorf("cache: %v", err)
 		}
 	}()
-	n.stopMirror = func() { cancel(); <-done }
+	n.stopCache = func() { cancel(); <-done }
 	synced, cancelSync := context.WithTimeout(n.t.Context(), 20*time.Second)
 	defer cancelSync()
-	if err := n.mirror.WaitSynced(synced); err != nil {
+	if err := n.cache.WaitSynced(synced); err != nil {
 		n.t.Fatal(err)
 	}
 }
 
 func (n *node) shutDown() {
-	n.stopMirror()
+	n.stopCache()
 	n.logs.Close()
 }
 
@@ -169,10 +177,10 @@ func (n *node) pod() string {
 		n.t.Fatal(err)
 	}
 	record := checkpoint.Record{SandboxID: id, Phase: checkpoint.PhaseReady, Config: raw}
-	if err := n.store.Save(record); err != nil {
+	if err := n.store.Save(ctx, record); err != nil {
 		n.t.Fatal(err)
 	}
-	n.mirror.PutPod(state.NewPod(inspect, record))
+	n.cache.PutPod(state.NewPod(n.t.Context(), inspect, record))
 	return id
 }
 
@@ -180,7 +188,7 @@ func (n *node) pod() string {
 func (n *node) cleanUp(sandboxID string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	for _, c := range n.mirror.Snapshot().ContainersOf(sandboxID) {
+	for _, c := range n.cache.Snapshot().ContainersOf(sandboxID) {
 		if err := n.engine.RemoveContainer(ctx, c.ID); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsUnavailable(err) {
 			n.t.Error(err)
 		}
@@ -227,7 +235,7 @@ func (n *node) running(command ...string) string {
 // look returns the container as everybody sees it now.
 func (n *node) look(id string) *state.Container {
 	n.t.Helper()
-	c, err := n.mirror.Snapshot().Container(id)
+	c, err := n.cache.Snapshot().Container(id)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -241,10 +249,10 @@ func (n *node) wantState(id string, want runtimeapi.ContainerState) {
 	}
 }
 
-// waitState waits until the mirror shows the state.
+// waitState waits until the cache shows the state.
 func (n *node) waitState(id string, want runtimeapi.ContainerState) {
 	n.t.Helper()
-	n.eventually(func() error {
+	testutil.Eventually(n.t, func() error {
 		if got := n.look(id).Status.State(); got != want {
 			return fmt.Errorf("the container is %v, want %v", got, want)
 		}
@@ -252,27 +260,11 @@ func (n *node) waitState(id string, want runtimeapi.ContainerState) {
 	})
 }
 
-// eventually waits until check holds, for at most 20 seconds.
-func (n *node) eventually(check func() error) {
-	n.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			n.t.Fatal(err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
 // gone checks that nothing is left of a container.
 func (n *node) gone(sandboxID, id string) {
 	n.t.Helper()
-	if _, err := n.mirror.Snapshot().Container(id); !errdefs.IsNotFound(err) {
-		n.t.Errorf("the mirror still has container %s: %v", id, err)
+	if _, err := n.cache.Snapshot().Container(id); !errdefs.IsNotFound(err) {
+		n.t.Errorf("the cache still has container %s: %v", id, err)
 	}
 	if _, err := n.engine.InspectContainer(n.t.Context(), id); !errdefs.IsNotFound(err) {
 		n.t.Errorf("the engine still has container %s: %v", id, err)
@@ -283,7 +275,7 @@ func (n *node) gone(sandboxID, id string) {
 // noRecords checks that the checkpoint holds no container of a pod.
 func (n *node) noRecords(sandboxID string) {
 	n.t.Helper()
-	record, err := n.store.Load(sandboxID)
+	record, err := n.store.Load(context.Background(), sandboxID)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -303,24 +295,24 @@ func (n *node) wantNothing(sandboxID string) {
 		n.t.Errorf("the engine has %d containers of the pod: %v", len(list), list)
 	}
 	n.noRecords(sandboxID)
-	n.eventually(func() error {
-		if c := n.mirror.Snapshot().ContainersOf(sandboxID); len(c) != 0 {
-			return fmt.Errorf("the mirror shows %s, which does not exist", c[0].ID)
+	testutil.Eventually(n.t, func() error {
+		if c := n.cache.Snapshot().ContainersOf(sandboxID); len(c) != 0 {
+			return fmt.Errorf("the cache shows %s, which does not exist", c[0].ID)
 		}
 		return nil
 	})
 }
 
-// engineFolder makes the folder that a real engine makes for a container.
-func (n *node) engineFolder(id string) string {
+// engineDir makes the directory that a real engine makes for a container.
+func (n *node) engineDir(id string) string {
 	n.t.Helper()
 	features, err := n.engine.Features(n.t.Context())
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	folder := filepath.Join(features.Root, "containers", id)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	dir := filepath.Join(features.Root, "containers", id)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		n.t.Fatal(err)
 	}
-	return folder
+	return dir
 }

@@ -2,9 +2,8 @@ package container
 
 import "sync"
 
-// outputBuffer keeps the beginning of a stream and discards the rest, so that
-// the writer never fails and never waits. It can be read while a writer that
-// nobody waits for goes on.
+// outputBuffer keeps the beginning of a stream and discards the rest, so that the writer never fails and never waits.
+// It can be read while a writer that nobody waits for goes on.
 type outputBuffer struct {
 	limit int
 

@@ -22,7 +22,7 @@ func TestCreateLeavesContainersOfAnotherRootDirectoryAlone(t *testing.T) {
 	if got := draft.spec.Config.Labels[translate.LabelRootDirectory]; got != "/ours" {
 		t.Errorf("our container carries the mark %q", got)
 	}
-	release, err := n.mirror.Reserve(draft.spec.Name) // the mirror does not know it
+	release, err := n.cache.Reserve(draft.spec.Name) // the cache does not know it
 	if err != nil {
 		t.Fatal(err)
 	}

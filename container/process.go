@@ -4,37 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/criadapter/criadapter/docker"
 )
 
 const (
-	// firstLook is when a command that has not ended is looked at for the first
-	// time. Each further look comes after twice the time, up to maxLook. They
-	// are a net for what the engine does not tell; a command's end is learned
-	// from its streams, its event, or its process.
-	firstLook = 500 * time.Millisecond
-	maxLook   = 30 * time.Second
-	// lateOutput is how long the output may take after the command has ended,
-	// before it is believed that a child holds it open.
-	lateOutput = 200 * time.Millisecond
+	// quietOutput is how long a command that has ended must have written nothing
+	// at its deadline for its output to count as complete.
+	quietOutput = 200 * time.Millisecond
+	// maxLateOutput is how long the output of a command that has ended is waited for in all. The command itself has left
+	// no more than the pipes hold, which even a busy engine has handed on by then.
+	maxLateOutput = 15 * time.Second
 	// killTimeout bounds the killing of a command whose caller is gone.
 	killTimeout = 10 * time.Second
-	// appearTimeout is how long a command whose start was cut short may take to
-	// appear.
+	// appearTimeout is how long a command whose start was cut short may take to appear.
 	appearTimeout = 2 * time.Second
 )
 
+// inspectBackoff is the time between two inspects of a command that has not ended. They are for what the engine does
+// not tell; a command's end is learned from its streams, its event, or its process.
+var inspectBackoff = wait.Backoff{
+	Duration: 500 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 30 * time.Second,
+}
+
+// pidBackoff is the time between two inspects of a command that the engine knows no process id of.
+var pidBackoff = wait.Backoff{
+	Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 500 * time.Millisecond,
+}
+
 // process is one command in a container.
 type process struct {
+	service     *Service
 	engine      docker.Engine
 	containerID string
 	execID      string
 	stream      docker.Stream
+	output      *meter             // the stream's direction to us
 	cancel      context.CancelFunc // of the stream's context
 	stdout      *outputBuffer
 	stderr      *outputBuffer
@@ -45,15 +56,14 @@ type process struct {
 	unwatch func()
 }
 
-// startProcess starts a command and begins to collect its output. The caller
-// closes the process.
+// startProcess starts a command and begins to collect its output. The caller closes the process.
 func (s *Service) startProcess(ctx context.Context, containerID string, command []string) (*process, error) {
 	p, err := s.openProcess(ctx, containerID, docker.ExecOptions{Command: command, Stdout: true, Stderr: true})
 	if err != nil {
 		return nil, err
 	}
 	p.stdout, p.stderr = &outputBuffer{limit: maxOutput}, &outputBuffer{limit: maxOutput}
-	go p.copy()
+	go p.copy(ctx)
 	return p, nil
 }
 
@@ -65,13 +75,14 @@ func (s *Service) openProcess(ctx context.Context, containerID string, options d
 		return nil, err
 	}
 	p := &process{
+		service:     s,
 		engine:      s.opts.Engine,
 		containerID: containerID,
 		execID:      execID,
 		copied:      make(chan struct{}),
 	}
 	// The watch begins before the command: its end cannot be missed.
-	p.exited, p.unwatch = s.opts.Mirror.WatchExec(execID)
+	p.exited, p.unwatch = s.opts.Cache.WatchExec(execID)
 	if err := p.attach(ctx, options); err != nil {
 		p.unwatch()
 		return nil, err
@@ -79,15 +90,14 @@ func (s *Service) openProcess(ctx context.Context, containerID string, options d
 	return p, nil
 }
 
-// attach starts the command. Its stream outlives ctx, at whose end the command
-// is killed first. When ctx ends during the start the command may run all the
-// same, and is killed here.
+// attach starts the command. Its stream outlives ctx, at whose end the command is killed first. When ctx ends during
+// the start the command may run all the same, and is killed here.
 func (p *process) attach(ctx context.Context, options docker.ExecOptions) error {
 	streamCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	keep := context.AfterFunc(ctx, cancel)
 	stream, err := p.engine.AttachExec(streamCtx, p.execID, options)
 	if keep() && err == nil {
-		p.stream, p.cancel = stream, cancel
+		p.stream, p.output, p.cancel = stream, &meter{Reader: stream}, cancel
 		return nil
 	}
 	cancel()
@@ -101,10 +111,10 @@ func (p *process) attach(ctx context.Context, options docker.ExecOptions) error 
 }
 
 // copy runs until the output ends or close.
-func (p *process) copy() {
+func (p *process) copy(ctx context.Context) {
 	defer close(p.copied)
-	if err := docker.Demultiplex(p.stdout, p.stderr, p.stream); err != nil {
-		logrus.WithError(err).WithField("exec", p.execID).Debug("the output of a command was cut off")
+	if err := docker.Demultiplex(p.stdout, p.stderr, p.output); err != nil {
+		log.G(ctx).WithError(err).WithField("execID", p.execID).Debug("output of command was cut off")
 	}
 }
 
@@ -116,8 +126,7 @@ func (p *process) close() {
 	<-p.copied
 }
 
-// wait returns the command's exit code when it has ended. When ctx ends first
-// the command is killed.
+// wait returns the command's exit code when it has ended. When ctx ends first the command is killed.
 func (p *process) wait(ctx context.Context) (int, error) {
 	code, err := p.waitExit(ctx)
 	if ctx.Err() != nil && err != nil {
@@ -126,16 +135,15 @@ func (p *process) wait(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	p.waitOutput(ctx)
-	return code, nil
+	return code, p.waitOutput(ctx)
 }
 
 // waitExit learns the command's end from its event, or from the engine when the
 // output has ended. The looks in between are a slow net behind both.
 func (p *process) waitExit(ctx context.Context) (int, error) {
 	copied := p.copied
-	pause := firstLook
-	look := time.NewTimer(pause)
+	backoff := inspectBackoff
+	look := time.NewTimer(backoff.Step())
 	defer look.Stop()
 	for {
 		again := false
@@ -148,8 +156,7 @@ func (p *process) waitExit(ctx context.Context) (int, error) {
 			copied = nil // once
 		case <-look.C:
 			again = true
-			pause = min(2*pause, maxLook)
-			look.Reset(pause)
+			look.Reset(backoff.Step())
 		}
 		state, err := p.engine.InspectExec(ctx, p.execID)
 		if err != nil {
@@ -161,10 +168,9 @@ func (p *process) waitExit(ctx context.Context) (int, error) {
 	}
 }
 
-// ended reports whether the engine says that the command has ended. It says
-// "not running" before the start as well. When the output has ended but the
-// state is that of a command which never started and did not fail either, the
-// engine may not have noted the end yet: that is believed at a later look.
+// ended reports whether the engine says that the command has ended. It says "not running" before the start as well.
+// When the output has ended but the state is that of a command which never started and did not fail either, the engine
+// may not have noted the end yet: that is believed at a later look.
 func ended(state docker.ExecState, outputEnded, later bool) bool {
 	switch {
 	case state.Running:
@@ -186,17 +192,18 @@ func (p *process) lost(err error) error {
 	return err
 }
 
-// waitOutput waits for the rest of the output of a command that has ended. What
-// the command itself wrote is on its way; a child that it left behind may keep
-// the stream open for ever.
-func (p *process) waitOutput(ctx context.Context) {
-	timer := time.NewTimer(lateOutput)
-	defer timer.Stop()
-	select {
-	case <-p.copied:
-	case <-timer.C:
-	case <-ctx.Done():
+// waitOutput waits for the rest of the output of a command that has ended, at most for maxLateOutput. What the command
+// itself wrote is on its way; a child that it left behind may keep the stream open and write to it for ever. It fails
+// when ctx ends within dryOutput while output still comes; what comes after that is taken as a child's.
+func (p *process) waitOutput(ctx context.Context) error {
+	ended := time.Now()
+	limited, cancel := context.WithTimeout(ctx, maxLateOutput)
+	defer cancel()
+	err := p.output.drain(limited, p.copied, dryOutput)
+	if err != nil && (time.Since(ended) >= dryOutput || p.output.waited(ended) >= quietOutput) {
+		return nil
 	}
+	return err
 }
 
 // kill ends the command and its descendants, on a context of its own.
@@ -207,7 +214,7 @@ func (p *process) kill(ctx context.Context) error {
 	if err != nil || pid == 0 {
 		return err
 	}
-	if err := killTree(ctx, pid, p.containerID); err != nil {
+	if err := p.service.killTree(ctx, pid, p.containerID); err != nil {
 		return fmt.Errorf("killing the command: %w", err)
 	}
 	return nil
@@ -215,31 +222,26 @@ func (p *process) kill(ctx context.Context) error {
 
 // pid returns the command's process id on this node, 0 when it has ended or never
 // ran. The engine knows it shortly after the start.
-func (p *process) pid(ctx context.Context) (int, error) {
+func (p *process) pid(ctx context.Context) (pid int, err error) {
 	appears := time.Now().Add(appearTimeout)
-	for pause := 10 * time.Millisecond; ; pause *= 2 {
+	err = pidBackoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (done bool, err error) {
 		state, err := p.engine.InspectExec(ctx, p.execID)
-		if errdefs.IsNotFound(err) {
-			return 0, nil
+		switch {
+		case errdefs.IsNotFound(err):
+			return true, nil
+		case err != nil:
+			return false, err
+		case state.PID == 0 && !closed(p.copied):
+			return time.Now().After(appears), nil
+		case state.Running:
+			pid = state.PID
 		}
-		if err != nil {
-			return 0, fmt.Errorf("finding the command to kill it: %w", err)
-		}
-		if state.PID != 0 || closed(p.copied) {
-			if !state.Running {
-				return 0, nil
-			}
-			return state.PID, nil
-		}
-		if time.Now().After(appears) {
-			return 0, nil
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return 0, fmt.Errorf("finding the command to kill it: %w", ctx.Err())
-		}
+		return true, nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("finding the command to kill it: %w", err)
 	}
+	return pid, nil
 }
 
 func closed(c <-chan struct{}) bool {

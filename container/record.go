@@ -1,6 +1,7 @@
 package container
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -9,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
 )
 
 // marshalConfig is a container's configuration as the checkpoint keeps it.
@@ -20,11 +22,10 @@ func marshalConfig(config *runtimeapi.ContainerConfig) (json.RawMessage, error) 
 	return raw, nil
 }
 
-// saveRecord changes what the checkpoint holds of a container, made if need be.
-// A pod without a checkpoint (of another shim, or lost) has none for its
-// containers either: their labels say enough to go on.
-func (s *Service) saveRecord(sandboxID, id string, change func(*checkpoint.Container)) error {
-	return ignoreNotFound(s.opts.Store.Update(sandboxID, func(r *checkpoint.Record) error {
+// saveRecord changes what the checkpoint holds of a container, made if need be. A pod without a checkpoint (of another
+// shim, or lost) has none for its containers either: their labels say enough to go on.
+func (s *Service) saveRecord(ctx context.Context, sandboxID, id string, change func(*checkpoint.Container)) error {
+	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
 		if r.Containers == nil {
 			r.Containers = map[string]checkpoint.Container{}
 		}
@@ -35,12 +36,11 @@ func (s *Service) saveRecord(sandboxID, id string, change func(*checkpoint.Conta
 	}))
 }
 
-// savePosition keeps how far a container's log has been written, and by the way
-// who it began as. It never brings back the record of a container that was
-// removed.
-func (s *Service) savePosition(sandboxID, id string, at checkpoint.LogPosition) error {
+// savePosition keeps how far a container's log has been written, and by the way who it began as. It never brings back
+// the record of a container that was removed.
+func (s *Service) savePosition(ctx context.Context, sandboxID, id string, at checkpoint.LogPosition) error {
 	user := s.user(id)
-	return s.changeRecord(sandboxID, id, func(kept *checkpoint.Container) {
+	return s.changeRecord(ctx, sandboxID, id, func(kept *checkpoint.Container) {
 		kept.LogPosition = at
 		if user != nil {
 			kept.User = user
@@ -50,17 +50,17 @@ func (s *Service) savePosition(sandboxID, id string, at checkpoint.LogPosition) 
 
 // saveUser keeps who a container began as, which nobody can tell once it has
 // ended. When that was kept already nothing is written.
-func (s *Service) saveUser(sandboxID, id string) error {
+func (s *Service) saveUser(ctx context.Context, sandboxID, id string) error {
 	user := s.user(id)
 	if user == nil {
 		return nil
 	}
-	return s.changeRecord(sandboxID, id, func(kept *checkpoint.Container) { kept.User = user })
+	return s.changeRecord(ctx, sandboxID, id, func(kept *checkpoint.Container) { kept.User = user })
 }
 
-// user is who the mirror says that a container began as, nil for nobody knows.
+// user is who the cache says that a container began as, nil for nobody knows.
 func (s *Service) user(id string) *checkpoint.User {
-	c, err := s.opts.Mirror.Snapshot().Container(id)
+	c, err := s.opts.Cache.Snapshot().Container(id)
 	if err != nil || c.Status.Identity == nil {
 		return nil
 	}
@@ -68,8 +68,8 @@ func (s *Service) user(id string) *checkpoint.User {
 }
 
 // changeRecord changes what the checkpoint holds of a container, if it does.
-func (s *Service) changeRecord(sandboxID, id string, change func(*checkpoint.Container)) error {
-	return ignoreNotFound(s.opts.Store.Update(sandboxID, func(r *checkpoint.Record) error {
+func (s *Service) changeRecord(ctx context.Context, sandboxID, id string, change func(*checkpoint.Container)) error {
+	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
 		if kept, ok := r.Containers[id]; ok {
 			change(&kept)
 			r.Containers[id] = kept
@@ -79,18 +79,18 @@ func (s *Service) changeRecord(sandboxID, id string, change func(*checkpoint.Con
 }
 
 // dropRecord forgets what the checkpoint holds of a container.
-func (s *Service) dropRecord(sandboxID, id string) error {
-	return ignoreNotFound(s.opts.Store.Update(sandboxID, func(r *checkpoint.Record) error {
+func (s *Service) dropRecord(ctx context.Context, sandboxID, id string) error {
+	return docker.IgnoreNotFound(s.opts.Store.Update(ctx, sandboxID, func(r *checkpoint.Record) error {
 		delete(r.Containers, id)
 		return nil
 	}))
 }
 
 // loadRecord returns what the checkpoint holds of a container, nil for nothing.
-func (s *Service) loadRecord(sandboxID, id string) (*checkpoint.Container, error) {
-	record, err := s.opts.Store.Load(sandboxID)
+func (s *Service) loadRecord(ctx context.Context, sandboxID, id string) (*checkpoint.Container, error) {
+	record, err := s.opts.Store.Load(ctx, sandboxID)
 	if err != nil {
-		return nil, ignoreNotFound(err)
+		return nil, docker.IgnoreNotFound(err)
 	}
 	kept, ok := record.Containers[id]
 	if !ok {

@@ -3,23 +3,23 @@ package container
 import (
 	"context"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/state"
 )
 
-// Remove kills a container if it runs and removes it with its anonymous volumes
-// and all that was kept of it (CRI RemoveContainer: "This call is idempotent,
-// and must not return an error if the container has already been removed").
+// Remove kills a container if it runs and removes it with its anonymous volumes and all that was kept of it (CRI
+// RemoveContainer: "This call is idempotent, and must not return an error if the container has already been removed").
 // Unknown ids succeed. The CRI log stays: the kubelet removes it.
 func (s *Service) Remove(ctx context.Context, id string) error {
 	c, unlock, err := s.lock(ctx, id)
 	if err != nil {
-		return ignoreNotFound(err)
+		return docker.IgnoreNotFound(err)
 	}
 	defer unlock()
 	if c.Status.Running || c.Status.Unknown {
-		if err := ignoreNotFound(s.opts.Engine.StopContainer(ctx, c.ID, 0)); err != nil {
+		if err := docker.IgnoreNotFound(s.opts.Engine.StopContainer(ctx, c.ID, 0)); err != nil {
 			return err
 		}
 	}
@@ -35,18 +35,19 @@ func (s *Service) remove(ctx context.Context, c *state.Container) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		logrus.WithError(err).WithField("container", c.ID).Warn("removing a container whose log is not complete")
+		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("removing container with incomplete container log")
 	}
-	// Step 2: the container. A crash behind it leaves a record that Recover
-	// drops.
-	if err := ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
+	// Step 2: the container. A crash behind it leaves a record that Recover drops.
+	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, c.ID)); err != nil {
 		return err
 	}
-	// Step 3: the record.
-	if err := s.dropRecord(c.SandboxID, c.ID); err != nil {
-		return err
+	// Step 3: the record. One that a full disk keeps names nothing that there is
+	// any more: Recover drops it, or the removal of the pod.
+	if err := s.dropRecord(ctx, c.SandboxID, c.ID); err != nil {
+		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("removed container keeps its record until the next start or its pod's removal")
 	}
-	s.opts.Mirror.RemoveContainer(c.ID)
+	s.opts.Cache.RemoveContainer(c.ID)
+	s.runs.forget(c.ID)
 	s.tidyImageVolumes(c.Meta.Config)
 	return nil
 }

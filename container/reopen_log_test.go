@@ -13,6 +13,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/logs"
 )
 
@@ -21,13 +22,13 @@ func TestReopenLog(t *testing.T) {
 	id, logPath := n.logged(n.pod(), "sleep")
 	n.start(id)
 	n.writeLog(id, numbered(1, 10)...)
-	n.eventually(func() error { return n.hasLines(logPath, 10) })
+	testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 10) })
 	n.rename(logPath, logPath+".old")
 	if err := n.ReopenLog(t.Context(), id[:12]); err != nil {
 		t.Fatal(err)
 	}
 	n.writeLog(id, numbered(11, 20)...)
-	n.eventually(func() error { return n.hasLines(logPath, 10) })
+	testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 10) })
 	n.wantLog(logPath+".old", numbered(1, 10))
 	n.wantLog(logPath, numbered(11, 20))
 }
@@ -67,7 +68,7 @@ func TestReopenLogBeforeRecover(t *testing.T) {
 	id, logPath := n.logged(n.pod(), "sleep")
 	n.start(id)
 	n.writeLog(id, numbered(1, 10)...)
-	n.eventually(func() error { return n.hasLines(logPath, 10) })
+	testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 10) })
 	n.shutDown()
 	n.boot()
 	n.writeLog(id, numbered(11, 12)...)
@@ -80,7 +81,7 @@ func TestReopenLogBeforeRecover(t *testing.T) {
 	}
 	n.writeLog(id, numbered(13, 20)...)
 	var got []string
-	n.eventually(func() error {
+	testutil.Eventually(n.t, func() error {
 		got = append(contents(t, logPath+".old"), contents(t, logPath)...)
 		if len(got) < 20 {
 			return fmt.Errorf("%d lines", len(got))
@@ -102,7 +103,7 @@ func TestRecoverOfManyContainers(t *testing.T) {
 		config.Metadata.Name = fmt.Sprintf("c%d", i)
 		config.LogPath = fmt.Sprintf("c%d/0.log", i)
 		ids[i] = n.create(pod, config)
-		n.engineFolder(ids[i])
+		n.engineDir(ids[i])
 		n.start(ids[i])
 		n.writeLog(ids[i], numbered(1, 20)...)
 	}
@@ -119,7 +120,7 @@ func TestRecoverOfManyContainers(t *testing.T) {
 	}
 	for _, id := range ids {
 		logPath := n.look(id).Meta.LogPath
-		n.eventually(func() error { return n.hasLines(logPath, 60) })
+		testutil.Eventually(n.t, func() error { return n.hasLines(logPath, 60) })
 		n.wantLog(logPath, numbered(1, 60))
 	}
 	if took > 10*time.Second {
@@ -139,7 +140,7 @@ func TestStartOfAnotherShimsContainer(t *testing.T) {
 			id, logPath := n.foreign(n.pod())
 			n.start(id)
 			n.writeJSON(id, "hello")
-			n.eventually(func() error {
+			testutil.Eventually(n.t, func() error {
 				text, err := os.ReadFile(logPath)
 				if err == nil && len(text) == 0 {
 					err = fmt.Errorf("%s is empty", logPath)
@@ -192,7 +193,7 @@ func jsonLine(text string) string {
 // writeJSON appends a line to a container's log as the driver json-file does.
 func (n *node) writeJSON(id, text string) {
 	n.t.Helper()
-	file, err := os.OpenFile(filepath.Join(n.engineFolder(id), id+"-json.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+	file, err := os.OpenFile(filepath.Join(n.engineDir(id), id+"-json.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -205,7 +206,7 @@ func (n *node) writeJSON(id, text string) {
 // foreign makes a created container as another shim does.
 func (n *node) foreign(sandboxID string) (id, logPath string) {
 	n.t.Helper()
-	pod, err := n.mirror.Snapshot().Pod(sandboxID)
+	pod, err := n.cache.Snapshot().Pod(sandboxID)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -226,8 +227,8 @@ func (n *node) foreign(sandboxID string) (id, logPath string) {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.engineFolder(id)
-	c, err := n.mirror.RefreshContainer(n.t.Context(), id)
+	n.engineDir(id)
+	c, err := n.cache.RefreshContainer(n.t.Context(), id)
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -249,4 +250,52 @@ func (n *node) hasLines(path string, want int) error {
 		return fmt.Errorf("%s has %d lines, want %d", path, got, want)
 	}
 	return nil
+}
+
+// A kill between the copy and the emptying of the engine's file, behind which the kubelet renames the log back: nothing
+// is shown twice, in whatever mode the next start is.
+func TestKillInAReopeningOfALinkedLog(t *testing.T) {
+	for _, link := range []bool{true, false} {
+		for _, restarted := range []bool{true, false} {
+			t.Run(fmt.Sprintf("link=%t restarted=%t", link, restarted), func(t *testing.T) {
+				n, _ := newFakeNode(t)
+				n.shutDown()
+				n.linkLogs = true
+				n.boot()
+				id, logPath := n.logged(n.pod(), "sleep")
+				n.start(id)
+				n.writeJSON(id, "first")
+				text, err := os.ReadFile(logPath)
+				if err != nil {
+					t.Fatal(err)
+				}
+				n.linkLogs = link
+				cutShort := func() {
+					if err := os.WriteFile(logPath+"~", text, 0o640); err != nil {
+						t.Fatal(err)
+					}
+					n.rename(logPath+"~", logPath) // the copy, in the place of the link
+					n.writeJSON(id, "second")
+				}
+				if restarted {
+					n.restart(cutShort)
+					if again, err := os.ReadFile(logPath); err != nil || string(again) != jsonLine("first")+jsonLine("second") {
+						t.Errorf("after the start the log holds %q, %v", again, err)
+					}
+				} else {
+					cutShort()
+				}
+				n.rename(logPath, logPath+".old")
+				if err := n.ReopenLog(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+				n.writeJSON(id, "third")
+				for path, want := range map[string]string{logPath + ".old": jsonLine("first") + jsonLine("second"), logPath: jsonLine("third")} {
+					if text, err := os.ReadFile(path); err != nil || string(text) != want {
+						t.Errorf("%s holds %q, %v", path, text, err)
+					}
+				}
+			})
+		}
+	}
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,6 +17,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -55,7 +58,7 @@ func TestRigLifecycle(t *testing.T) {
 	n.start(id)
 	n.wantState(id, running)
 	logPath := n.look(id).Meta.LogPath
-	n.eventually(func() error {
+	testutil.Eventually(n.t, func() error {
 		if got := contents(t, logPath); len(got) != 1 {
 			return fmt.Errorf("the log holds %q", got)
 		}
@@ -150,6 +153,49 @@ func TestRigUpdate(t *testing.T) {
 	}
 }
 
+// The engine sets it at the create only; an update reaches every process of the container, also one of a container
+// that has not started.
+func TestRigUpdateOfTheOOMScore(t *testing.T) {
+	n := newRigNode(t)
+	n.opts.Cgroups = &mountedCgroups{}
+	config := n.config("sh", "-c", "sleep 1000 & sleep 1000")
+	config.Linux = &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{OomScoreAdj: 900}}
+	scores := func(id string) (all []string) {
+		for _, pid := range n.pidsOf(n.look(id)) {
+			score, err := os.ReadFile(oomScoreFile(pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, strings.TrimSpace(string(score)))
+		}
+		return all
+	}
+	change := func(id string, score int64) {
+		t.Helper()
+		if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{OomScoreAdj: score})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pod := n.pod()
+	id := n.create(pod, config)
+	n.start(id)
+	testutil.Until(t, "two processes", func() bool { return len(scores(id)) == 2 })
+	change(id, 950)
+	if got := scores(id); !slices.Equal(got, []string{"950", "950"}) {
+		t.Errorf("the scores are %s, want 950", got)
+	}
+	if got := n.look(id).Status.Resources.GetLinux().GetOomScoreAdj(); got != 950 {
+		t.Errorf("the status says %d", got)
+	}
+	config.Metadata.Attempt++
+	later := n.create(pod, config)
+	change(later, 800)
+	n.start(later)
+	if got := scores(later); slices.Contains(got, "900") {
+		t.Errorf("after the start the scores are %s, want 800", got)
+	}
+}
+
 func (n *node) exec(id string, timeout time.Duration, script string) (*ExecResult, error) {
 	return n.ExecSync(n.t.Context(), id, ExecRequest{Command: []string{"sh", "-c", script}, Timeout: timeout})
 }
@@ -192,8 +238,7 @@ func TestRigExecSyncCapsTheOutput(t *testing.T) {
 	}
 }
 
-// A child in the background holds the output open; the call does not wait for
-// it, and leaves it alone.
+// A child in the background holds the output open; the call does not wait for it, and leaves it alone.
 func TestRigExecSyncDoesNotWaitForChildren(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
@@ -213,7 +258,7 @@ func TestRigExecSyncDoesNotWaitForChildren(t *testing.T) {
 // runs reports whether a command line is among the processes of a container.
 func (n *node) runs(id, command string) bool {
 	n.t.Helper()
-	all, err := processes()
+	all, err := nodeProcesses()
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -226,8 +271,34 @@ func (n *node) runs(id, command string) bool {
 	return false
 }
 
+// mountedCgroups finds cgroups where they are mounted on most nodes, and counts how often it did.
+type mountedCgroups struct{ found atomic.Int32 }
+
+func (m *mountedCgroups) CgroupDir(id string, pid int, controller string) (string, bool, error) {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return "", false, err
+	}
+	for line := range strings.Lines(string(content)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		path := filepath.Join("/sys/fs/cgroup", parts[1], parts[2])
+		if _, err := os.Stat(path); err == nil && strings.Contains(parts[2], id) && (parts[1] == "" || parts[1] == controller) {
+			m.found.Add(1)
+			return path, parts[1] == "", nil
+		}
+	}
+	return "", false, errdefs.ErrNotFound
+}
+
 func TestRigExecSyncTimeoutKillsTheTree(t *testing.T) {
 	n := newRigNode(t)
+	cgroups := &mountedCgroups{}
+	n.opts.Cgroups = cgroups
+	defer func() {
+		if cgroups.found.Load() == 0 {
+			t.Error("the container's processes were looked for in all of /proc")
+		}
+	}()
 	id := n.shell("sleep 1000")
 	scripts := map[string]string{
 		"alone":       "exec sleep 601",
@@ -277,11 +348,8 @@ func TestRigExecSyncCancelled(t *testing.T) {
 func TestRigExecSyncInADyingContainer(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("sleep 1000")
-	time.AfterFunc(300*time.Millisecond, func() {
-		if err := n.Stop(t.Context(), id, 0); err != nil {
-			t.Errorf("Stop: %v", err)
-		}
-	})
+	stopped := make(chan error, 1)
+	time.AfterFunc(300*time.Millisecond, func() { stopped <- n.Stop(t.Context(), id, 0) })
 	start := time.Now()
 	got, err := n.exec(id, time.Minute, "sleep 604")
 	if err == nil && got.ExitCode == 0 {
@@ -290,22 +358,26 @@ func TestRigExecSyncInADyingContainer(t *testing.T) {
 	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
+	// The command ends with the container, before the engine, and so the stop, is done with it.
+	noErrors(t, <-stopped)
+	n.waitState(id, exited)
 	if _, err := n.exec(id, time.Minute, "true"); !errdefs.IsFailedPrecondition(err) {
 		t.Errorf("ExecSync in an ended container: %v", err)
 	}
 }
 
-func TestRigMissingMountSource(t *testing.T) {
+func TestRigMountSourceThatCannotBe(t *testing.T) {
 	n := newRigNode(t)
 	pod := n.pod()
 	config := n.config("true")
-	missing := filepath.Join(n.dir, "missing")
-	config.Mounts = []*runtimeapi.Mount{{HostPath: missing, ContainerPath: "/data"}}
+	dangling, target := filepath.Join(n.dir, "dangling"), filepath.Join(n.dir, "missing")
+	noErrors(t, os.Symlink(target, dangling))
+	config.Mounts = []*runtimeapi.Mount{{HostPath: dangling, ContainerPath: "/data"}}
 	if _, err := n.Create(t.Context(), pod, config, nil); !errdefs.IsInvalidArgument(err) {
 		t.Errorf("Create: %v", err)
 	}
-	if _, err := os.Stat(missing); err == nil {
-		t.Error("the source was made")
+	if _, err := os.Lstat(target); err == nil {
+		t.Error("the link's target was made")
 	}
 	n.wantNothing(pod)
 }

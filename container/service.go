@@ -11,24 +11,25 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
-	"github.com/criadapter/criadapter/keylock"
+	"github.com/criadapter/criadapter/internal/keylock"
 	"github.com/criadapter/criadapter/logs"
 	"github.com/criadapter/criadapter/state"
 )
 
 // Images finds the images that containers are made of.
 type Images interface {
-	// Resolve returns the id of the image with this id, tag or digest;
-	// errdefs.ErrNotFound when it is not on this node, and ErrInvalidArgument
-	// with a text that begins with the field image.image for what is none.
+	// Resolve returns the id of the image with this id, tag or digest; errdefs.ErrNotFound when it is not on this node,
+	// and ErrInvalidArgument with a text that begins with the field image.image for what is none.
 	Resolve(ctx context.Context, ref string) (id string, err error)
+	// Digested returns the name by digest of the image with this id, that in the
+	// repository of name where there are several, and "" when it has none.
+	Digested(ctx context.Context, id, name string) (string, error)
 }
 
 // ImageVolumes makes the files of images mountable.
 type ImageVolumes interface {
-	// Mount returns the host path of an image's files, or of a part of them.
-	// release is to be called once the engine has the container that mounts them,
-	// or will not have it. A part that the image does not have is an
+	// Mount returns the host path of an image's files, or of a part of them. release is to be called once the engine
+	// has the container that mounts them, or will not have it. A part that the image does not have is an
 	// errdefs.ErrNotFound.
 	Mount(ctx context.Context, imageID, subPath string) (path string, release func(), err error)
 	// Tidy is told that a container that may have had an image mounted is gone.
@@ -36,18 +37,16 @@ type ImageVolumes interface {
 }
 
 // Options are what a Service needs. All fields but ImageVolumes, Cgroups,
-// RootDirectory and LinkLogs are required.
+// RootDirectory, LinkLogs and LogBufferSize are required.
 type Options struct {
 	Engine docker.Engine
-	Mirror *state.Mirror
+	Cache  *state.Cache
 	Store  *checkpoint.Store
 	Images Images
 	Logs   *logs.Service
-	// ImageVolumes serves mounts of images that the engine cannot mount by itself;
-	// without it they are refused.
+	// ImageVolumes serves mounts of images that the engine cannot mount by itself; without it they are refused.
 	ImageVolumes ImageVolumes
-	// Files returns the pod's own resolv.conf, hosts and hostname, which are
-	// mounted into each of its containers.
+	// Files returns the pod's own resolv.conf, hosts and hostname, which are mounted into each of its containers.
 	Files func(sandboxID string) translate.HostFiles
 	// Cgroups is where limits of huge pages and unified ones are written, which
 	// the engine does not take. With nil they are not in force.
@@ -58,30 +57,38 @@ type Options struct {
 	// LinkLogs makes the CRI log of each new container a link to the engine's
 	// own file, instead of a log of its own in the CRI format.
 	LinkLogs bool
+	// LogBufferSize is how much of a new container's output the engine keeps at most where the log is copied, in bytes;
+	// translate.ContainerInput's default when zero.
+	LogBufferSize int64
 }
 
 const (
 	// settleTimeout bounds what has to be done after a call whose caller may be
 	// gone: roll-backs, and looking at what became of the container.
 	settleTimeout = 30 * time.Second
-	// exitDrainTimeout bounds how long an exit is held back for the
-	// container's log.
+	// exitDrainTimeout bounds how long an exit is held back for the container's log.
 	exitDrainTimeout = 2 * time.Second
 	// removeDrainTimeout is the same before the engine deletes its log file.
 	removeDrainTimeout = 10 * time.Second
 )
 
-// Service runs the containers of a node. All methods are safe for concurrent
-// use; calls for different containers never wait for each other. Container ids
-// may be unambiguous prefixes.
+// Service runs the containers of a node. All methods are safe for concurrent use; calls for different containers never
+// wait for each other. Container ids may be unambiguous prefixes.
 type Service struct {
-	opts  Options
-	locks keylock.Locks
+	opts      Options
+	locks     keylock.Locks
+	hostPaths *hostPaths
+	runs      runs
+	unresumed unresumed
+	// proc is /proc, where files of running containers are read; tests have another.
+	proc string
 }
 
-// New makes the service. Set the mirror's exit hook to DrainExited before the
-// mirror runs, and call Recover once after its first relist.
-func New(opts Options) *Service { return &Service{opts: opts} }
+// New makes the service. Set the cache's exit hook to DrainExited before the
+// cache runs, and call Recover once after its first relist, and then Watch.
+func New(opts Options) *Service {
+	return &Service{opts: opts, hostPaths: newHostPaths(), proc: "/proc"}
+}
 
 // lock takes the container's lock and looks the container up under it.
 func (s *Service) lock(ctx context.Context, idOrPrefix string) (*state.Container, func(), error) {
@@ -100,12 +107,12 @@ func (s *Service) lock(ctx context.Context, idOrPrefix string) (*state.Container
 	return c, unlock, nil
 }
 
-// find looks a container up in the mirror. While the mirror does not follow the
+// find looks a container up in the cache. While the cache does not follow the
 // engine an unknown container may exist nonetheless, which is ErrUnavailable.
 func (s *Service) find(idOrPrefix string) (*state.Container, error) {
-	c, err := s.opts.Mirror.Snapshot().Container(idOrPrefix)
+	c, err := s.opts.Cache.Snapshot().Container(idOrPrefix)
 	if errdefs.IsNotFound(err) {
-		if stale := s.opts.Mirror.Err(); stale != nil {
+		if stale := s.opts.Cache.Err(); stale != nil {
 			return nil, stale
 		}
 	}
@@ -114,7 +121,7 @@ func (s *Service) find(idOrPrefix string) (*state.Container, error) {
 
 // readyPod returns the pod that a container is to run in.
 func (s *Service) readyPod(sandboxID string) (*state.Pod, error) {
-	pod, err := s.opts.Mirror.Snapshot().Pod(sandboxID)
+	pod, err := s.opts.Cache.Snapshot().Pod(sandboxID)
 	if err != nil {
 		return nil, err
 	}
@@ -145,11 +152,4 @@ func stateName(c *state.Container) string {
 // settling returns a context for what must be done even if the caller is gone.
 func settling(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
-}
-
-func ignoreNotFound(err error) error {
-	if errdefs.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

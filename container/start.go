@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -17,13 +18,11 @@ import (
 // engine gives none: the shell's for a command that could not be started.
 const cannotRunExitCode = 128
 
-// Start starts a created container (CRI StartContainer). It fails with
-// ErrFailedPrecondition in any other state and when the pod is not ready. A
-// container that cannot run (no such command) becomes EXITED with the engine's
-// exit code and text, which is the error's text as well. One whose limits the
-// kernel refuses, of those that the engine does not know, is killed. When ctx
-// ends or the engine goes away during the start, the container may start all the
-// same; the mirror will tell.
+// Start starts a created container (CRI StartContainer). It fails with ErrFailedPrecondition in any other state and
+// when the pod is not ready. A container that cannot run (no such command) becomes EXITED with the engine's exit code
+// and text, which is the error's text as well. One whose limits the kernel refuses, of those that the engine does not
+// know, is killed. When ctx ends or the engine goes away during the start, the container may start all the same; the
+// cache will tell.
 func (s *Service) Start(ctx context.Context, id string) error {
 	c, unlock, err := s.lock(ctx, id)
 	if err != nil {
@@ -41,48 +40,47 @@ func (s *Service) Start(ctx context.Context, id string) error {
 	if err := s.follow(ctx, c, nil); err != nil {
 		return err
 	}
-	startErr := s.opts.Engine.StartContainer(ctx, c.ID)
+	startErr := s.begin(ctx, c.SandboxID, c.ID)
 	if startErr == nil || ctx.Err() != nil || errdefs.IsUnavailable(startErr) {
 		return errors.Join(startErr, s.settle(ctx, c))
 	}
 	return errors.Join(startErr, s.cannotRun(ctx, c, startErr))
 }
 
-// settle brings the mirror up to date after the engine's answer; the engine's
-// events will do it when this fails. Then the limits of a running container are
-// completed; one that cannot have them is killed.
+// settle brings the cache up to date after the engine's answer; the engine's events will do it when this fails. Then
+// the limits of a running container are completed; one that cannot have them is killed.
 func (s *Service) settle(ctx context.Context, c *state.Container) error {
 	ctx, cancel := settling(ctx)
 	defer cancel()
-	now, err := s.opts.Mirror.RefreshContainer(ctx, c.ID)
+	now, err := s.opts.Cache.RefreshContainer(ctx, c.ID)
 	if err != nil {
-		logrus.WithError(err).WithField("container", c.ID).Warn("cannot look at a container after its start")
+		log.G(ctx).WithError(err).Warn("cannot inspect container after its start")
 		return nil
 	}
 	if now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
 		s.DrainExited(ctx, now)
 		return nil
 	}
-	if _, err := s.limit(now, "config.linux.resources", now.Status.Resources.GetLinux()); err != nil {
-		return errors.Join(err, ignoreNotFound(s.opts.Engine.StopContainer(ctx, now.ID, 0)), s.ended(ctx, now))
+	s.runs.begin(now)
+	if _, err := s.limit(ctx, now, "config.linux.resources", now.Status.Resources.GetLinux()); err != nil {
+		return errors.Join(err, docker.IgnoreNotFound(s.opts.Engine.StopContainer(ctx, now.ID, 0)), s.ended(ctx, now))
 	}
 	return nil
 }
 
-// cannotRun publishes the end of a container that the engine refused to run and
-// still calls created.
+// cannotRun publishes the end of a container that the engine refused to run and still calls created.
 func (s *Service) cannotRun(ctx context.Context, c *state.Container, cause error) error {
 	ctx, cancel := settling(ctx)
 	defer cancel()
 	drainErr := s.drain(ctx, c.ID, exitDrainTimeout)
-	now, err := s.opts.Mirror.RefreshContainer(ctx, c.ID)
+	now, err := s.opts.Cache.RefreshContainer(ctx, c.ID)
 	if err != nil {
-		return errors.Join(drainErr, fmt.Errorf("looking at it after the failed start: %w", ignoreNotFound(err)))
+		return errors.Join(drainErr, fmt.Errorf("looking at it after the failed start: %w", docker.IgnoreNotFound(err)))
 	}
 	if now.Status.Running || now.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED {
 		return drainErr
 	}
-	s.opts.Mirror.UpdateContainer(c.ID, func(status *state.ContainerStatus) {
+	s.opts.Cache.UpdateContainer(c.ID, func(status *state.ContainerStatus) {
 		status.StartedAt, status.FinishedAt = time.Now(), time.Now()
 		if status.ExitCode == 0 {
 			status.ExitCode = cannotRunExitCode

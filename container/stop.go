@@ -6,14 +6,14 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/state"
 )
 
-// Stop asks a container to end with its stop signal and kills it after grace,
-// rounded up to whole seconds (CRI StopContainer: "This call is idempotent, and
-// must not return an error if the container has already been stopped"). Unknown
-// ids succeed. It returns when the container has ended and its log is written.
-// When ctx ends first the engine finishes the stop by itself.
+// Stop asks a container to end with its stop signal and kills it after grace, rounded up to whole seconds (CRI
+// StopContainer: "This call is idempotent, and must not return an error if the container has already been stopped").
+// Unknown ids succeed. It returns when the container has ended and its log is written. When ctx ends first the engine
+// finishes the stop by itself.
 func (s *Service) Stop(ctx context.Context, id string, grace time.Duration) error {
 	c, err := s.afterStart(ctx, id)
 	if err != nil || c == nil {
@@ -23,7 +23,7 @@ func (s *Service) Stop(ctx context.Context, id string, grace time.Duration) erro
 	case runtimeapi.ContainerState_CONTAINER_CREATED, runtimeapi.ContainerState_CONTAINER_EXITED:
 		return nil
 	}
-	if err := ignoreNotFound(s.opts.Engine.StopContainer(ctx, c.ID, grace)); err != nil {
+	if err := docker.IgnoreNotFound(s.opts.Engine.StopContainer(ctx, c.ID, grace)); err != nil {
 		return err
 	}
 	return s.ended(ctx, c)
@@ -34,25 +34,24 @@ func (s *Service) Stop(ctx context.Context, id string, grace time.Duration) erro
 func (s *Service) afterStart(ctx context.Context, id string) (*state.Container, error) {
 	c, err := s.find(id)
 	if err != nil {
-		return nil, ignoreNotFound(err)
+		return nil, docker.IgnoreNotFound(err)
 	}
 	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
 		return c, nil
 	}
 	c, unlock, err := s.lock(ctx, c.ID)
 	if err != nil {
-		return nil, ignoreNotFound(err)
+		return nil, docker.IgnoreNotFound(err)
 	}
 	unlock()
 	return c, nil
 }
 
-// ended writes the rest of the log and publishes the exit, in this order: who
-// sees the exit reads the log's end.
+// ended writes the rest of the log and publishes the exit, in this order: who sees the exit reads the log's end.
 func (s *Service) ended(ctx context.Context, c *state.Container) error {
 	s.DrainExited(ctx, c)
-	if _, err := s.opts.Mirror.RefreshContainer(ctx, c.ID); err != nil {
-		return ignoreNotFound(err)
+	if _, err := s.opts.Cache.RefreshContainer(ctx, c.ID); err != nil {
+		return docker.IgnoreNotFound(err)
 	}
 	return nil
 }

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,25 +14,8 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
-
-// shared is a strings.Builder for several goroutines.
-type shared struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (s *shared) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *shared) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
-}
 
 func TestExecStreams(t *testing.T) {
 	n, _ := newFakeNode(t,
@@ -52,7 +33,7 @@ func TestExecStreams(t *testing.T) {
 		{"nosuch", "", "no such command\r\n", "", 126},
 	}
 	for _, tt := range tests {
-		var stdout, stderr shared
+		var stdout, stderr testutil.Buffer
 		streams := Streams{Stdout: &stdout, Stderr: &stderr}
 		if tt.stdin != "" {
 			streams.Stdin = strings.NewReader(tt.stdin)
@@ -90,7 +71,7 @@ func TestExecStreamsRefuses(t *testing.T) {
 func TestExecTerminal(t *testing.T) {
 	n, engine := newFakeNode(t, dockertest.Program{Command: "shell"})
 	id := n.running("sleep")
-	check := noMoreGoroutines(t)
+	check := testutil.NoMoreGoroutines(t)
 	// The terminal is not there at once, and a size of nothing is not one.
 	engine.Inject("ResizeExec", dockertest.Fault{Err: errdefs.ErrConflict, Times: 2})
 	sizes := make(chan Size, 2)
@@ -103,7 +84,7 @@ func TestExecTerminal(t *testing.T) {
 		_, err := n.Exec(ctx, id, []string{"shell"}, Streams{Stdout: io.Discard, TTY: true, Resize: sizes})
 		done <- err
 	}()
-	within(t, "the terminal is resized", func() bool {
+	testutil.Until(t, "the terminal is resized", func() bool {
 		got := engine.ExecTerminals(id)
 		return len(got) == 1 && got[0] == docker.TerminalSize{Width: 132, Height: 43}
 	})
@@ -139,22 +120,20 @@ func TestMeterTellsWaitingFromWorking(t *testing.T) {
 	reader, writer := io.Pipe()
 	defer writer.Close()
 	m := &meter{Reader: reader}
-	before, dried := m.dried(0)
-	if dried {
-		t.Error("nobody reads, and it is dry")
+	begin := time.Now()
+	if waited := m.waited(begin); waited != 0 {
+		t.Errorf("nobody reads, and it has waited for %v", waited)
 	}
-	go func() { _, _ = m.Read(make([]byte, 1)) }()
-	within(t, "the read begins", func() bool { return m.steps.Load() == 1 })
-	if before, dried = m.dried(before); dried {
-		t.Error("a read that has begun since is dry")
-	}
-	if _, dried = m.dried(before); !dried {
-		t.Error("a read that has waited is not dry")
+	read := make(chan struct{})
+	go func() { _, _ = m.Read(make([]byte, 1)); close(read) }()
+	testutil.Until(t, "the read waits", func() bool { return m.waited(begin) > 20*time.Millisecond })
+	if waited := m.waited(time.Now()); waited > 20*time.Millisecond {
+		t.Errorf("it has waited for %v since now", waited)
 	}
 	_, _ = writer.Write([]byte("x"))
-	within(t, "the read ends", func() bool { return m.steps.Load() == 2 })
-	if _, dried = m.dried(before); dried {
-		t.Error("it is dry after the data came")
+	<-read
+	if waited := m.waited(begin); waited != 0 || m.bytes.Load() != 1 {
+		t.Errorf("after the data: waited for %v, %d bytes", waited, m.bytes.Load())
 	}
 }
 
@@ -169,25 +148,25 @@ func TestAttachStreams(t *testing.T) {
 		t.Errorf("created container: %v", err)
 	}
 	n.start(id)
-	check := noMoreGoroutines(t)
-	var stdout, stderr shared
+	check := testutil.NoMoreGoroutines(t)
+	var stdout, stderr testutil.Buffer
 	input, typed := io.Pipe()
 	done := make(chan error, 1)
 	// What the client says of a terminal does not count.
 	go func() { done <- attach(Streams{Stdin: input, Stdout: &stdout, Stderr: &stderr, TTY: true}) }()
 	fmt.Fprint(typed, "hello")
-	within(t, "it comes back", func() bool { return stdout.String() == "hello" })
+	testutil.Until(t, "it comes back", func() bool { return stdout.String() == "hello" })
 	if err := engine.Print(id, "", "a warning"); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "it comes on stderr", func() bool { return stderr.String() == "a warning" })
+	testutil.Until(t, "it comes on stderr", func() bool { return stderr.String() == "a warning" })
 	_ = typed.Close() // stdin_once: the container's input ends, and with it the container
 	if err := <-done; err != nil {
 		t.Errorf("Attach: %v", err)
 	}
 	check()
-	within(t, "the container ends", func() bool {
-		c, err := n.mirror.Snapshot().Container(id)
+	testutil.Until(t, "the container ends", func() bool {
+		c, err := n.cache.Snapshot().Container(id)
 		return err == nil && c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED && c.Status.ExitCode == 4
 	})
 	if err := attach(Streams{Stdout: io.Discard}); !errdefs.IsFailedPrecondition(err) {
@@ -204,46 +183,27 @@ func TestAttachTerminal(t *testing.T) {
 	config.Stdin, config.Tty = true, true
 	id := n.create(n.pod(), config)
 	n.start(id)
-	check := noMoreGoroutines(t)
+	check := testutil.NoMoreGoroutines(t)
 	sizes := make(chan Size, 1)
 	sizes <- Size{Width: 132, Height: 43}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var stdout shared
+	var stdout testutil.Buffer
 	done := make(chan error, 1)
 	go func() { done <- n.Attach(ctx, id, Streams{Stdout: &stdout, TTY: true, Resize: sizes}) }()
-	within(t, "the terminal is resized", func() bool {
+	testutil.Until(t, "the terminal is resized", func() bool {
 		return engine.ContainerTerminal(id) == docker.TerminalSize{Width: 132, Height: 43}
 	})
 	if err := engine.Print(id, "$ ", ""); err != nil {
 		t.Fatal(err)
 	}
-	within(t, "the prompt comes", func() bool { return stdout.String() == "$ " })
+	testutil.Until(t, "the prompt comes", func() bool { return stdout.String() == "$ " })
 	cancel() // the client is gone
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("Attach: %v", err)
 	}
 	check()
-	if c, err := n.mirror.Snapshot().Container(id); err != nil || !c.Status.Running {
+	if c, err := n.cache.Snapshot().Container(id); err != nil || !c.Status.Running {
 		t.Errorf("the container ended with its client: %v, %v", c, err)
-	}
-}
-
-// within waits until check holds.
-func within(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !check(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 10 s", what)
-		}
-	}
-}
-
-func noMoreGoroutines(t *testing.T) (check func()) {
-	t.Helper()
-	before := runtime.NumGoroutine()
-	return func() {
-		t.Helper()
-		within(t, "goroutines end", func() bool { return runtime.NumGoroutine() <= before })
 	}
 }

@@ -3,21 +3,18 @@ package container
 import (
 	"context"
 	"io"
-	"sync/atomic"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/docker"
 )
 
-// Size is the size of a terminal in characters. It is an alias, so that the
-// room that serves clients and this one exchange sizes without knowing each
-// other.
+// Size is the size of a terminal in characters. It is an alias, so that the package that serves clients and this one
+// exchange sizes without knowing each other.
 type Size = struct{ Width, Height uint16 }
 
-// Streams are a client's ends of the streams of a process. A nil one is not
-// connected.
+// Streams are a client's ends of the streams of a process. A nil one is not connected.
 //
 // Stdin is read until it ends or the process does. A read that waits at that
 // time is not interrupted: who calls must end Stdin when the call has returned.
@@ -30,9 +27,8 @@ type Streams struct {
 	Resize <-chan Size
 }
 
-// copyOutput copies what the process writes to the client until the stream
-// ends or the client takes no more.
-func (s Streams) copyOutput(from io.Reader) {
+// copyOutput copies what the process writes to the client until the stream ends or the client takes no more.
+func (s Streams) copyOutput(ctx context.Context, from io.Reader) {
 	var err error
 	if s.TTY {
 		_, err = io.Copy(orDiscard(s.Stdout), from)
@@ -40,21 +36,21 @@ func (s Streams) copyOutput(from io.Reader) {
 		err = docker.Demultiplex(orDiscard(s.Stdout), orDiscard(s.Stderr), from)
 	}
 	if err != nil {
-		logrus.WithError(err).Debug("the output to a client was cut off")
+		log.G(ctx).WithError(err).Debug("output to client was cut off")
 	}
 }
 
 // copyInput copies what the client sends to the process and then calls end.
-func (s Streams) copyInput(to io.Writer, end func() error) {
+func (s Streams) copyInput(ctx context.Context, to io.Writer, end func() error) {
 	if s.Stdin == nil {
 		return
 	}
 	if _, err := io.Copy(to, s.Stdin); err != nil {
-		logrus.WithError(err).Debug("the input from a client was cut off")
+		log.G(ctx).WithError(err).Debug("input from client was cut off")
 		return
 	}
 	if err := end(); err != nil {
-		logrus.WithError(err).Debug("cannot end the input of a process")
+		log.G(ctx).WithError(err).Debug("cannot close stdin of process")
 	}
 }
 
@@ -66,16 +62,14 @@ func orDiscard(w io.Writer) io.Writer {
 }
 
 const (
-	// resizeTries bounds how often a size is offered to a terminal that is not
-	// there yet: the engine says that a process was started a moment before it
-	// has one.
+	// resizeTries bounds how often a size is offered to a terminal that is not there yet: the engine says that a
+	// process was started a moment before it has one.
 	resizeTries = 10
 	// resizePause is the pause between two of them.
 	resizePause = 50 * time.Millisecond
 )
 
-// follow hands the sizes of the client's terminal to resize until ctx ends or
-// there are no more.
+// follow hands the sizes of the client's terminal to resize until ctx ends or there are no more.
 func (s Streams) follow(ctx context.Context, resize func(context.Context, docker.TerminalSize) error) {
 	if !s.TTY || s.Resize == nil {
 		return
@@ -107,24 +101,5 @@ func (s Streams) applySize(ctx context.Context, size docker.TerminalSize, resize
 			return
 		}
 	}
-	logrus.WithError(err).Debug("a terminal keeps its size")
-}
-
-// meter is a reader that tells whether its reader waits for data.
-type meter struct {
-	io.Reader
-	// steps counts the beginnings and ends of reads: odd during one.
-	steps atomic.Uint64
-}
-
-func (m *meter) Read(p []byte) (int, error) {
-	m.steps.Add(1)
-	defer m.steps.Add(1)
-	return m.Reader.Read(p)
-}
-
-// dried reports whether the same read has waited since the steps were before.
-func (m *meter) dried(before uint64) (now uint64, dried bool) {
-	now = m.steps.Load()
-	return now, now == before && now%2 == 1
+	log.G(ctx).WithError(err).Debug("cannot resize terminal")
 }

@@ -7,16 +7,15 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// checkTarget refuses a container whose PID namespace another container is to
-// join, unless it runs in the same pod (CRI NamespaceOption.target_id: "This
-// container must have been previously created in the same pod"). The engine
-// would say so only at the start, and without the field's name.
+// checkTarget refuses a container whose PID namespace another container is to join, unless it runs in the same pod (CRI
+// NamespaceOption.target_id: "This container must have been previously created in the same pod"). The engine would say
+// so only at the start, and without the field's name.
 func (s *Service) checkTarget(sandboxID string, options *runtimeapi.NamespaceOption) error {
 	if options.GetPid() != runtimeapi.NamespaceMode_TARGET {
 		return nil
 	}
 	const field = "config.linux.security_context.namespace_options.target_id"
-	target, err := s.opts.Mirror.Snapshot().Container(options.GetTargetId())
+	target, err := s.opts.Cache.Snapshot().Container(options.GetTargetId())
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", field, err)

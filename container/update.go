@@ -14,12 +14,10 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Update changes the limits of a created or running container (CRI
-// UpdateContainerResources: "If runtime fails to transactionally update the
-// requested resources, an error is returned"). Fields that are not set stay as
-// they are. It fails with ErrNotFound for an unknown id, ErrInvalidArgument
-// naming the field, and ErrFailedPrecondition for a container that has ended.
-// On an error the old limits are in force.
+// Update changes the limits of a created or running container (CRI UpdateContainerResources: "If runtime fails to
+// transactionally update the requested resources, an error is returned"). Fields that are not set stay as they are. It
+// fails with ErrNotFound for an unknown id, ErrInvalidArgument naming the field, and ErrFailedPrecondition for a
+// container that has ended. On an error the old limits are in force.
 func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContainerResourcesRequest) error {
 	if request.GetLinux() == nil {
 		return fmt.Errorf("linux is missing: %w", errdefs.ErrInvalidArgument)
@@ -43,26 +41,25 @@ func (s *Service) Update(ctx context.Context, request *runtimeapi.UpdateContaine
 	}
 	// Step 2: the record. A crash before it leaves the new limits in force and
 	// the old ones in the record; the kubelet repeats what it got no answer to.
-	if err := s.recordResources(c, wanted); err != nil {
+	if err := s.recordResources(ctx, c, wanted); err != nil {
 		settle, cancel := settling(ctx)
 		defer cancel()
 		undo()
 		return errors.Join(err, s.updateEngine(settle, c.ID, old))
 	}
 	// Step 3: everybody.
-	s.opts.Mirror.UpdateContainer(c.ID, func(status *state.ContainerStatus) {
+	s.opts.Cache.UpdateContainer(c.ID, func(status *state.ContainerStatus) {
 		status.Resources = &runtimeapi.ContainerResources{Linux: wanted}
 	})
 	return nil
 }
 
-// applyResources puts limits into force, all or none. undo brings back those
-// that the engine does not know of.
+// applyResources puts limits into force, all or none. undo brings back those that the engine does not know of.
 func (s *Service) applyResources(ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
 	if err := s.updateEngine(ctx, c.ID, wanted); err != nil {
 		return nil, err
 	}
-	if undo, err = s.limit(c, "linux", wanted); err != nil {
+	if undo, err = s.limit(ctx, c, "linux", wanted); err != nil {
 		settle, cancel := settling(ctx)
 		defer cancel()
 		return nil, errors.Join(err, s.updateEngine(settle, c.ID, c.Status.Resources.GetLinux()))
@@ -84,7 +81,7 @@ func (s *Service) updateEngine(ctx context.Context, id string, wanted *runtimeap
 }
 
 // recordResources keeps limits for the next start of criadapter.
-func (s *Service) recordResources(c *state.Container, wanted *runtimeapi.LinuxContainerResources) error {
+func (s *Service) recordResources(ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources) error {
 	config := proto.Clone(c.Meta.Config).(*runtimeapi.ContainerConfig)
 	if config.Linux == nil {
 		config.Linux = &runtimeapi.LinuxContainerConfig{}
@@ -94,11 +91,10 @@ func (s *Service) recordResources(c *state.Container, wanted *runtimeapi.LinuxCo
 	if err != nil {
 		return err
 	}
-	return s.saveRecord(c.SandboxID, c.ID, func(kept *checkpoint.Container) { kept.Config = raw })
+	return s.saveRecord(ctx, c.SandboxID, c.ID, func(kept *checkpoint.Container) { kept.Config = raw })
 }
 
-// mergeResources returns old with what is set in change taken over. Neither is
-// changed.
+// mergeResources returns old with what is set in change taken over. Neither is changed.
 func mergeResources(old, change *runtimeapi.LinuxContainerResources) *runtimeapi.LinuxContainerResources {
 	merged := &runtimeapi.LinuxContainerResources{}
 	if old != nil {
@@ -115,13 +111,10 @@ func mergeResources(old, change *runtimeapi.LinuxContainerResources) *runtimeapi
 	if change.GetMemorySwapLimitInBytes() == 0 {
 		keepSwap(merged, old)
 	}
-	// Docker Engine sets it at the create only: the old value stays in force.
-	merged.OomScoreAdj = old.GetOomScoreAdj()
 	return merged
 }
 
-// keepSwap leaves a container as much swap as it had when only its memory
-// changes: the limit counts both together.
+// keepSwap leaves a container as much swap as it had when only its memory changes: the limit counts both together.
 func keepSwap(merged, old *runtimeapi.LinuxContainerResources) {
 	limit, memory := old.GetMemorySwapLimitInBytes(), old.GetMemoryLimitInBytes()
 	if limit > 0 && memory > 0 {

@@ -44,7 +44,7 @@ func TestUpdate(t *testing.T) {
 				CpuPeriod: 100_000, CpuQuota: 80_000, CpuShares: 512, MemoryLimitInBytes: 256 * mib, CpusetCpus: "0", OomScoreAdj: 900,
 			}
 			if got := n.look(id).Status.Resources.GetLinux(); !proto.Equal(got, want) {
-				t.Errorf("the mirror has %v, want %v", got, want)
+				t.Errorf("the cache has %v, want %v", got, want)
 			}
 			inspect, err := engine.InspectContainer(t.Context(), id)
 			if err != nil {
@@ -55,7 +55,7 @@ func TestUpdate(t *testing.T) {
 			}
 			n.restart(func() {})
 			if got := n.look(id).Status.Resources.GetLinux(); !proto.Equal(got, want) {
-				t.Errorf("after a restart the mirror has %v, want %v", got, want)
+				t.Errorf("after a restart the cache has %v, want %v", got, want)
 			}
 		})
 	}
@@ -92,7 +92,7 @@ func TestUpdateRefuses(t *testing.T) {
 		t.Errorf("the engine refuses: %v", err)
 	}
 	if got := n.look(id).Status.Resources; !proto.Equal(got, before) {
-		t.Errorf("after refused updates the mirror has %v, want %v", got, before)
+		t.Errorf("after refused updates the cache has %v, want %v", got, before)
 	}
 	n.start(id)
 	if err := engine.Exit(id, 0); err != nil {
@@ -104,20 +104,19 @@ func TestUpdateRefuses(t *testing.T) {
 	}
 }
 
-// An update that cannot be recorded would be forgotten by the next start of
-// criadapter: it is taken back.
+// An update that cannot be recorded would be forgotten by the next start of criadapter: it is taken back.
 func TestUpdateThatCannotBeRecorded(t *testing.T) {
 	n, engine := newFakeNode(t)
 	id := n.create(n.pod(), limited(n))
-	folder := filepath.Join(n.dir, "checkpoint")
-	if err := os.Rename(folder, folder+".away"); err != nil {
+	dir := filepath.Join(n.dir, "checkpoint")
+	if err := os.Rename(dir, dir+".away"); err != nil {
 		t.Fatal(err)
 	}
 	err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib}))
 	if err == nil {
 		t.Error("Update succeeded")
 	}
-	if err := os.Rename(folder+".away", folder); err != nil {
+	if err := os.Rename(dir+".away", dir); err != nil {
 		t.Fatal(err)
 	}
 	inspect, err := engine.InspectContainer(t.Context(), id)
@@ -125,7 +124,7 @@ func TestUpdateThatCannotBeRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if inspect.HostConfig.Memory != 64*mib || n.look(id).Status.Resources.GetLinux().GetMemoryLimitInBytes() != 64*mib {
-		t.Errorf("the engine has %d, the mirror %v", inspect.HostConfig.Memory, n.look(id).Status.Resources)
+		t.Errorf("the engine has %d, the cache %v", inspect.HostConfig.Memory, n.look(id).Status.Resources)
 	}
 }
 
@@ -145,7 +144,8 @@ func TestMergeResources(t *testing.T) {
 		{"unlimited swap", &r{MemoryLimitInBytes: 10, MemorySwapLimitInBytes: -1}, &r{MemoryLimitInBytes: 100}, &r{MemoryLimitInBytes: 100, MemorySwapLimitInBytes: -1}},
 		{"lists are replaced", &r{HugepageLimits: pages(1)}, &r{HugepageLimits: pages(2)}, &r{HugepageLimits: pages(2)}},
 		{"maps are replaced", &r{Unified: map[string]string{"a": "1"}}, &r{Unified: map[string]string{"b": "2"}}, &r{Unified: map[string]string{"b": "2"}}},
-		{"the OOM score stays", &r{OomScoreAdj: 5}, &r{OomScoreAdj: 7}, &r{OomScoreAdj: 5}},
+		{"the OOM score", &r{OomScoreAdj: 5}, &r{OomScoreAdj: 7}, &r{OomScoreAdj: 7}},
+		{"no OOM score", &r{OomScoreAdj: 5}, &r{CpuShares: 7}, &r{OomScoreAdj: 5, CpuShares: 7}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -23,7 +23,7 @@ func TestUserOfAnExitedContainer(t *testing.T) {
 			n.start(id)
 			want := &docker.Identity{UID: 1000, GID: 3000, Groups: []uint32{3000, 5000}}
 			// The processes of an engine in memory have none.
-			n.mirror.UpdateContainer(id, func(status *state.ContainerStatus) { status.Identity = want })
+			n.cache.UpdateContainer(id, func(status *state.ContainerStatus) { status.Identity = want })
 			if err := engine.Exit(id, 1); err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"io"
 
 	"github.com/moby/moby/client"
 )
@@ -15,8 +16,7 @@ import (
 const noDetachKeys = "ctrl-@,ctrl-^,ctrl-@,ctrl-_,ctrl-@,ctrl-^,ctrl-@,ctrl-_"
 
 // AttachContainer implements Attachments. The stream lives until it is closed
-// or ctx ends. A container that does not run, or is paused, fails with
-// ErrConflict.
+// or ctx ends. A container that is paused fails with ErrConflict.
 func (c *Client) AttachContainer(ctx context.Context, id string, opts AttachOptions) (Stream, error) {
 	var attached client.ContainerAttachResult
 	err := c.onContainer(ctx, "attach to container", id, func(ctx context.Context, s *session) (err error) {
@@ -34,6 +34,20 @@ func (c *Client) AttachContainer(ctx context.Context, id string, opts AttachOpti
 		return nil, err
 	}
 	return newStream(ctx, attached.HijackedResponse), nil
+}
+
+// ContainerLogs implements Attachments. Reading ends with ctx.
+func (c *Client) ContainerLogs(ctx context.Context, id string, opts AttachOptions) (io.ReadCloser, error) {
+	o := op{verb: "read the log of container", object: id}
+	if err := checkObject("container", id); err != nil {
+		return nil, typed(ctx, o, err)
+	}
+	var log io.ReadCloser
+	err := c.do(ctx, o, func(ctx context.Context, s *session) (err error) {
+		log, err = s.api.ContainerLogs(ctx, id, client.ContainerLogsOptions{ShowStdout: opts.Stdout, ShowStderr: opts.Stderr})
+		return err
+	})
+	return log, err
 }
 
 // ResizeContainer implements Attachments.

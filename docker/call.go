@@ -11,6 +11,9 @@ type op struct {
 	// bound is the longest that the request may take, zero for as long as its
 	// caller's context lasts.
 	bound time.Duration
+	// grace is the part of bound that the request may take without a sign that
+	// the engine does not answer: a stop waits for its container.
+	grace time.Duration
 	// endless marks a request that lasts as long as the connection and is not
 	// observed.
 	endless bool
@@ -41,12 +44,26 @@ func (c *Client) do(ctx context.Context, o op, f func(context.Context, *session)
 		var cancel context.CancelFunc
 		bounded, cancel = context.WithTimeout(ctx, o.bound)
 		defer cancel()
+		defer c.noteSilence(o)()
 	}
 	err = f(bounded, s)
 	if ctx.Err() == nil && isDisconnect(err) {
-		c.drop(s, err)
+		if o.endless {
+			s = c.current.Load() // the stream may be older: the engine is away for all
+		}
+		c.drop(ctx, s, err)
 	}
 	return typed(ctx, o, err)
+}
+
+// silence is how long a request may wait before LastTimeout tells of it. Deadlines are no measure: that of a CRI request
+// is often the earlier one, and minutes away. It is less than the ten seconds that state gives an inspect.
+const silence = 9 * time.Second
+
+// noteSilence lets LastTimeout tell of a request that waits for long, until the returned function is called.
+func (c *Client) noteSilence(o op) (answered func()) {
+	timer := time.AfterFunc(o.grace+min(silence, c.timeout/2), func() { storeNow(&c.timedOut) })
+	return func() { timer.Stop() }
 }
 
 // short is do for a request that is not long by nature.

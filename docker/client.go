@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// DefaultHost is where Docker Engine listens unless told otherwise.
-	DefaultHost = "unix:///var/run/docker.sock"
-	// DefaultRequestTimeout bounds the calls that are not long by nature; it
+	// defaultHost is where Docker Engine listens unless told otherwise.
+	defaultHost = "unix:///var/run/docker.sock"
+	// defaultRequestTimeout bounds the calls that are not long by nature; it
 	// is the default of cri-dockerd's --runtime-request-timeout.
-	DefaultRequestTimeout = 2 * time.Minute
+	defaultRequestTimeout = 2 * time.Minute
 
 	// idleConnections is how many connections are kept open between calls, so
 	// that a burst of pods does not pay for a new one per call.
@@ -33,12 +33,22 @@ const (
 // usual place.
 type Options struct {
 	// Host is the engine's address, unix:///path/to/docker.sock. Empty means
-	// DefaultHost. The environment (DOCKER_HOST and the like) is not read.
+	// defaultHost. The environment (DOCKER_HOST and the like) is not read.
 	Host string
 	// RequestTimeout bounds every call that is not long by nature (pulls,
 	// loads, event and exec streams), and stops in addition to their grace
-	// period. Zero means DefaultRequestTimeout.
+	// period. Zero means defaultRequestTimeout.
 	RequestTimeout time.Duration
+	// LogDriver is the engine's log driver that containers will be made with, in
+	// the mode blocking. An engine whose daemon.json makes that impossible is
+	// refused. Empty means that it is not looked at.
+	LogDriver string
+	// Bridge says that pods go onto the engine's default bridge, which is looked at, see
+	// Features.BridgeFault.
+	Bridge bool
+	// OCIRuntime says whether criadapter-oci is used, see Features.OCIRuntime. Empty is
+	// OCIRuntimeOff.
+	OCIRuntime OCIRuntimeMode
 	// Observe, when not nil, is called at the beginning of every request, for
 	// metrics and traces. call is one of a few fixed phrases, such as "create
 	// container". The request uses the context that it returns, and its error
@@ -52,14 +62,23 @@ type Options struct {
 //
 // A connection is refused with ErrFailedPrecondition, by every call that needs
 // one, when the engine is too old or is not an engine of this machine that can
-// run pods (see refusal in locality.go); the next call tries again.
+// run pods (see refusal in supported.go); the next call tries again.
 type Client struct {
 	host    string
 	timeout time.Duration
-	observe func(ctx context.Context, call string) (context.Context, func(error))
+	// logDriver, bridge and ociRuntime are those of Options.
+	logDriver  string
+	bridge     bool
+	ociRuntime OCIRuntimeMode
+	proof      atomic.Pointer[proof]
+	observe    func(ctx context.Context, call string) (context.Context, func(error))
 	// connecting holds one token; its holder may connect.
 	connecting chan struct{}
 	current    atomic.Pointer[session]
+	// reloads counts how often the engine has read its configuration again.
+	reloads atomic.Int64
+	// answered and timedOut are LastAnswer and LastTimeout.
+	answered, timedOut atomic.Pointer[time.Time]
 }
 
 var _ Engine = (*Client)(nil)
@@ -70,10 +89,10 @@ var _ Engine = (*Client)(nil)
 // must therefore be on the same machine.
 func Dial(opts Options) (*Client, error) {
 	if opts.Host == "" {
-		opts.Host = DefaultHost
+		opts.Host = defaultHost
 	}
 	if opts.RequestTimeout <= 0 {
-		opts.RequestTimeout = DefaultRequestTimeout
+		opts.RequestTimeout = defaultRequestTimeout
 	}
 	if opts.Observe == nil {
 		opts.Observe = unobserved
@@ -84,6 +103,9 @@ func Dial(opts Options) (*Client, error) {
 	c := &Client{
 		host:       opts.Host,
 		timeout:    opts.RequestTimeout,
+		logDriver:  opts.LogDriver,
+		bridge:     opts.Bridge,
+		ociRuntime: opts.OCIRuntime,
 		observe:    opts.Observe,
 		connecting: make(chan struct{}, 1),
 	}
@@ -143,7 +165,10 @@ func (c *Client) newAPI(opts ...client.Opt) (*client.Client, error) {
 		client.WithHTTPClient(httpClient),
 		client.WithHost(c.host),
 		client.WithUserAgent("criadapter"),
-		client.WithHTTPResponseHook(noteResponse),
+		client.WithHTTPResponseHook(func(response *http.Response) {
+			storeNow(&c.answered)
+			noteResponse(response)
+		}),
 		// An engine that traces, too, continues the trace of the request's context.
 		client.WithTraceProvider(noop.NewTracerProvider()), // one span per call is enough, and it is Observe's
 		client.WithTraceOptions(otelhttp.WithPropagators(propagation.TraceContext{})),

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
-	"github.com/sirupsen/logrus"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // CreateContainer implements Containers.
@@ -20,23 +21,29 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 		if err := CheckSpec(spec, s.features); err != nil {
 			return err
 		}
+		if spec.Note != nil {
+			spec.Host = withRuntime(spec.Host, s.features.OCIRuntime.Name)
+		}
 		created, err = s.api.ContainerCreate(ctx, client.ContainerCreateOptions{
 			Name:             spec.Name,
 			Config:           spec.Config,
 			HostConfig:       spec.Host,
 			NetworkingConfig: spec.Network,
 		})
-		return err
+		if err != nil || spec.Note == nil {
+			return err
+		}
+		return s.saveNote(ctx, created.ID, *spec.Note)
 	})
-	logWarnings(o.String(), created.Warnings)
+	logWarnings(ctx, o.verb, created.ID, created.Warnings)
 	return created.ID, err
 }
 
 // logWarnings passes on what the engine left out of a request that it accepted
 // (a limit that this kernel does not have).
-func logWarnings(request string, warnings []string) {
+func logWarnings(ctx context.Context, call, containerID string, warnings []string) {
 	for _, warning := range warnings {
-		logrus.WithField("request", request).Warnf("Docker Engine: %s", warning)
+		log.G(ctx).WithFields(log.Fields{"call": call, "containerID": containerID, "warning": warning}).Warn("warning of Docker Engine")
 	}
 }
 
@@ -53,7 +60,8 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 // seconds, the engine's unit; a negative one counts as none.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	seconds := graceSeconds(grace)
-	o := op{verb: "stop container", object: id, bound: c.timeout + time.Duration(seconds)*time.Second}
+	grace = time.Duration(seconds) * time.Second
+	o := op{verb: "stop container", object: id, bound: c.timeout + grace, grace: grace}
 	if err := checkObject("container", id); err != nil {
 		return typed(ctx, o, err)
 	}
@@ -86,34 +94,34 @@ func (c *Client) KillContainer(ctx context.Context, id, signal string) error {
 	})
 }
 
-const (
-	// removeRetryMin and removeRetryMax bound the pause between two looks at a
-	// removal that someone else began.
-	removeRetryMin = 10 * time.Millisecond
-	removeRetryMax = 500 * time.Millisecond
-)
+// removalBackoff is the pause between two looks at a removal that someone else
+// began.
+var removalBackoff = wait.Backoff{
+	Duration: 10 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 500 * time.Millisecond,
+}
 
 // RemoveContainer implements Containers. A forced removal has one conflict,
 // a removal that is already under way: then it waits until the container is
 // gone, so that its name is free when the call succeeds.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
-	return c.onContainer(ctx, "remove container", id, func(ctx context.Context, s *session) error {
+	return c.onContainer(ctx, "remove container", id, func(ctx context.Context, s *session) (err error) {
+		defer func() {
+			if err == nil || errdefs.IsNotFound(err) {
+				s.removeNote(ctx, id)
+			}
+		}()
 		underWay := false
-		for pause := removeRetryMin; ; pause = min(2*pause, removeRetryMax) {
-			_, err := s.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{RemoveVolumes: true, Force: true})
+		return removalBackoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (done bool, err error) {
+			_, err = s.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{RemoveVolumes: true, Force: true})
 			switch {
 			case underWay && errdefs.IsNotFound(err):
-				return nil
+				return true, nil
 			case !errdefs.IsConflict(err):
-				return err
+				return true, err
 			}
 			underWay = true
-			select {
-			case <-time.After(pause):
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
+			return false, nil
+		})
 	})
 }
 
@@ -124,7 +132,7 @@ func (c *Client) UpdateContainer(ctx context.Context, id string, resources conta
 			return err
 		}
 		updated, err := s.api.ContainerUpdate(ctx, id, client.ContainerUpdateOptions{Resources: &resources})
-		logWarnings("update container "+id, updated.Warnings)
+		logWarnings(ctx, "update container", id, updated.Warnings)
 		return err
 	})
 }
@@ -132,19 +140,19 @@ func (c *Client) UpdateContainer(ctx context.Context, id string, resources conta
 // InspectContainer implements Containers. State, Config and HostConfig of the
 // result are never nil.
 func (c *Client) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
-	var seen client.ContainerInspectResult
+	var result client.ContainerInspectResult
 	err := c.onContainer(ctx, "inspect container", id, func(ctx context.Context, s *session) (err error) {
-		seen, err = s.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+		result, err = s.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if got := seen.Container; got.State == nil || got.Config == nil || got.HostConfig == nil {
+	if got := result.Container; got.State == nil || got.Config == nil || got.HostConfig == nil {
 		return nil, fmt.Errorf("inspect container %s: %w: the engine's answer lacks State, Config or HostConfig",
 			id, errdefs.ErrInternal)
 	}
-	return &seen.Container, nil
+	return &result.Container, nil
 }
 
 // ListContainers implements Containers.

@@ -140,7 +140,9 @@ func TestPathsStayInTheirKind(t *testing.T) {
 		_, err := c.InspectImage(ctx, ref)
 		wantType(t, "InspectImage "+ref, err, errdefs.ErrInvalidArgument)
 		wantType(t, "RemoveImage "+ref, c.RemoveImage(ctx, ref), errdefs.ErrInvalidArgument)
+		wantType(t, "ForceRemoveImage "+ref, c.ForceRemoveImage(ctx, ref), errdefs.ErrInvalidArgument)
 		wantType(t, "PullImage "+ref, c.PullImage(ctx, ref, PullOptions{}), errdefs.ErrInvalidArgument)
 		wantType(t, "TagImage "+ref, c.TagImage(ctx, "x", ref), errdefs.ErrInvalidArgument)
 	}
+	wantType(t, "ForceRemoveImage of a name", c.ForceRemoveImage(ctx, "x:1"), errdefs.ErrInvalidArgument)
 }

@@ -1,4 +1,4 @@
-// Package docker is the engine room: the only importer of the Docker client.
+// Package docker is the client of Docker Engine, and the only importer of Docker's.
 //
 // Engine is the small, context-first set of calls that criadapter makes;
 // Client implements it on a real Docker Engine (API 1.41, that is 20.10, and

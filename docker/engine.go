@@ -8,6 +8,8 @@ import (
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/api/types/network"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
 // Engine is what criadapter asks of Docker Engine. All methods are safe for
@@ -18,12 +20,13 @@ import (
 type Engine interface {
 	System
 	Containers
+	Checkpoints
 	Execs
 	Attachments
 	Images
 }
 
-// System is the part of Engine that speaks of the engine itself.
+// System is the part of Engine for the engine itself.
 type System interface {
 	// Features returns what the engine of the current connection can do. The
 	// value is read once per connection and answered from memory; while the
@@ -31,6 +34,15 @@ type System interface {
 	Features(ctx context.Context) (Features, error)
 	// Ping asks the engine whether it answers.
 	Ping(ctx context.Context) error
+	// LastAnswer returns when the engine last answered any request, if only with
+	// an error; zero before the first time. Events are no answers.
+	LastAnswer() time.Time
+	// LastTimeout returns when a request that Options.RequestTimeout bounds had
+	// last waited nine seconds for its answer (half of RequestTimeout where that
+	// is less; a stop in addition to its grace period), zero before the first
+	// time. Whether the answer came later, and whose deadline was nearer, does
+	// not count.
+	LastTimeout() time.Time
 	// Events streams container, exec and image events that happened at or
 	// after opts.Since (zero: from now on) into opts.Handle, one at a time and
 	// in the engine's order, until ctx ends, the connection breaks, or Handle is
@@ -52,7 +64,7 @@ type EventsOptions struct {
 	Handle func(Event)
 }
 
-// Containers is the part of Engine that speaks of containers. An id may be a
+// Containers is the part of Engine for containers. An id may be a
 // container's full id or its name.
 type Containers interface {
 	// CreateContainer creates a container and returns its full id. A name in
@@ -90,6 +102,29 @@ type ContainerSpec struct {
 	Config  *container.Config
 	Host    *container.HostConfig
 	Network *network.NetworkingConfig
+	// Note is what the API cannot say, for Features.OCIRuntime, which the container gets
+	// in the place of the engine's default. Nil where there is nothing to say.
+	Note *ocinote.Note `json:",omitempty"`
+}
+
+// Checkpoints is the part of Engine that keeps what containers are, and begins others from it. Those calls that need
+// CRIU fail on an engine without it, see Features.NoCheckpoint.
+type Checkpoints interface {
+	// PauseContainer stops all processes of a running container where they are. One that is paused fails with
+	// ErrConflict.
+	PauseContainer(ctx context.Context, id string) error
+	// UnpauseContainer lets them go on. A container that is not paused fails with an error of some type.
+	UnpauseContainer(ctx context.Context, id string) error
+	// CreateCheckpoint writes the processes of a container into the directory dir/name, which it makes, with CRIU. They go
+	// on afterwards; engines before 23 do not do it for a paused container. It takes as long as ctx.
+	CreateCheckpoint(ctx context.Context, id, dir, name string) error
+	// RestoreContainer starts a created container with the processes of the checkpoint that is in the directory
+	// checkpoints/name of its own one. It takes as long as ctx.
+	RestoreContainer(ctx context.Context, id, name string) error
+	// ListChanges lists what a container has changed of its image's files.
+	ListChanges(ctx context.Context, id string) ([]container.FilesystemChange, error)
+	// CopyToContainer extracts a tar archive over the root of a container.
+	CopyToContainer(ctx context.Context, id string, archive io.Reader) error
 }
 
 // Execs is the part of Engine that runs processes in running containers.
@@ -120,20 +155,26 @@ type ExecState struct {
 }
 
 // Attachments is the part of Engine that joins the terminals and streams of
-// running processes.
+// processes.
 type Attachments interface {
 	// AttachContainer joins the streams of a running container, from now on. The
 	// stream ends when the container does, or when it is closed. CloseWrite ends
 	// the container's standard input if it was created with StdinOnce, and the
-	// attachment otherwise.
+	// attachment otherwise. A container that has ended is joined as well, and
+	// its stream says nothing until the next start: look at it afterwards. One
+	// that ends just then may leave a stream with input open.
 	AttachContainer(ctx context.Context, id string, opts AttachOptions) (Stream, error)
+	// ContainerLogs returns what a container has written so far to the streams
+	// that opts name, as its log holds it, in the form of Stream.Read. The caller
+	// closes it.
+	ContainerLogs(ctx context.Context, id string, opts AttachOptions) (io.ReadCloser, error)
 	// ResizeContainer sets the size of a running container's terminal.
 	ResizeContainer(ctx context.Context, id string, size TerminalSize) error
 	// ResizeExec sets the size of the terminal of a process that was started.
 	ResizeExec(ctx context.Context, execID string, size TerminalSize) error
 }
 
-// AttachOptions say which streams of a container to join.
+// AttachOptions say which streams of a container to join or to read.
 type AttachOptions struct {
 	Stdin  bool
 	Stdout bool
@@ -153,9 +194,11 @@ type Stream interface {
 	CloseWrite() error
 }
 
-// Images is the part of Engine that speaks of images.
+// Images is the part of Engine for images.
 type Images interface {
-	// ListImages lists the top-level images (no intermediate layers).
+	// ListImages lists the top-level images (no intermediate layers), each once.
+	// Here and in InspectImage, names by digest are among RepoDigests alone, and
+	// no name is listed twice.
 	ListImages(ctx context.Context) ([]image.Summary, error)
 	// InspectImage looks an image up by id, tag or digest.
 	InspectImage(ctx context.Context, ref string) (*image.InspectResponse, error)
@@ -173,8 +216,14 @@ type Images interface {
 	// TagImage gives an image one more name.
 	TagImage(ctx context.Context, source, target string) error
 	// RemoveImage removes one name of an image, or the image when ref is an
-	// id without other names. A used image fails with ErrConflict.
+	// id with at most one tag. A used image fails with ErrConflict, and so does
+	// an id with more names.
 	RemoveImage(ctx context.Context, ref string) error
+	// ForceRemoveImage removes the image with that id ("sha256:…") and all its
+	// names in one operation of the engine, also when stopped containers were
+	// made from it. The image of a running container, or one that others are
+	// built upon, fails with ErrConflict and keeps its names.
+	ForceRemoveImage(ctx context.Context, id string) error
 }
 
 // PullOptions are the options of Engine.PullImage.
@@ -183,9 +232,13 @@ type PullOptions struct {
 	// logged.
 	Auth *Auth
 	// Progress, when not nil, is called whenever a layer gets on: with the next
-	// bytes of its download (every 512 KiB or so), while it is extracted, and
-	// from one step to the next. A transfer that stands still is silent.
-	Progress func()
+	// bytes of its download (every MiB at most), while it is extracted, and
+	// from one step to the next. A transfer that stands still is silent. One whose
+	// unfinished layers all wait until the engine, which limits its downloads over
+	// all pulls (max-concurrent-downloads), is done with others' is queued; it is
+	// silent until its turn comes. With the containerd image store it may be
+	// queued from the beginning, and counts as such whenever no layer gets on.
+	Progress func(queued bool)
 }
 
 // Auth are credentials for a registry.

@@ -86,3 +86,11 @@ func hasType(err error) bool {
 	}
 	return false
 }
+
+// IgnoreNotFound is err, or nil for an errdefs.ErrNotFound: what is to be gone, or may be gone by now, is.
+func IgnoreNotFound(err error) error {
+	if errdefs.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

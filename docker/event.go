@@ -28,7 +28,7 @@ type Event struct {
 	ID string
 	// ExecID is set for ExecDied.
 	ExecID string
-	// ExitCode is set for ContainerDied and ExecDied; it is UnknownExitCode
+	// ExitCode is set for ContainerDied and ExecDied; it is unknownExitCode
 	// when the engine does not say it.
 	ExitCode int
 	// Labels are the container's labels (and other attributes) as the engine

@@ -34,7 +34,7 @@ func (c *Client) Events(ctx context.Context, opts EventsOptions) error {
 		pumped := make(chan struct{})
 		go func() {
 			defer close(pumped)
-			pump(subscription, queue)
+			pump(subscription, queue, func() { c.renew(ctx) })
 		}()
 		defer func() {
 			cancel()
@@ -76,12 +76,15 @@ func (c *Client) subscribe(ctx context.Context, cancel context.CancelFunc, s *se
 }
 
 // pump moves events into the queue until the stream ends, and then its error.
-// It ends, because the stream ends with its context.
-func pump(stream client.EventsResult, queue *eventQueue) {
+// It ends, because the stream ends with its context. The engine's reload of its
+// configuration is no event for others.
+func pump(stream client.EventsResult, queue *eventQueue, reloaded func()) {
 	for {
 		select {
 		case message := <-stream.Messages:
-			if event, ok := normalise(message); ok {
+			if message.Type == events.DaemonEventType {
+				reloaded()
+			} else if event, ok := normalise(message); ok {
 				queue.put(event)
 			}
 		case err := <-stream.Err:
@@ -140,6 +143,8 @@ var eventKinds = map[events.Type]map[events.Action]EventKind{
 // (exec_create, exec_start) and networks alone would be most of the stream.
 func eventFilters() client.Filters {
 	filters := make(client.Filters)
+	filters.Add("type", string(events.DaemonEventType))
+	filters.Add("event", string(events.ActionReload))
 	for kind, actions := range eventKinds {
 		filters.Add("type", string(kind))
 		for action := range actions {
@@ -149,8 +154,8 @@ func eventFilters() client.Filters {
 	return filters
 }
 
-// UnknownExitCode is the exit code of an event that does not say it.
-const UnknownExitCode = -1
+// unknownExitCode is the exit code of an event that does not say it.
+const unknownExitCode = -1
 
 // normalise turns the engine's event into ours; false for one that is not for
 // us (a filter selects by type and by name, not by their combination).
@@ -173,7 +178,7 @@ func normalise(message events.Message) (Event, bool) {
 func exitCode(attributes map[string]string) int {
 	code, err := strconv.Atoi(attributes["exitCode"])
 	if err != nil {
-		return UnknownExitCode
+		return unknownExitCode
 	}
 	return code
 }

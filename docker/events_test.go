@@ -85,6 +85,25 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// The engine has read its configuration again, so that the session is another one
+// than the stream's, which is what tells that the engine is gone.
+func TestEventsEndAfterAReload(t *testing.T) {
+	f := newFakeServer(t)
+	f.streamEvents(closed(), `{"Type": "daemon", "Action": "reload", "Actor": {"ID": "x"}}`, diedLine("a", 0))
+	c := f.dial(0)
+	handled := 0
+	err := c.Events(testContext(t), EventsOptions{Handle: func(Event) {
+		handled++
+		if _, err := c.Features(testContext(t)); err != nil { // connects anew
+			t.Error(err)
+		}
+	}})
+	wantType(t, "a stream that the engine ends", err, errdefs.ErrUnavailable)
+	if handled != 1 || c.current.Load() != nil {
+		t.Errorf("%d events, and the session is kept: %t", handled, c.current.Load() != nil)
+	}
+}
+
 // TestEventsRequest shows what the engine is asked for.
 func TestEventsRequest(t *testing.T) {
 	f := newFakeServer(t)

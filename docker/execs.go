@@ -40,10 +40,10 @@ func (c *Client) AttachExec(ctx context.Context, execID string, opts ExecOptions
 
 // InspectExec implements Execs.
 func (c *Client) InspectExec(ctx context.Context, execID string) (ExecState, error) {
-	var seen client.ExecInspectResult
+	var result client.ExecInspectResult
 	err := c.onExec(ctx, "inspect exec", execID, func(ctx context.Context, s *session) (err error) {
-		seen, err = s.api.ExecInspect(ctx, execID, client.ExecInspectOptions{})
+		result, err = s.api.ExecInspect(ctx, execID, client.ExecInspectOptions{})
 		return err
 	})
-	return ExecState{Running: seen.Running, ExitCode: seen.ExitCode, PID: seen.PID}, err
+	return ExecState{Running: result.Running, ExitCode: result.ExitCode, PID: result.PID}, err
 }

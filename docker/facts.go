@@ -31,7 +31,11 @@ func readFacts(ctx context.Context, api *client.Client) (facts, error) {
 	return facts{version: version, info: info.Info}, nil
 }
 
-// features condenses the facts for the other rooms.
+// apiCDI is the API version since which the engine knows CDI devices. One that does not inject them lists no
+// directories with their specifications.
+const apiCDI = "1.44"
+
+// features condenses the facts for the other packages.
 func (f facts) features(apiVersion string) Features {
 	info := f.info
 	cgroupVersion, err := strconv.Atoi(info.CgroupVersion)
@@ -39,6 +43,7 @@ func (f facts) features(apiVersion string) Features {
 		cgroupVersion = 1
 	}
 	process := witness("/proc", f.peer)
+	runtimes := withoutOCIRuntime(info.Runtimes)
 	out := Features{
 		ServerVersion:        f.version.Version,
 		APIVersion:           apiVersion,
@@ -49,9 +54,13 @@ func (f facts) features(apiVersion string) Features {
 		StorageDriver:        info.Driver,
 		ContainerdImageStore: hasContainerdStore(info.DriverStatus),
 		Root:                 info.DockerRootDir,
-		Runtimes:             slices.Sorted(maps.Keys(info.Runtimes)),
+		Runtimes:             slices.Sorted(maps.Keys(runtimes)),
+		SandboxedRuntimes:    sandboxedRuntimes(runtimes, info.DefaultRuntime),
 		DefaultRuntime:       info.DefaultRuntime,
+		RecursiveReadOnly:    recursiveReadOnly(runtimes, apiVersion, hasMountSetattr()),
 		LiveRestore:          info.LiveRestoreEnabled,
+		CDI:                  !versionLess(apiVersion, apiCDI) && len(info.CDISpecDirs) > 0,
+		NoCheckpoint:         noCheckpoint(info.ExperimentalBuild, "/proc", process),
 		SwapLimit:            info.SwapLimit,
 		NegativeOOMScore:     canLowerOOMScore(process),
 		Limits:               readLimits(process),
@@ -59,15 +68,15 @@ func (f facts) features(apiVersion string) Features {
 	for _, option := range security.DecodeOptions(info.SecurityOptions) {
 		switch option.Name {
 		case "seccomp":
-			out.Seccomp = true
+			out.Seccomp, out.SeccompProfile = true, seccompProfile(option)
 		case "apparmor":
 			out.AppArmor = true
 		case "selinux":
 			out.SELinux = true
 		case "userns":
-			out.UserNSRemap = true
+			out.userNSRemap = true
 		case "rootless":
-			out.Rootless = true
+			out.rootless = true
 		}
 	}
 	return out
@@ -77,4 +86,15 @@ func (f facts) features(apiVersion string) Features {
 // store put into the storage driver's status.
 func hasContainerdStore(status [][2]string) bool {
 	return slices.Contains(status, [2]string{"driver-type", "io.containerd.snapshotter.v1"})
+}
+
+// seccompProfile returns what the security option seccomp says of its profile,
+// nothing for the engine's own, which 20.10 calls "default".
+func seccompProfile(option security.Option) string {
+	for _, pair := range option.Options {
+		if pair.Key == "profile" && pair.Value != "default" && pair.Value != "builtin" {
+			return pair.Value
+		}
+	}
+	return ""
 }

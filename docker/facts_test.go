@@ -30,11 +30,18 @@ func TestFeatures(t *testing.T) {
 		"29": {
 			client.ServerVersionResult{Version: "29.1.0", Os: "linux", Arch: "arm64"}, "1.52",
 			`{"Driver":"overlayfs","DriverStatus":[["driver-type","io.containerd.snapshotter.v1"]],"CgroupDriver":"systemd","CgroupVersion":"2",
-			"DockerRootDir":"/data","Runtimes":{"runc":{"path":"runc","status":{"x":"y"}}},"DefaultRuntime":"runc",
+			"DockerRootDir":"/data","Runtimes":{"runc":{"path":"runc","status":{"org.opencontainers.runtime-spec.features":"{\"mountOptions\":[\"ro\",\"rro\"]}"}},
+			"runsc":{"path":"runsc","status":{"org.opencontainers.runtime-spec.features":"{\"mountOptions\":[\"ro\"]}"}},"old":{"path":"old"}},
+			"DefaultRuntime":"runc","CDISpecDirs":["/etc/cdi"],
 			"SecurityOptions":["name=apparmor","name=seccomp,profile=builtin","name=selinux","name=cgroupns","name=userns","name=rootless"]}`,
 			Features{ServerVersion: "29.1.0", APIVersion: "1.52", OS: "linux", Arch: "arm64", CgroupVersion: 2, CgroupDriver: "systemd",
-				StorageDriver: "overlayfs", ContainerdImageStore: true, Root: "/data", Runtimes: []string{"runc"}, DefaultRuntime: "runc",
-				Seccomp: true, AppArmor: true, SELinux: true, UserNSRemap: true, Rootless: true},
+				StorageDriver: "overlayfs", ContainerdImageStore: true, Root: "/data", Runtimes: []string{"old", "runc", "runsc"}, DefaultRuntime: "runc",
+				SandboxedRuntimes: []string{"runsc"}, RecursiveReadOnly: []string{"runc"}, CDI: true,
+				Seccomp: true, AppArmor: true, SELinux: true, userNSRemap: true, rootless: true},
+		},
+		"28, unconfined": {
+			client.ServerVersionResult{Version: "28.0.0"}, "1.48", `{"SecurityOptions":["name=seccomp,profile=unconfined"]}`,
+			Features{ServerVersion: "28.0.0", APIVersion: "1.48", CgroupVersion: 1, Seccomp: true, SeccompProfile: "unconfined"},
 		},
 		"says nothing": {client.ServerVersionResult{}, "1.41", `{}`, Features{APIVersion: "1.41", CgroupVersion: 1}},
 	} {
@@ -44,7 +51,11 @@ func TestFeatures(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := f.features(c.api)
-			got.NegativeOOMScore, got.Limits = false, nil // of this machine; see TestCanLowerOOMScore, TestReadLimits
+			if !strings.Contains(got.NoCheckpoint, "experimental") {
+				t.Errorf("without experimental features it lacks %q", got.NoCheckpoint)
+			}
+			// Of this machine; see TestCanLowerOOMScore, TestReadLimits, TestNoCheckpoint.
+			got.NegativeOOMScore, got.Limits, got.NoCheckpoint = false, nil, ""
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/moby/moby/api/types/system"
 )
 
-// fakeServer speaks as much of Docker's API on a unix socket as a connection
+// fakeServer serves as much of Docker's API on a unix socket as a connection
 // needs. The answers are fields that a test changes, or handlers that it adds.
 type fakeServer struct {
 	t      *testing.T
@@ -35,7 +35,7 @@ type fakeServer struct {
 }
 
 // newFakeServer starts a server that looks like 20.10 with its data root in a
-// folder of the test.
+// directory of the test.
 func newFakeServer(t *testing.T) *fakeServer {
 	t.Helper()
 	f := &fakeServer{

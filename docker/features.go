@@ -1,7 +1,10 @@
 package docker
 
+import "slices"
+
 // Features is what the engine of one connection is and can do. It is
-// immutable: a new connection gets a new value.
+// immutable: a new connection, and an engine that read its daemon.json again,
+// get a new value.
 type Features struct {
 	// ServerVersion is the engine's own version, "20.10.24".
 	ServerVersion string
@@ -19,16 +22,41 @@ type Features struct {
 	// ContainerdImageStore says whether images live in containerd, whose image
 	// ids are manifest digests instead of config digests.
 	ContainerdImageStore bool
-	// Root is the engine's data folder, "/var/lib/docker".
+	// Root is the engine's data directory, "/var/lib/docker".
 	Root string
 	// Runtimes are the names of the OCI runtimes, in lexical order.
 	Runtimes []string
+	// SandboxedRuntimes are those of Runtimes, and of DefaultRuntime, that are
+	// known to give a container a machine or a network stack of its own (Kata
+	// Containers, gVisor), which takes the interfaces of its network namespace
+	// when it boots. They are in lexical order.
+	SandboxedRuntimes []string
+	// RecursiveReadOnly are those of Runtimes that make a mount read-only with all
+	// that is mounted below it: the engine, the kernel and the runtime have to.
+	RecursiveReadOnly []string
+	// OCIRuntime is the runtime that does what the API cannot say; a container gets it by
+	// ContainerSpec.Note.
+	OCIRuntime OCIRuntime
 	// DefaultRuntime is the runtime of containers that name none.
 	DefaultRuntime string
 	LiveRestore    bool
 	// Seccomp, AppArmor, SELinux, UserNSRemap and Rootless repeat the engine's
 	// security options.
-	Seccomp, AppArmor, SELinux, UserNSRemap, Rootless bool
+	Seccomp, AppArmor, SELinux, userNSRemap, rootless bool
+	// SeccompProfile is the profile of containers that name none: empty for the
+	// engine's own, "unconfined", or the path of a file.
+	SeccompProfile string
+	// BridgeAddress is the host's address at which the default bridge publishes
+	// ports that name none ("ip" in daemon.json), empty for all addresses and
+	// for an engine that was dialed without Options.Bridge.
+	BridgeAddress string
+	// BridgeFault says why the default bridge cannot connect pods, empty where it can
+	// and for an engine that was dialed without Options.Bridge.
+	BridgeFault string
+	// CDI says whether the engine injects CDI devices.
+	CDI bool
+	// NoCheckpoint says what the engine lacks to checkpoint containers and to restore them, empty when it can.
+	NoCheckpoint string
 	// SwapLimit says whether the engine can limit swap.
 	SwapLimit bool
 	// NegativeOOMScore says whether containers can get a negative
@@ -38,6 +66,32 @@ type Features struct {
 	// order of their names: what its containers inherit. Without
 	// CAP_SYS_RESOURCE no container can get a higher hard limit.
 	Limits []Limit
+}
+
+// legacyHandler is the runtime handler under which dockershim and cri-dockerd
+// offer the engine's default runtime.
+const legacyHandler = "docker"
+
+// Runtime returns the OCI runtime that a CRI runtime handler stands for, and
+// whether the engine has it.
+func (f Features) Runtime(handler string) (string, bool) {
+	switch {
+	case slices.Contains(f.Runtimes, handler):
+		return handler, true
+	case handler == "", handler == legacyHandler:
+		return f.DefaultRuntime, true
+	default:
+		return "", false
+	}
+}
+
+// CheckCheckpoint fails with ErrFailedPrecondition, saying what is missing,
+// where containers cannot be checkpointed and restored.
+func (f Features) CheckCheckpoint() error {
+	if f.NoCheckpoint == "" {
+		return nil
+	}
+	return refusal("containers cannot be checkpointed or restored here, there is missing: %s", f.NoCheckpoint)
 }
 
 // Supports reports whether the negotiated API version is at least the given

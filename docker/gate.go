@@ -98,6 +98,9 @@ func usesGatewayPriority(s ContainerSpec) bool {
 // would ignore silently, with ErrNotImplemented and the API version that each
 // needs. Engine.CreateContainer does so by itself.
 func CheckSpec(spec ContainerSpec, features Features) error {
+	if spec.Note != nil && features.OCIRuntime.Name == "" {
+		return fmt.Errorf("%w: this container needs the runtime criadapter-oci, which the engine does not have", errdefs.ErrNotImplemented)
+	}
 	var missing []string
 	for _, field := range newerFields {
 		if !features.Supports(field.since) && field.used(spec) {

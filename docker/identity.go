@@ -21,7 +21,7 @@ type Identity struct {
 // container began with, names and the image's own groups resolved. The Docker
 // API does not tell it, and the process itself may have changed it since. It is
 // in the OCI specification that containerd's shim, the parent of that process,
-// has in its working folder.
+// has in its working directory.
 //
 // It fails with ErrNotFound when the container has ended, or its runtime keeps
 // no such shim.
@@ -30,30 +30,46 @@ func InitialIdentity(containerID string, pid int) (Identity, error) {
 }
 
 func initialIdentity(proc, containerID string, pid int) (Identity, error) {
-	absent := func(why string) error {
-		return fmt.Errorf("identity of container %s: %w: %s", containerID, errdefs.ErrNotFound, why)
+	text, err := runtimeSpec(proc, containerID, pid)
+	if err != nil {
+		return Identity{}, fmt.Errorf("identity of container %s: %w", containerID, err)
 	}
+	return parseIdentity(text)
+}
+
+// RuntimeSpec returns the OCI specification that a running container was started with, from the same place as
+// InitialIdentity and with its errors.
+func RuntimeSpec(containerID string, pid int) ([]byte, error) {
+	text, err := runtimeSpec("/proc", containerID, pid)
+	if err != nil {
+		return nil, fmt.Errorf("specification of container %s: %w", containerID, err)
+	}
+	return text, nil
+}
+
+func runtimeSpec(proc, containerID string, pid int) ([]byte, error) {
+	absent := func(why string) error { return fmt.Errorf("%w: %s", errdefs.ErrNotFound, why) }
 	if pid <= 0 {
-		return Identity{}, absent("it does not run")
+		return nil, absent("it does not run")
 	}
 	status, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "status"))
 	if err != nil {
-		return Identity{}, absent(err.Error())
+		return nil, absent(err.Error())
 	}
 	shim, _ := statusField(string(status), "PPid")
-	folder, err := os.Readlink(filepath.Join(proc, shim, "cwd"))
+	dir, err := os.Readlink(filepath.Join(proc, shim, "cwd"))
 	if err != nil {
-		return Identity{}, absent(err.Error())
+		return nil, absent(err.Error())
 	}
-	if filepath.Base(folder) != containerID {
+	if filepath.Base(dir) != containerID {
 		// Another process has the number by now, or there is no such shim.
-		return Identity{}, absent("its parent is no shim of that container")
+		return nil, absent("its parent is no shim of that container")
 	}
-	text, err := os.ReadFile(filepath.Join(folder, "config.json"))
+	text, err := os.ReadFile(filepath.Join(dir, "config.json"))
 	if err != nil {
-		return Identity{}, absent(err.Error())
+		return nil, absent(err.Error())
 	}
-	return parseIdentity(text)
+	return text, nil
 }
 
 // parseIdentity reads an OCI runtime specification.

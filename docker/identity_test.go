@@ -29,8 +29,8 @@ func TestInitialIdentity(t *testing.T) {
 	write(filepath.Join(root, "proc/6/status"), "Name:\tinit\n")
 	write(filepath.Join(root, "proc/9/status"), "Name:\tx\n")
 	write(filepath.Join(root, "proc/5/status"), "Name:\tcontainerd-shim\n")
-	for pid, folder := range map[string]string{"5": bundle, "6": "/"} {
-		if err := os.Symlink(folder, filepath.Join(root, "proc", pid, "cwd")); err != nil {
+	for pid, dir := range map[string]string{"5": bundle, "6": "/"} {
+		if err := os.Symlink(dir, filepath.Join(root, "proc", pid, "cwd")); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"sync/atomic"
 
 	"github.com/containerd/errdefs"
@@ -12,40 +11,38 @@ import (
 	"github.com/moby/moby/api/types/image"
 	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
+	"github.com/opencontainers/go-digest"
 )
 
 // ListImages implements Images.
 func (c *Client) ListImages(ctx context.Context) ([]image.Summary, error) {
-	var list client.ImageListResult
-	err := c.short(ctx, op{verb: "list images"}, func(ctx context.Context, s *session) (err error) {
-		list, err = s.api.ImageList(ctx, client.ImageListOptions{})
+	var images []image.Summary
+	err := c.short(ctx, op{verb: "list images"}, func(ctx context.Context, s *session) error {
+		list, err := s.api.ImageList(ctx, client.ImageListOptions{})
+		images = joined(list.Items)
+		for i := range images {
+			img := &images[i]
+			img.RepoTags, img.RepoDigests = tidyNames(img.ID, img.RepoTags, img.RepoDigests, s.features.ContainerdImageStore)
+		}
 		return err
 	})
-	for i := range list.Items {
-		dropPlaceholders(&list.Items[i])
-	}
-	return list.Items, err
-}
-
-// dropPlaceholders removes what engines below API 1.43 list as the names of an
-// image without names.
-func dropPlaceholders(summary *image.Summary) {
-	placeholder := func(name string) bool { return name == "<none>:<none>" || name == "<none>@<none>" }
-	summary.RepoTags = slices.DeleteFunc(summary.RepoTags, placeholder)
-	summary.RepoDigests = slices.DeleteFunc(summary.RepoDigests, placeholder)
+	return images, err
 }
 
 // InspectImage implements Images.
 func (c *Client) InspectImage(ctx context.Context, ref string) (*image.InspectResponse, error) {
-	var seen client.ImageInspectResult
-	err := c.onImage(ctx, "inspect image", ref, func(ctx context.Context, s *session) (err error) {
-		seen, err = s.api.ImageInspect(ctx, ref)
+	var inspect image.InspectResponse
+	err := c.onImage(ctx, "inspect image", ref, func(ctx context.Context, s *session) error {
+		result, err := s.api.ImageInspect(ctx, ref)
+		inspect = result.InspectResponse
+		inspect.RepoTags, inspect.RepoDigests = tidyNames(
+			inspect.ID, inspect.RepoTags, inspect.RepoDigests, s.features.ContainerdImageStore)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &seen.InspectResponse, nil
+	return &inspect, nil
 }
 
 // PullImage implements Images. It lasts as long as its context: Progress tells
@@ -60,11 +57,15 @@ func (c *Client) PullImage(ctx context.Context, ref string, opts PullOptions) er
 		return typed(ctx, o, err)
 	}
 	return c.do(ctx, o, func(ctx context.Context, s *session) error {
+		steps := newTransferred(s.features.ContainerdImageStore)
+		if opts.Progress != nil && steps.queued() {
+			opts.Progress(true)
+		}
 		response, err := s.api.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: auth})
 		if err != nil {
 			return pullError(err)
 		}
-		return followTransfer(response.JSONMessages(ctx), opts.Progress)
+		return followTransfer(response.JSONMessages(ctx), steps, opts.Progress)
 	})
 }
 
@@ -95,7 +96,7 @@ func (c *Client) LoadImage(ctx context.Context, archive io.Reader) error {
 			return err
 		}
 		defer func() { _ = response.Close() }()
-		return followTransfer(decodeMessages(response), nil)
+		return followTransfer(decodeMessages(response), newTransferred(false), nil)
 	})
 }
 
@@ -155,8 +156,22 @@ func (c *Client) TagImage(ctx context.Context, source, target string) error {
 
 // RemoveImage implements Images. Parents that nothing else names go with it.
 func (c *Client) RemoveImage(ctx context.Context, ref string) error {
+	return c.removeImage(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
+}
+
+// ForceRemoveImage implements Images. Parents that nothing else names go with it.
+func (c *Client) ForceRemoveImage(ctx context.Context, id string) error {
+	if _, err := digest.Parse(id); err != nil {
+		// Of a name, the engine would take away that name alone.
+		err = fmt.Errorf("%w: image id %q: %w", errdefs.ErrInvalidArgument, id, err)
+		return typed(ctx, op{verb: "remove image", object: id}, err)
+	}
+	return c.removeImage(ctx, id, client.ImageRemoveOptions{PruneChildren: true, Force: true})
+}
+
+func (c *Client) removeImage(ctx context.Context, ref string, opts client.ImageRemoveOptions) error {
 	return c.onImage(ctx, "remove image", ref, func(ctx context.Context, s *session) error {
-		_, err := s.api.ImageRemove(ctx, ref, client.ImageRemoveOptions{PruneChildren: true})
+		_, err := s.api.ImageRemove(ctx, ref, opts)
 		return err
 	})
 }

@@ -19,15 +19,35 @@ import (
 func TestListImages(t *testing.T) {
 	f := newFakeServer(t)
 	f.handle("GET /images/json", answer(200, `[{"Id":"a","RepoTags":["<none>:<none>"],"RepoDigests":["<none>@<none>"]},
-		{"Id":"b","RepoTags":null,"RepoDigests":null},{"Id":"c","RepoTags":["x:1","<none>:<none>"],"RepoDigests":["x@sha256:1"]}]`))
+		{"Id":"b","RepoTags":null,"RepoDigests":null},{"Id":"c","RepoTags":["x:1","<none>:<none>"],"RepoDigests":["x@sha256:1"]},
+		{"Id":"d","RepoTags":["y@sha256:2"],"RepoDigests":["y@sha256:2"]},
+		{"Id":"e","RepoTags":["z:1"],"RepoDigests":["z@sha256:3"]},{"Id":"e","RepoTags":["z:2"],"RepoDigests":["z@sha256:3"]}]`))
 	images, err := f.dial(0).ListImages(testContext(t))
-	if err != nil || len(images) != 3 {
+	if err != nil || len(images) != 5 {
 		t.Fatalf("%v, %v", images, err)
 	}
-	for i, want := range [][]string{{}, {}, {"x:1", "x@sha256:1"}} {
-		if got := slices.Concat(images[i].RepoTags, images[i].RepoDigests); !slices.Equal(got, want) {
+	for i, want := range [][]string{{"|"}, {"|"}, {"x:1", "|", "x@sha256:1"}, {"|", "y@sha256:2"}, {"z:1", "z:2", "|", "z@sha256:3"}} {
+		if got := slices.Concat(images[i].RepoTags, []string{"|"}, images[i].RepoDigests); !slices.Equal(got, want) {
 			t.Errorf("image %s has the names %q", images[i].ID, got)
 		}
+	}
+}
+
+// TestTidyNames shows how 29 with the containerd image store describes images.
+func TestTidyNames(t *testing.T) {
+	for name, c := range map[string]struct{ tags, digests, want []string }{
+		"pulled by digest":         {[]string{"x@sha256:1"}, []string{"x@sha256:1"}, []string{"|", "x@sha256:1"}},
+		"of two repositories":      {[]string{"x:1", "r.io/y:1", "x:2"}, []string{"x@sha256:1"}, []string{"x:1", "r.io/y:1", "x:2", "|", "x@sha256:1", "r.io/y@sha256:1"}},
+		"of another platform":      {[]string{"x:1"}, []string{"sha256:1"}, []string{"x:1", "|", "x@sha256:1"}},
+		"dangling":                 {nil, []string{"x@sha256:1"}, []string{"|", "x@sha256:1"}},
+		"with a name that is none": {[]string{"X Y"}, nil, []string{"X Y", "|"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tags, digests := tidyNames("sha256:1", c.tags, c.digests, true)
+			if got := slices.Concat(tags, []string{"|"}, digests); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
 	}
 }
 
@@ -53,7 +73,7 @@ func TestPullProgress(t *testing.T) {
 	}
 	f.handle("POST /images/create", answer(200, stream.String()))
 	signs := 0
-	err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func() { signs++ }})
+	err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(bool) { signs++ }})
 	if err != nil || signs != len(messages) {
 		t.Errorf("%d signs of progress, %v; want %d", signs, err, len(messages))
 	}
@@ -183,6 +203,57 @@ func (r *brokenReader) Read(p []byte) (int, error) {
 	return 0, r.err
 }
 
+// TestPullQueued shows which pulls wait for others: a pull does only while no layer of its own is under way.
+func TestPullQueued(t *testing.T) {
+	var stream strings.Builder
+	var want []bool
+	for _, step := range []struct {
+		message string
+		queued  bool
+	}{
+		{`{"status":"Pulling from x","id":"1"}`, false},
+		{`{"status":"Already exists","progressDetail":{},"id":"a"}`, false},
+		{`{"status":"Pulling fs layer","progressDetail":{},"id":"b"}`, false},
+		{`{"status":"Pulling fs layer","progressDetail":{},"id":"c"}`, false},
+		{`{"status":"Waiting","progressDetail":{},"id":"c"}`, false},
+		{`{"status":"Waiting","progressDetail":{},"id":"b"}`, true},
+		{`{"status":"Downloading","progressDetail":{"current":10,"total":100},"id":"c"}`, false},
+		{`{"status":"Retrying in 5 seconds","progressDetail":{},"id":"c"}`, false},
+		{`{"status":"Verifying Checksum","progressDetail":{},"id":"c"}`, false},
+		{`{"status":"Download complete","progressDetail":{},"id":"c"}`, true},
+		{`{"status":"Downloading","progressDetail":{"current":10,"total":100},"id":"b"}`, false},
+		{`{"status":"Download complete","progressDetail":{},"id":"b"}`, false},
+		{`{"status":"Extracting","progressDetail":{"current":1,"total":100},"id":"b"}`, false},
+		{`{"status":"Pull complete","progressDetail":{},"id":"b"}`, false},
+	} {
+		stream.WriteString(step.message)
+		want = append(want, step.queued)
+	}
+	var got []bool
+	err := followTransfer(decodeMessages(strings.NewReader(stream.String())), newTransferred(false), func(queued bool) { got = append(got, queued) })
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("queued: %v, %v, want %v", got, err, want)
+	}
+}
+
+// TestPullQueuedSilently shows a pull of an engine with the containerd image
+// store, which says nothing before it has a slot.
+func TestPullQueuedSilently(t *testing.T) {
+	f := newFakeServer(t)
+	f.change(func() { f.info.DriverStatus = [][2]string{{"driver-type", "io.containerd.snapshotter.v1"}} })
+	f.handle("POST /images/create", answer(200, `{"status":"Pulling from x","id":"1"}
+		{"status":"Pulling fs layer","progressDetail":{},"id":"b"}
+		{"status":"Downloading","progressDetail":{"current":10,"total":100},"id":"b"}
+		{"status":"Download complete","progressDetail":{"hidecounts":true},"id":"b"}
+		{"status":"Extracting","progressDetail":{"current":1,"units":"s"},"id":"b"}
+		{"status":"Pull complete","progressDetail":{"hidecounts":true},"id":"b"}`))
+	var got []bool
+	err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(queued bool) { got = append(got, queued) }})
+	if want := []bool{true, true, false, false, true, false, true}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("queued: %v, %v, want %v", got, err, want)
+	}
+}
+
 // TestLoadBrokenArchive shows that a broken archive is not a broken connection.
 func TestLoadBrokenArchive(t *testing.T) {
 	f := newFakeServer(t)
@@ -206,7 +277,7 @@ func FuzzTransfer(f *testing.F) {
 	f.Add([]byte(`null null`))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		signs := 0
-		err := followTransfer(decodeMessages(bytes.NewReader(stream)), func() { signs++ })
+		err := followTransfer(decodeMessages(bytes.NewReader(stream)), newTransferred(false), func(bool) { signs++ })
 		messages := 0
 		for range decodeMessages(bytes.NewReader(stream)) {
 			messages++
@@ -228,6 +299,28 @@ func FuzzRegistryError(f *testing.F) {
 		err := transferError(&jsonstream.Error{Code: code, Message: message})
 		if !hasType(err) || !strings.Contains(err.Error(), message) {
 			t.Errorf("%q became %v", message, err)
+		}
+	})
+}
+
+func FuzzTidyNames(f *testing.F) {
+	f.Add("a:1 a@sha256:1", "a@sha256:1 <none>@<none>")
+	f.Add("<none>:<none>", "")
+	f.Fuzz(func(t *testing.T, tags, digests string) {
+		gotTags, gotDigests := tidyNames("sha256:1", strings.Fields(tags), strings.Fields(digests), true)
+		for _, tag := range gotTags {
+			if strings.Contains(tag, "@") {
+				t.Errorf("%q is among the tags", tag)
+			}
+		}
+		for _, names := range [][]string{gotTags, gotDigests} {
+			if len(slices.Compact(slices.Sorted(slices.Values(names)))) != len(names) {
+				t.Errorf("%q has doubles", names)
+			}
+		}
+		againTags, againDigests := tidyNames("sha256:1", gotTags, gotDigests, true)
+		if !slices.Equal(againTags, gotTags) || !slices.Equal(againDigests, gotDigests) {
+			t.Errorf("not stable: %q %q, then %q %q", gotTags, gotDigests, againTags, againDigests)
 		}
 	})
 }

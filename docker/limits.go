@@ -40,7 +40,7 @@ var limitTitles = []struct{ name, title string }{
 	{"stack", "Max stack size"},
 }
 
-// readLimits returns the limits of the process that a folder of /proc stands
+// readLimits returns the limits of the process that a directory of /proc stands
 // for. What cannot be read is left out.
 func readLimits(dir string) []Limit {
 	text, err := os.ReadFile(filepath.Join(dir, "limits"))

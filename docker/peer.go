@@ -44,7 +44,7 @@ func readPeer(ctx context.Context, host string) (int, error) {
 	return int(cred.Pid), nil
 }
 
-// witness returns the folder of /proc that tells what the engine's process may
+// witness returns the directory of /proc that tells what the engine's process may
 // do. Where the peer of the socket is another program (systemd that passes the
 // socket on, a proxy), our own process is the best witness of what this machine
 // allows.

@@ -23,7 +23,7 @@ import (
 func startEngine(t *testing.T, env rigenv.Env, name string, config map[string]any) (*engine.Engine, rigenv.Env) {
 	t.Helper()
 	own, err := engine.New(engine.Options{
-		Dir: env.WorkDir + "/docker-" + name, Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper, Config: config,
+		Dir: env.WorkDir + "/docker-" + name, Env: env, Config: config,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestPullCancelled(t *testing.T) {
 	var signs atomic.Int64
 	began := time.AfterFunc(time.Minute, cancel)
 	defer began.Stop()
-	err := c.PullImage(ctx, env.Image(rigenv.PrefixStalled+"/test/big:latest"), docker.PullOptions{Progress: func() {
+	err := c.PullImage(ctx, env.Image(rigenv.PrefixStalled+"/test/big:latest"), docker.PullOptions{Progress: func(bool) {
 		if signs.Add(1) == 1 {
 			began.Reset(500 * time.Millisecond)
 		}
@@ -177,7 +177,7 @@ func TestAnonymousVolumesGo(t *testing.T) {
 	}
 }
 
-// TestInitialIdentityOfARealContainer compares what the shim's folder says with
+// TestInitialIdentityOfARealContainer compares what the shim's directory says with
 // what the kernel says of a process that does not change its identity.
 func TestInitialIdentityOfARealContainer(t *testing.T) {
 	env := rigenv.Require(t)

@@ -2,9 +2,12 @@ package docker
 
 import (
 	"context"
+	"time"
 
+	"github.com/containerd/log"
 	"github.com/moby/moby/client"
-	"github.com/sirupsen/logrus"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
 // minAPIVersion is the API of Docker Engine 20.10, the oldest supported one.
@@ -17,12 +20,24 @@ const minAPIVersion = "1.41"
 type session struct {
 	api      *client.Client
 	features Features
+	// engineID is the engine's own id.
+	engineID string
+	// notes is where notes of its containers may lie, whether they are made or not.
+	notes ocinote.Dir
+	// real is what stands behind Features.OCIRuntime.
+	real ocinote.Runtime
+	// until, when not zero, is when the engine is looked at again, because its OCI
+	// runtime did not work.
+	until time.Time
 }
+
+// outdated reports whether the engine is to be looked at again.
+func (s *session) outdated() bool { return !s.until.IsZero() && time.Now().After(s.until) }
 
 // session returns the current session or connects. Only one caller connects at
 // a time, the others wait for it, each no longer than its context.
 func (c *Client) session(ctx context.Context) (*session, error) {
-	if s := c.current.Load(); s != nil {
+	if s := c.current.Load(); s != nil && !s.outdated() {
 		return s, nil
 	}
 	o := op{verb: "connect to Docker Engine at", object: c.host, bound: c.timeout}
@@ -34,9 +49,10 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	case <-bounded.Done():
 		return nil, typed(ctx, o, bounded.Err())
 	}
-	if s := c.current.Load(); s != nil {
+	if s := c.current.Load(); s != nil && !s.outdated() {
 		return s, nil
 	}
+	reloads := c.reloads.Load()
 	observing, observed := c.observe(bounded, "connect")
 	s, err := c.connect(observing)
 	err = typed(ctx, o, err)
@@ -44,25 +60,38 @@ func (c *Client) session(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.current.Store(s)
-	logrus.WithFields(logrus.Fields{
+	if c.current.Store(s); c.reloads.Load() != reloads {
+		c.current.CompareAndSwap(s, nil) // what was found may be of before the reload
+	}
+	log.G(ctx).WithFields(log.Fields{
 		"host":          c.host,
 		"version":       s.features.ServerVersion,
-		"api":           s.features.APIVersion,
-		"storage":       s.features.StorageDriver,
+		"apiVersion":    s.features.APIVersion,
+		"storageDriver": s.features.StorageDriver,
 		"cgroupVersion": s.features.CgroupVersion,
 		"cgroupDriver":  s.features.CgroupDriver,
-	}).Info("Connected to Docker Engine")
+	}).Info("connected to Docker Engine")
 	return s, nil
 }
 
-// drop forgets a session whose engine is away; the next call connects anew.
-func (c *Client) drop(s *session, reason error) {
-	if !c.current.CompareAndSwap(s, nil) {
+// drop forgets a session whose engine is away; the next call connects anew. None is
+// dropped for nil.
+func (c *Client) drop(ctx context.Context, s *session, reason error) {
+	if s == nil || !c.current.CompareAndSwap(s, nil) {
 		return
 	}
 	_ = s.api.Close()
-	logrus.WithField("host", c.host).WithError(reason).Warn("Lost the connection to Docker Engine")
+	log.G(ctx).WithField("host", c.host).WithError(reason).Warn("lost connection to Docker Engine")
+}
+
+// renew forgets the session, because the engine has read its daemon.json again:
+// the next call finds out what the engine can do now. Calls that are under way
+// go on, and their connections close once they are idle.
+func (c *Client) renew(ctx context.Context) {
+	c.reloads.Add(1)
+	if c.current.Swap(nil) != nil {
+		log.G(ctx).WithField("host", c.host).Info("the Docker Engine read its configuration again")
+	}
 }
 
 // connect negotiates the API version, reads what the engine is and can do, and
@@ -94,24 +123,39 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 	case err != nil:
 		return nil, err
 	}
-	seen, err := readFacts(ctx, api)
+	found, err := readFacts(ctx, api)
 	if err != nil {
 		return nil, err
 	}
-	seen.peer = peer
-	features := seen.features(api.ClientVersion())
-	if err := checkEngine(ctx, api, seen, features); err != nil {
+	found.peer = peer
+	features := found.features(api.ClientVersion())
+	if err := checkEngine(ctx, api, found, features); err != nil {
 		return nil, err
 	}
-	return &session{api: api, features: features}, nil
+	if c.logDriver != "" && c.logDriver == found.info.LoggingDriver {
+		if err := c.checkLogOptions(ctx, features.APIVersion); err != nil {
+			return nil, err
+		}
+	}
+	if c.bridge {
+		if features.BridgeAddress, features.BridgeFault, err = lookAtBridge(ctx, api); err != nil {
+			return nil, err
+		}
+	}
+	s := &session{api: api, features: features, engineID: found.info.ID}
+	return s, c.addOCIRuntime(ctx, s, found)
 }
 
-// tooOld refuses an engine by its own version when it tells it.
+// tooOld refuses an engine, by its own version when that is known. Podman 3 names
+// an API version below 20.10's.
 func (c *Client) tooOld(ctx context.Context, apiVersion string) error {
 	name := "Docker Engine"
 	if api, err := c.newAPI(client.WithAPIVersion(apiVersion)); err == nil {
 		defer func() { _ = api.Close() }()
 		if v, err := api.ServerVersion(ctx, client.ServerVersionOptions{}); err == nil {
+			if isPodman(v) {
+				return podmanRefusal()
+			}
 			name += " " + v.Version
 		}
 	}

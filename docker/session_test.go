@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -60,8 +61,8 @@ func TestRefusals(t *testing.T) {
 		},
 			"run dockerd as root"},
 		"userns-remap":   {func(f *fakeServer) { f.info.SecurityOptions = []string{"name=userns"} }, "userns-remap"},
-		"root elsewhere": {func(f *fakeServer) { f.info.DockerRootDir = "/no/such/folder" }, "/no/such/folder is not visible"},
-		"root is a file": {func(f *fakeServer) { f.info.DockerRootDir = "/proc/self/status" }, "not visible here as a folder"},
+		"root elsewhere": {func(f *fakeServer) { f.info.DockerRootDir = "/no/such/directory" }, "/no/such/directory is not visible"},
+		"root is a file": {func(f *fakeServer) { f.info.DockerRootDir = "/proc/self/status" }, "not visible here as a directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeServer(t)
@@ -78,6 +79,29 @@ func TestRefusals(t *testing.T) {
 				if err != nil && !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%s: %q does not say %q", call, err, c.says)
 				}
+			}
+		})
+	}
+}
+
+// TestRefusalOfPodman shows what is said of a real Podman, from its answers, and
+// of an older one.
+func TestRefusalOfPodman(t *testing.T) {
+	for name, apiVersion := range map[string]string{"4.3.1": "1.41", "3, whose API is older than 20.10's": "1.40"} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.change(func() { f.apiVersion = apiVersion })
+			for _, question := range []string{"version", "info"} {
+				text, err := os.ReadFile(filepath.Join("testdata", "podman-4.3.1", question+".json"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.handle("GET /"+question, answer(http.StatusOK, string(text)))
+			}
+			err := f.dial(0).Ping(testContext(t))
+			wantType(t, "Ping", err, errdefs.ErrFailedPrecondition)
+			if err != nil && !strings.Contains(err.Error(), "the socket is Podman's") {
+				t.Errorf("%q does not say so", err)
 			}
 		})
 	}
@@ -112,11 +136,11 @@ func TestForwardedSocket(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		answer  http.HandlerFunc
-		folder  bool
+		dir     bool
 		refused bool
 	}{
 		"no process here":        {answer(200, inspect(1<<22+5, true)), true, true},
-		"no folder here":         {answer(200, inspect(os.Getpid(), true)), false, true},
+		"no directory here":      {answer(200, inspect(os.Getpid(), true)), false, true},
 		"ours":                   {answer(200, inspect(os.Getpid(), true)), true, false},
 		"ended since the list":   {answer(200, inspect(0, false)), false, false},
 		"cannot be described":    {answer(500, `{"message":"broken"}`), false, false},
@@ -126,7 +150,7 @@ func TestForwardedSocket(t *testing.T) {
 			f := newFakeServer(t)
 			f.change(func() { f.running = []container.Summary{{ID: id}} })
 			f.handle("GET /containers/"+id+"/json", c.answer)
-			if c.folder {
+			if c.dir {
 				if err := os.MkdirAll(f.info.DockerRootDir+"/containers/"+id, 0o700); err != nil {
 					t.Fatal(err)
 				}

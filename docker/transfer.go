@@ -5,16 +5,15 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/moby/moby/api/types/jsonstream"
 )
 
-// followTransfer reads the progress of a pull or a load to its end and returns
-// the error that the engine put into it, because the HTTP status was sent
-// before the transfer began. progress, when not nil, is called on every message
-// that tells something new.
-func followTransfer(messages iter.Seq2[jsonstream.Message, error], progress func()) error {
-	seen := make(transferred)
+// followTransfer reads the progress of a pull or a load to its end and returns the error that the engine put into it,
+// because the HTTP status was sent before the transfer began. progress, when not nil, is called on every message that
+// reports something new, as PullOptions.Progress is.
+func followTransfer(messages iter.Seq2[jsonstream.Message, error], steps transferred, progress func(queued bool)) error {
 	for message, err := range messages {
 		if err != nil {
 			return err
@@ -22,8 +21,8 @@ func followTransfer(messages iter.Seq2[jsonstream.Message, error], progress func
 		if message.Error != nil {
 			return transferError(message.Error)
 		}
-		if seen.note(message) && progress != nil {
-			progress()
+		if steps.note(message) && progress != nil {
+			progress(steps.queued())
 		}
 	}
 	return nil
@@ -46,26 +45,57 @@ func decodeMessages(r io.Reader) iter.Seq2[jsonstream.Message, error] {
 	}
 }
 
-// transferred is the last step of each layer, by the layer's short id; what
-// concerns no layer has the id "".
-type transferred map[string]transferStep
+// transferred is what is known of a transfer.
+type transferred struct {
+	// layers has the last step of each layer, by the layer's short id; what concerns no layer has the id "", or the tag.
+	layers map[string]transferStep
+	// waitsSilently says that the engine does not tell which layers wait: with the containerd image store not even the
+	// manifest is fetched, and the transfer is told of, before there is a slot for it.
+	waitsSilently bool
+}
 
-// transferStep is what an engine does with a layer, and how far it has come:
-// bytes, or the seconds that it has taken so far.
+func newTransferred(containerdImageStore bool) transferred {
+	return transferred{layers: make(map[string]transferStep), waitsSilently: containerdImageStore}
+}
+
+// transferStep is what an engine does with a layer, and how far it has come: bytes, or the seconds that it has taken so
+// far.
 type transferStep struct {
 	status   string
 	position int64
 }
 
-// note reports whether a message tells another step than the last one of its
-// layer. Engines with the containerd image store repeat every layer's step each
-// 100 ms, also when nothing arrives.
+// note reports whether a message reports another step than the last one of its layer. Engines with the containerd image
+// store repeat every layer's step each 100 ms, also when nothing arrives.
 func (t transferred) note(message jsonstream.Message) bool {
 	now := transferStep{status: message.Status}
 	if message.Progress != nil {
 		now.position = message.Progress.Current
 	}
-	before, known := t[message.ID]
-	t[message.ID] = now
+	before, known := t.layers[message.ID]
+	t.layers[message.ID] = now
 	return !known || now != before
+}
+
+// queued reports whether layers wait for a slot among the engine's downloads and the engine does nothing with the
+// others: they are complete, or downloaded and wait for one below them. A layer is said to wait until its first bytes
+// arrive.
+func (t transferred) queued() bool {
+	waiting := t.waitsSilently
+	for _, step := range t.layers {
+		if step.busy() {
+			return false
+		}
+		waiting = waiting || step.status == "Waiting"
+	}
+	return waiting
+}
+
+// busy reports whether a step is one that the engine works on.
+func (s transferStep) busy() bool {
+	switch s.status {
+	case "Pulling fs layer", "Downloading", "Verifying Checksum", "Extracting":
+		return true
+	}
+	return strings.HasPrefix(s.status, "Retrying in ")
 }

@@ -1,14 +1,15 @@
 package image
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/distribution/reference"
-	"github.com/sirupsen/logrus"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
@@ -17,13 +18,13 @@ import (
 // credentials turns the credentials of a pull into the engine's form, nil for
 // none. Credentials that name another registry than the image's are not handed
 // out to it: the pull goes on without them.
-func credentials(auth *runtimeapi.AuthConfig, image reference.Named) (*docker.Auth, error) {
+func credentials(ctx context.Context, auth *runtimeapi.AuthConfig, image reference.Named) (*docker.Auth, error) {
 	if auth == nil {
 		return nil, nil
 	}
-	if server := auth.GetServerAddress(); server != "" && registryHost(server) != reference.Domain(image) {
-		logrus.WithFields(logrus.Fields{"image": image.String(), "server": registryHost(server)}).
-			Warn("the credentials given are for another registry, pulling without them")
+	if server := auth.GetServerAddress(); server != "" && !parseRegistry(server).serves(image) {
+		log.G(ctx).WithFields(log.Fields{"image": image.String(), "registry": parseRegistry(server).host}).
+			Warn("credentials are for another registry, pulling without them")
 		return nil, nil
 	}
 	converted := docker.Auth{
@@ -59,22 +60,4 @@ func decodeAuth(auth string) (user, password string, err error) {
 		return "", "", errors.New(`is not the base64 form of "user:password"`)
 	}
 	return user, strings.Trim(password, "\x00"), nil
-}
-
-// dockerHub is the domain of references without one.
-const dockerHub = "docker.io"
-
-// registryHost returns the host (and port) of a registry's address as it occurs
-// in credentials: "host", "host:port/v2/", "https://host/v1/". The historical
-// names of Docker's own registry all mean "docker.io".
-func registryHost(server string) string {
-	if _, rest, ok := strings.Cut(server, "://"); ok {
-		server = rest
-	}
-	host, _, _ := strings.Cut(server, "/")
-	switch host {
-	case "index." + dockerHub, "registry-1." + dockerHub:
-		return dockerHub
-	}
-	return host
 }

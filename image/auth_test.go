@@ -82,7 +82,7 @@ func TestCredentials(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := credentials(test.auth, named)
+			got, err := credentials(t.Context(), test.auth, named)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +102,7 @@ func TestCredentialsRefusesNonsenseWithoutQuotingIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, auth := range []string{"$ecret!", encoded("$ecret"), encoded(":$ecret")} {
-		_, err := credentials(&runtimeapi.AuthConfig{Auth: auth}, named)
+		_, err := credentials(t.Context(), &runtimeapi.AuthConfig{Auth: auth}, named)
 		if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "auth.auth") {
 			t.Errorf("%q: %v, want ErrInvalidArgument naming auth.auth", auth, err)
 		}
@@ -130,17 +130,6 @@ func FuzzDecodeAuth(f *testing.F) {
 		again, pass, err := decodeAuth(encoded(user + ":" + password))
 		if err != nil || again != user || pass != password {
 			t.Errorf("%q does not survive a round trip: %q, %q, %v", auth, again, pass, err)
-		}
-	})
-}
-
-func FuzzRegistryHost(f *testing.F) {
-	for _, seed := range []string{"", "docker.io", "https://index.docker.io/v1/", "host:5000/v2/", "http://", "://", "[::1]:5000"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, server string) {
-		if host := registryHost(server); strings.Contains(host, "/") {
-			t.Errorf("%q gives the host %q", server, host)
 		}
 	})
 }

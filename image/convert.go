@@ -1,7 +1,6 @@
 package image
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -9,16 +8,12 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// none is what engines before 25.0 put for the missing part of an untagged
-// image's name.
-const none = "<none>"
-
 // fromSummary converts an element of the engine's list.
 func (s *Service) fromSummary(summary image.Summary, user string) *runtimeapi.Image {
 	img := &runtimeapi.Image{
 		Id:          summary.ID,
-		RepoTags:    names(summary.RepoTags),
-		RepoDigests: names(summary.RepoDigests),
+		RepoTags:    summary.RepoTags,
+		RepoDigests: summary.RepoDigests,
 		Size:        size(summary.Size),
 	}
 	return s.finish(img, user)
@@ -28,8 +23,8 @@ func (s *Service) fromSummary(summary image.Summary, user string) *runtimeapi.Im
 func (s *Service) fromInspect(inspect *image.InspectResponse) *runtimeapi.Image {
 	img := &runtimeapi.Image{
 		Id:          inspect.ID,
-		RepoTags:    names(inspect.RepoTags),
-		RepoDigests: names(inspect.RepoDigests),
+		RepoTags:    inspect.RepoTags,
+		RepoDigests: inspect.RepoDigests,
 		Size:        size(inspect.Size),
 	}
 	return s.finish(img, defaultUser(inspect))
@@ -39,18 +34,6 @@ func (s *Service) finish(img *runtimeapi.Image, user string) *runtimeapi.Image {
 	img.Uid, img.Username = parseUser(user)
 	img.Pinned = s.sandbox.is(img)
 	return img
-}
-
-// names drops the engine's placeholders for missing names, and doubles.
-func names(refs []string) []string {
-	var kept []string
-	for _, ref := range refs {
-		if strings.Contains(ref, none) || slices.Contains(kept, ref) {
-			continue
-		}
-		kept = append(kept, ref)
-	}
-	return kept
 }
 
 // size is the image's size in bytes. The CRI text says that it must be above

@@ -1,7 +1,6 @@
 package image
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/containerd/errdefs"
@@ -46,13 +45,6 @@ func FuzzParseUser(f *testing.F) {
 			t.Errorf("%q has the uid %d", user, uid.GetValue())
 		}
 	})
-}
-
-func TestNamesDropsPlaceholdersAndDoubles(t *testing.T) {
-	got := names([]string{"<none>:<none>", "a:1", "b@<none>", "a:1", "b:2"})
-	if want := []string{"a:1", "b:2"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
 }
 
 func TestSizeIsAboveZero(t *testing.T) {

@@ -1,5 +1,5 @@
 // Package image is criadapter's image service: pull, list, status, removal and
-// filesystem figures of the engine's images in the terms of CRI, and the
+// filesystem usage of the engine's images in the terms of CRI, and the
 // sandbox image that every pod starts from.
 //
 // An image has one id, the engine's own, used unchanged as Image.id,

@@ -26,8 +26,10 @@ const systemContainerd = "/var/lib/containerd"
 // however many images share it, which the sum of the images' sizes is not and
 // the engine's own disk usage call takes minutes for. They are measured in the
 // background at most every half minute, and carry the time of the measurement.
-// Until the first measurement is done, the answer is the sum of the sizes,
-// without inodes.
+// Until the first measurement is done, and with storage drivers that keep layers
+// in something else than directories (btrfs, zfs), the answer is the sum of the
+// sizes, without inodes and without the containers' filesystem, whose use is
+// unknown.
 func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
 	features, err := s.engine.Features(ctx)
 	if err != nil {
@@ -35,7 +37,7 @@ func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, 
 	}
 	place := storageOf(features)
 	if _, err := os.Stat(place.mountpoint); err != nil {
-		return nil, fmt.Errorf("the engine's data folder is not visible here, make it so under the same path: %w: %w", err, errdefs.ErrFailedPrecondition)
+		return nil, fmt.Errorf("the engine's data directory is not visible here, make it so under the same path: %w: %w", err, errdefs.ErrFailedPrecondition)
 	}
 	if measured, ok := s.usage.get(ctx, place); ok {
 		return fsInfo(place.mountpoint, measured), nil
@@ -47,7 +49,9 @@ func (s *Service) FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, 
 	if err != nil {
 		return nil, err
 	}
-	return fsInfo(place.mountpoint, estimate), nil
+	info := fsInfo(place.mountpoint, estimate)
+	info.ContainerFilesystems = nil
+	return info, nil
 }
 
 // estimateUsage adds up the sizes of the images: at least what they use.
@@ -84,12 +88,12 @@ func filesystemUsage(mountpoint string, taken time.Time, f footprint) *runtimeap
 
 // storage says where an engine keeps its layers.
 type storage struct {
-	// mountpoint is the folder that stands for the filesystem.
+	// mountpoint is the directory that stands for the filesystem.
 	mountpoint string
-	// layers are the folders whose content is the layers, none when the driver
-	// keeps them in something else than folders.
+	// layers are the directories whose content is the layers, none when the driver
+	// keeps them in something else than directories.
 	layers []string
-	// mounts is the folder of the engine's records of container layers, which
+	// mounts is the directory of the engine's records of container layers, which
 	// tell them from image layers; empty when the engine has none.
 	mounts string
 }
@@ -108,7 +112,7 @@ func storageOf(features docker.Features) storage {
 	return place
 }
 
-// containerdStorage finds the snapshotter's folder: the engine may run a
+// containerdStorage finds the snapshotter's directory: the engine may run a
 // containerd of its own, below its root, or use the system's.
 func containerdStorage(features docker.Features) storage {
 	for _, root := range []string{filepath.Join(features.Root, "containerd", "daemon"), systemContainerd} {

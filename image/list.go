@@ -31,35 +31,18 @@ func (s *Service) List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*
 	}
 	want := filter.GetImage().GetImage()
 	images := make([]*runtimeapi.Image, 0, len(summaries))
-	for _, summary := range joined(summaries) {
+	for _, summary := range summaries {
 		user, present := users[summary.ID]
 		if !present {
 			continue
 		}
-		if img := s.fromSummary(summary, user); matches(img, want) {
+		img := s.fromSummary(summary, user)
+		s.facts.rename(img.GetId(), img.GetRepoDigests())
+		if matches(img, want) {
 			images = append(images, img)
 		}
 	}
 	return images, nil
-}
-
-// joined makes one of the summaries that are of one image: Docker 23 and 24 with
-// the containerd image store have one for each name, and clients must not see an
-// image twice.
-func joined(summaries []image.Summary) []image.Summary {
-	at := make(map[string]int, len(summaries))
-	once := make([]image.Summary, 0, len(summaries))
-	for _, summary := range summaries {
-		i, seen := at[summary.ID]
-		if !seen {
-			at[summary.ID] = len(once)
-			once = append(once, summary)
-			continue
-		}
-		once[i].RepoTags = slices.Concat(once[i].RepoTags, summary.RepoTags)
-		once[i].RepoDigests = slices.Concat(once[i].RepoDigests, summary.RepoDigests)
-	}
-	return once
 }
 
 // users returns the default user of each image by id; an image that was removed
@@ -71,7 +54,7 @@ func (s *Service) users(ctx context.Context, summaries []image.Summary) (map[str
 	ids := make(map[string]bool, len(summaries))
 	for _, summary := range summaries {
 		id := summary.ID
-		if _, known := s.facts.user(id); known || ids[id] {
+		if _, known := s.facts.of(id); known || ids[id] {
 			ids[id] = true
 			continue
 		}
@@ -90,8 +73,8 @@ func (s *Service) users(ctx context.Context, summaries []image.Summary) (map[str
 	s.facts.keep(ids)
 	users := make(map[string]string, len(ids))
 	for id := range ids {
-		if user, ok := s.facts.user(id); ok {
-			users[id] = user
+		if known, ok := s.facts.of(id); ok {
+			users[id] = known.user
 		}
 	}
 	return users, nil
@@ -103,7 +86,7 @@ func (s *Service) inspect(ctx context.Context, ref string) (*image.InspectRespon
 	if err != nil {
 		return nil, err
 	}
-	s.facts.put(inspect.ID, defaultUser(inspect))
+	s.facts.put(inspect.ID, fact{user: defaultUser(inspect), digests: inspect.RepoDigests})
 	return inspect, nil
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/distribution/reference"
-	"github.com/sirupsen/logrus"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
@@ -19,7 +19,8 @@ import (
 // is cancelled when the last of them is gone.
 //
 // A pull without progress for the configured deadline fails with
-// context.DeadlineExceeded. A registry that cannot be reached fails with
+// context.DeadlineExceeded; one whose layers the engine holds back for those of
+// other pulls of this service does so after sixty such deadlines. A registry that cannot be reached fails with
 // ErrRegistryUnavailable of the CRI API, first in the text, which the kubelet
 // shows as the container's waiting reason.
 func (s *Service) Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (string, error) {
@@ -30,7 +31,7 @@ func (s *Service) Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *ru
 	if err := s.checkHandler(ctx, spec.GetRuntimeHandler()); err != nil {
 		return "", err
 	}
-	credentials, err := credentials(auth, ref)
+	credentials, err := credentials(ctx, auth, ref)
 	if err != nil {
 		return "", err
 	}
@@ -49,10 +50,8 @@ func (s *Service) checkHandler(ctx context.Context, handler string) error {
 	if err != nil {
 		return err
 	}
-	for _, runtime := range features.Runtimes {
-		if runtime == handler {
-			return nil
-		}
+	if _, ok := features.Runtime(handler); ok {
+		return nil
 	}
 	return fmt.Errorf("image.runtime_handler %q is not one of the engine's runtimes %v: %w", handler, features.Runtimes, errdefs.ErrInvalidArgument)
 }
@@ -61,12 +60,12 @@ func (s *Service) checkHandler(ctx context.Context, handler string) error {
 func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docker.Auth) (_ string, err error) {
 	ctx, observed := s.observePull(ctx)
 	defer func() { observed(err) }()
-	begun := time.Now()
-	watched, alive, stop := watchProgress(ctx, s.progressDeadline)
-	defer stop()
+	start := time.Now()
+	watched, pull := s.watch.begin(ctx)
+	defer pull.end()
 	err = s.engine.PullImage(watched, ref.String(), docker.PullOptions{
 		Auth:     auth,
-		Progress: alive,
+		Progress: pull.progress,
 	})
 	if err != nil {
 		if cause := context.Cause(watched); cause != nil {
@@ -78,7 +77,7 @@ func (s *Service) transfer(ctx context.Context, ref reference.Named, auth *docke
 	if err != nil {
 		return "", fmt.Errorf("look at the pulled image %q: %w", ref, err)
 	}
-	logrus.WithFields(logrus.Fields{"image": ref.String(), "id": inspect.ID, "took": time.Since(begun).Round(time.Millisecond)}).
+	log.G(ctx).WithFields(log.Fields{"image": ref.String(), "imageID": inspect.ID, "duration": time.Since(start).Round(time.Millisecond)}).
 		Debug("image pulled")
 	return inspect.ID, nil
 }

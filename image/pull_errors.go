@@ -10,7 +10,7 @@ import (
 )
 
 // pullError puts the sentinel that the kubelet reads before an error of the
-// engine that means trouble of the registry. Engines verify no signatures, so
+// engine that means a failure of the registry. Engines verify no signatures, so
 // SignatureValidationFailed has no source here.
 func pullError(err error) error {
 	if errors.Is(err, docker.ErrRegistryUnavailable) {

@@ -3,23 +3,112 @@ package image
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 )
 
-// watchProgress returns a context that is cancelled when alive was not called
-// for the time given; its cause is then an error that wraps
-// context.DeadlineExceeded. stop must be called when the work is over.
-func watchProgress(ctx context.Context, deadline time.Duration) (watched context.Context, alive, stop func()) {
-	watched, cancel := context.WithCancelCause(ctx)
-	timer := time.AfterFunc(deadline, func() {
-		cancel(fmt.Errorf("no progress for %s (--image-pull-progress-deadline): %w", deadline, context.DeadlineExceeded))
-	})
-	// A call of alive that races with the timer revives nothing: a context once
-	// cancelled stays so, and the timer's second shot finds it cancelled.
-	alive = func() { timer.Reset(deadline) }
-	stop = func() {
-		timer.Stop()
-		cancel(nil)
+// maxQueued is for how many progress deadlines a pull may wait behind others.
+const maxQueued = 60
+
+// pullWatch cancels transfers that make no progress for the deadline.
+//
+// The engine limits its downloads over all pulls, so a transfer whose layers wait behind those of others is silent
+// through no fault of its own. It goes on as long as another one is under way, which gets on or is cancelled itself, but
+// no longer than maxQueued deadlines without a step of its own.
+//
+// Its methods are safe for concurrent use.
+type pullWatch struct {
+	deadline time.Duration
+	mu       sync.Mutex
+	// pulls are the transfers that have not ended, those cancelled included.
+	pulls map[*watchedPull]struct{}
+}
+
+func newPullWatch(deadline time.Duration) *pullWatch {
+	return &pullWatch{deadline: deadline, pulls: make(map[*watchedPull]struct{})}
+}
+
+// watchedPull is one transfer. Its fields are guarded by pullWatch.mu.
+type watchedPull struct {
+	watch  *pullWatch
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+	// expiry is when the timer counts: it may have fired just before it was set anew.
+	expiry time.Time
+	// stepped is when the transfer last made progress.
+	stepped time.Time
+	queued  bool
+}
+
+// begin returns a context that is cancelled for want of progress; its cause is then an error that wraps
+// context.DeadlineExceeded. end of the transfer must be called when it is over.
+func (w *pullWatch) begin(ctx context.Context) (context.Context, *watchedPull) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	pull := &watchedPull{watch: w, cancel: cancel, stepped: time.Now(), expiry: time.Now().Add(w.deadline)}
+	pull.timer = time.AfterFunc(w.deadline, pull.expire)
+	w.pulls[pull] = struct{}{}
+	return ctx, pull
+}
+
+// progress notes a step of the transfer; it is docker.PullOptions.Progress.
+func (p *watchedPull) progress(queued bool) {
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
+	p.queued, p.stepped = queued, time.Now()
+	p.extend()
+}
+
+// end ends the watch. Those that waited for its slots get time to begin.
+func (p *watchedPull) end() {
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
+	p.timer.Stop()
+	p.cancel(nil)
+	delete(p.watch.pulls, p)
+	for other := range p.watch.pulls {
+		if other.queued {
+			other.extend()
+		}
 	}
-	return watched, alive, stop
+}
+
+// extend gives the transfer another deadline, within what it may wait in all. The caller holds the lock.
+func (p *watchedPull) extend() {
+	left := time.Until(p.stepped.Add(maxQueued * p.watch.deadline))
+	wait := min(p.watch.deadline, left)
+	p.expiry = time.Now().Add(wait)
+	p.timer.Reset(wait)
+}
+
+// expire cancels the transfer, unless it waits for others.
+func (p *watchedPull) expire() {
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
+	_, underway := p.watch.pulls[p]
+	silent := time.Since(p.stepped)
+	switch {
+	case !underway || time.Until(p.expiry) > 0: // ended, or got more time, while the timer fired
+	case !p.queued || !p.watch.busy():
+		p.cancel(noProgress(p.watch.deadline, "--image-pull-progress-deadline"))
+	case silent >= maxQueued*p.watch.deadline:
+		p.cancel(noProgress(maxQueued*p.watch.deadline, fmt.Sprintf("behind other pulls, %d times --image-pull-progress-deadline", maxQueued)))
+	default:
+		p.extend()
+	}
+}
+
+func noProgress(silence time.Duration, why string) error {
+	return fmt.Errorf("no progress for %s (%s): %w", silence, why, context.DeadlineExceeded)
+}
+
+// busy reports whether a transfer that is not queued is under way. The caller holds the lock.
+func (w *pullWatch) busy() bool {
+	for pull := range w.pulls {
+		if !pull.queued {
+			return true
+		}
+	}
+	return false
 }

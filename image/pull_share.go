@@ -23,8 +23,10 @@ func newPullKey(ref string, auth *docker.Auth) pullKey {
 	return pullKey{ref: ref, auth: *auth}
 }
 
-// pulls are the transfers under way. Unlike a singleflight group, a transfer
-// does not end with the caller that began it, but with the last one that waits.
+// pulls are the transfers under way. It is our own because a call of
+// golang.org/x/sync/singleflight has the context of the caller that began it,
+// and goes on when nobody waits any more; a transfer here ends with the last one
+// that waits, whoever began it.
 // The zero value is ready to use.
 type pulls struct {
 	mu       sync.Mutex

@@ -133,38 +133,3 @@ func TestPullsWithOtherCredentialsAreNotShared(t *testing.T) {
 		}
 	}
 }
-
-func TestPullEndsWithoutProgress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, alive, stop := watchProgress(t.Context(), time.Minute)
-		defer stop()
-		for range 10 {
-			time.Sleep(50 * time.Second)
-			alive()
-		}
-		if ctx.Err() != nil {
-			t.Fatal("cancelled in spite of its progress")
-		}
-		begun := time.Now()
-		<-ctx.Done()
-		if took := time.Since(begun); took != time.Minute {
-			t.Errorf("cancelled after %s without progress, want a minute", took)
-		}
-		if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) {
-			t.Errorf("the cause is %v, want one that wraps context.DeadlineExceeded", cause)
-		}
-	})
-}
-
-func TestProgressWatchEndsWithTheCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		parent, cancel := context.WithCancel(t.Context())
-		ctx, _, stop := watchProgress(parent, time.Minute)
-		defer stop()
-		cancel()
-		<-ctx.Done()
-		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
-			t.Errorf("the cause is %v, want context.Canceled", cause)
-		}
-	})
-}

@@ -58,3 +58,14 @@ func pullReference(spec *runtimeapi.ImageSpec) (reference.Named, error) {
 	}
 	return named, nil
 }
+
+// sameRepository reports whether two names are of one repository, whatever their
+// tags and digests.
+func sameRepository(a, b string) bool {
+	na, err := reference.ParseNormalizedNamed(a)
+	if err != nil {
+		return false
+	}
+	nb, err := reference.ParseNormalizedNamed(b)
+	return err == nil && na.Name() == nb.Name()
+}

@@ -7,14 +7,12 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/moby/moby/api/types/image"
-	"github.com/sirupsen/logrus"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// restoreTimeout bounds the return of an image's names after a removal failed
-// half way.
-const restoreTimeout = 30 * time.Second
+// removalTimeout bounds the engine's operation that removes an image, which
+// does not end with its caller. The engine's own request timeout may be shorter.
+const removalTimeout = 2 * time.Minute
 
 // Remove removes the image that spec names, whatever the reference, with all
 // its names. The CRI text: "This call is idempotent, and must not return an
@@ -26,6 +24,9 @@ const restoreTimeout = 30 * time.Second
 // CRI text lets a client remove a pinned image on purpose, but here the next
 // pod would need it back at once, and a success that removed nothing would be
 // a lie.
+//
+// A removal is one operation of the engine, which goes to its end even if ctx
+// does not last as long: the image is gone, or it has all its tags and digests.
 func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error {
 	ref, err := lookupReference(spec)
 	if err != nil {
@@ -53,11 +54,11 @@ func (s *Service) Remove(ctx context.Context, spec *runtimeapi.ImageSpec) error 
 		return err
 	}
 	s.facts.forget(inspect.ID)
-	return s.removeNames(ctx, inspect)
+	return s.removeWhole(ctx, inspect.ID)
 }
 
-// checkUnused refuses an image that containers were made from or have mounted. The engine would
-// take away all names but the last before it refuses.
+// checkUnused refuses an image that containers were made from or have mounted. The engine knows
+// nothing of our mounts, and does not count stopped containers in a forced removal.
 func (s *Service) checkUnused(ctx context.Context, id string) error {
 	containers, err := s.engine.ListContainers(ctx, nil)
 	if err != nil {
@@ -78,51 +79,36 @@ func inUse(id, by string) error {
 	return fmt.Errorf("image %s is used by %s; remove that first: %w", id, by, errdefs.ErrFailedPrecondition)
 }
 
-// removeNames removes tags, then digests, then what is left of the image. A
-// container that was made meanwhile stops it; the tags are then given back.
-func (s *Service) removeNames(ctx context.Context, inspect *image.InspectResponse) (err error) {
-	var removed []string
-	defer func() {
-		if err != nil {
-			s.restoreTags(ctx, inspect.ID, removed)
-		}
-	}()
-	tags, digests := names(inspect.RepoTags), names(inspect.RepoDigests)
-	for _, tag := range tags {
-		if err := s.removeOne(ctx, inspect.ID, tag); err != nil {
-			return err
-		}
-		removed = append(removed, tag)
-	}
-	for _, name := range append(digests, inspect.ID) {
-		if err := s.removeOne(ctx, inspect.ID, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// removeOne removes one name; one that is gone already is as good as removed.
-func (s *Service) removeOne(ctx context.Context, id, name string) error {
-	err := s.engine.RemoveImage(ctx, name)
-	switch {
-	case err == nil, errdefs.IsNotFound(err):
-		return nil
-	case errdefs.IsConflict(err):
-		return inUse(id, fmt.Sprintf("a container (%v)", err))
-	default:
+// removeWhole removes an image by its id. The engine refuses that for an image
+// with several names unless it is forced, which also takes the image of stopped
+// containers: whether there are any is asked again just before, so that only a
+// container made between these two calls of the engine loses its image's names,
+// and nothing else: its layers stay with it.
+func (s *Service) removeWhole(ctx context.Context, id string) error {
+	if err := s.removeByID(ctx, id, s.engine.RemoveImage); !errdefs.IsConflict(err) {
 		return err
 	}
+	if err := s.checkUnused(ctx, id); err != nil {
+		return err
+	}
+	err := s.removeByID(ctx, id, s.engine.ForceRemoveImage)
+	if errdefs.IsConflict(err) {
+		return fmt.Errorf("image %s is in use; remove what uses it first: %v: %w", id, err, errdefs.ErrFailedPrecondition)
+	}
+	return err
 }
 
-// restoreTags gives an image its tags back.
-func (s *Service) restoreTags(ctx context.Context, id string, tags []string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), restoreTimeout)
-	defer cancel()
-	for _, tag := range tags {
-		if err := s.engine.TagImage(ctx, id, tag); err != nil {
-			logrus.WithError(err).WithFields(logrus.Fields{"image": id, "tag": tag}).
-				Warn("the image's removal failed half way and its tag could not be restored")
-		}
+// removeByID removes an image with a call of the engine that is not cancelled
+// with ctx: engines with the containerd image store would stop between two names.
+// An image that is gone already is as good as removed.
+func (s *Service) removeByID(ctx context.Context, id string, remove func(context.Context, string) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removalTimeout)
+	defer cancel()
+	if err := remove(ctx, id); !errdefs.IsNotFound(err) {
+		return err
+	}
+	return nil
 }

@@ -24,7 +24,8 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image"
-	"github.com/criadapter/criadapter/pause"
+	"github.com/criadapter/criadapter/internal/pause"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -56,7 +57,12 @@ func newRig(t *testing.T, opts image.Options) *rig {
 // fresh makes an image that exists nowhere else.
 func fresh(t *testing.T, layerSize int64, config v1.Config) v1.Image {
 	t.Helper()
-	img, err := random.Image(layerSize, 1)
+	return freshLayers(t, 1, layerSize, config)
+}
+
+func freshLayers(t *testing.T, layers, layerSize int64, config v1.Config) v1.Image {
+	t.Helper()
+	img, err := random.Image(layerSize, layers)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,8 +291,7 @@ func TestRigRegistryInTrouble(t *testing.T) {
 func TestRigPullProgressDeadline(t *testing.T) {
 	r := newRig(t, image.Options{PullProgressDeadline: 5 * rigenv.SlowPause})
 	ref := name(t) + ":1"
-	// 48 KiB take 12 pauses.
-	r.push(t, fresh(t, 48<<10, v1.Config{}), ref)
+	r.push(t, fresh(t, 12*rigenv.SlowPiece, v1.Config{}), ref)
 	begun := time.Now()
 	_, err := r.Pull(t.Context(), spec(r.env.Image(rigenv.PrefixStalled+"/"+ref)), nil)
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no progress") {
@@ -307,7 +312,7 @@ func TestRigPullProgressDeadline(t *testing.T) {
 func TestRigPullEndsWithItsCaller(t *testing.T) {
 	r := newRig(t, image.Options{})
 	ref := name(t) + ":1"
-	r.push(t, fresh(t, 48<<10, v1.Config{}), ref)
+	r.push(t, fresh(t, 12*rigenv.SlowPiece, v1.Config{}), ref)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
@@ -357,7 +362,7 @@ func TestRigRemoveTakesAllNames(t *testing.T) {
 func TestRigConcurrentPulls(t *testing.T) {
 	r := newRig(t, image.Options{})
 	ref := name(t) + ":1"
-	r.push(t, fresh(t, 48<<10, v1.Config{}), ref)
+	r.push(t, fresh(t, 12*rigenv.SlowPiece, v1.Config{}), ref)
 	full := r.env.Image(rigenv.PrefixSlow + "/" + ref)
 	gone, leave := context.WithCancel(t.Context())
 	var group sync.WaitGroup
@@ -408,12 +413,16 @@ func TestRigFsInfo(t *testing.T) {
 	r.push(t, fresh(t, layer, v1.Config{}), ref)
 	_, err := r.Pull(t.Context(), spec(r.env.Image(ref)), nil)
 	check(t, err)
-	info, err := r.FsInfo(t.Context())
-	check(t, err)
-	images := info.GetImageFilesystems()
-	if len(images) != 1 || len(info.GetContainerFilesystems()) != 1 {
-		t.Fatalf("got %v", info)
-	}
+	var images []*runtimeapi.FilesystemUsage
+	testutil.Eventually(t, func() error { // until the first walk is over
+		info, err := r.FsInfo(t.Context())
+		check(t, err)
+		images = info.GetImageFilesystems()
+		if len(images) != 1 || len(info.GetContainerFilesystems()) != 1 {
+			return fmt.Errorf("got %v", info)
+		}
+		return nil
+	})
 	if got := images[0].GetUsedBytes().GetValue(); got < layer {
 		t.Errorf("all images use %d bytes, this one alone %d", got, layer)
 	}

@@ -8,11 +8,11 @@ import (
 	"sync"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/distribution/reference"
-	"github.com/sirupsen/logrus"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/pause"
+	"github.com/criadapter/criadapter/internal/pause"
 )
 
 // sandboxImage is the image that every pod starts from.
@@ -78,7 +78,7 @@ func (i *sandboxImage) lost() {
 
 // EnsureSandboxImage makes sure that the engine has the sandbox image and
 // returns the reference to create sandboxes from. The built-in image is loaded,
-// a configured one is pulled without credentials unless it is there. Once it
+// a configured one is pulled unless it is there, with the node's credentials. Once it
 // was found, the answer comes from memory until ReloadSandboxImage.
 func (s *Service) EnsureSandboxImage(ctx context.Context) (string, error) {
 	if s.sandbox.isPresent() {
@@ -100,7 +100,7 @@ func (s *Service) EnsureSandboxImage(ctx context.Context) (string, error) {
 		return "", err
 	}
 	s.sandbox.found(id)
-	logrus.WithFields(logrus.Fields{"image": s.sandbox.reference, "id": id}).Debug("sandbox image present")
+	log.G(ctx).WithFields(log.Fields{"image": s.sandbox.reference, "imageID": id}).Debug("sandbox image present")
 	return s.sandbox.reference, nil
 }
 
@@ -143,7 +143,16 @@ func (s *Service) pullSandboxImage(ctx context.Context) (string, error) {
 	if !errdefs.IsNotFound(err) {
 		return "", err
 	}
-	id, err := s.Pull(ctx, &runtimeapi.ImageSpec{Image: s.sandbox.reference}, nil)
+	spec := &runtimeapi.ImageSpec{Image: s.sandbox.reference}
+	ref, err := pullReference(spec)
+	if err != nil {
+		return "", err
+	}
+	auth, err := nodeCredentials(s.credentialsFile, ref)
+	if err != nil {
+		return "", err
+	}
+	id, err := s.Pull(ctx, spec, auth)
 	if err != nil {
 		return "", fmt.Errorf("the sandbox image is not present (load it by hand, or choose another with --pod-infra-container-image): %w", err)
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/criadapter/criadapter/docker"
 )
 
-// DefaultPullProgressDeadline is how long a pull may go without a sign of life
+// defaultPullProgressDeadline is how long a pull may go without a sign of life
 // from the registry when Options names no other time, the default of
 // cri-dockerd's --image-pull-progress-deadline.
-const DefaultPullProgressDeadline = time.Minute
+const defaultPullProgressDeadline = time.Minute
 
 // Options are the options of New. Engine is required.
 type Options struct {
@@ -25,8 +25,13 @@ type Options struct {
 	// SandboxImage is the reference of the image that sandboxes run
 	// (--pod-infra-container-image), empty for the built-in one.
 	SandboxImage string
+	// CredentialsFile is a Docker configuration file (config.json) with the node's
+	// registry credentials, for SandboxImage alone. It need not exist, and is read
+	// at each pull; empty for none.
+	CredentialsFile string
 	// PullProgressDeadline is how long a pull may go without progress before it
-	// is cancelled, 0 for DefaultPullProgressDeadline.
+	// is cancelled, 0 for defaultPullProgressDeadline. While its layers wait behind
+	// those of other pulls of the service, it may be sixty times as long.
 	PullProgressDeadline time.Duration
 	// Mounted, when not nil, returns the ids of the images that a container of the
 	// engine's list has mounted: they are in use like the one it was made from.
@@ -40,15 +45,16 @@ type Options struct {
 // Service is the image service of one engine. All methods are safe for
 // concurrent use.
 type Service struct {
-	engine           docker.Engine
-	progressDeadline time.Duration
-	mounted          func(container.Summary) []string
-	observePull      func(ctx context.Context) (context.Context, func(error))
-	pulls            pulls
-	removing         turn
-	facts            facts
-	sandbox          *sandboxImage
-	usage            *usageMeter
+	engine          docker.Engine
+	credentialsFile string
+	watch           *pullWatch
+	mounted         func(container.Summary) []string
+	observePull     func(ctx context.Context) (context.Context, func(error))
+	pulls           pulls
+	removing        turn
+	facts           facts
+	sandbox         *sandboxImage
+	usage           *usageMeter
 }
 
 // New returns the image service of an engine, which need not be up yet. It
@@ -61,7 +67,7 @@ func New(opts Options) (*Service, error) {
 	}
 	deadline := opts.PullProgressDeadline
 	if deadline == 0 {
-		deadline = DefaultPullProgressDeadline
+		deadline = defaultPullProgressDeadline
 	}
 	if deadline < 0 {
 		return nil, fmt.Errorf("image-pull-progress-deadline must not be negative: %w", errdefs.ErrInvalidArgument)
@@ -73,13 +79,14 @@ func New(opts Options) (*Service, error) {
 		opts.Mounted = func(container.Summary) []string { return nil }
 	}
 	return &Service{
-		engine:           opts.Engine,
-		mounted:          opts.Mounted,
-		observePull:      opts.ObservePull,
-		progressDeadline: deadline,
-		removing:         newTurn(),
-		sandbox:          sandbox,
-		usage:            newUsageMeter(),
+		engine:          opts.Engine,
+		mounted:         opts.Mounted,
+		observePull:     opts.ObservePull,
+		credentialsFile: opts.CredentialsFile,
+		watch:           newPullWatch(deadline),
+		removing:        newTurn(),
+		sandbox:         sandbox,
+		usage:           newUsageMeter(),
 	}, nil
 }
 
@@ -104,45 +111,62 @@ func (t turn) take(ctx context.Context) error {
 
 func (t turn) give() { <-t }
 
-// facts remembers what never changes of an image id, so that a list does not
-// inspect every image and a container's image id needs no call to the engine.
-// The zero value is ready to use.
+// fact is what is remembered of an image.
+type fact struct {
+	// user is the image's default "user[:group]".
+	user string
+	// digests are its names by digest, as the engine told them last.
+	digests []string
+}
+
+// facts remembers images by their ids, so that a list does not inspect every
+// image and the making of a container needs no call to the engine for its
+// image. The zero value is ready to use.
 type facts struct {
 	mu sync.Mutex
-	// users is the image's default "user[:group]" by image id. An id is in the
-	// map only while the image is known to be present.
-	users map[string]string
+	// known has an id only while the image is known to be present.
+	known map[string]fact
 }
 
-func (f *facts) put(id, user string) {
+func (f *facts) put(id string, of fact) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.users == nil {
-		f.users = make(map[string]string)
+	if f.known == nil {
+		f.known = make(map[string]fact)
 	}
-	f.users[id] = user
+	f.known[id] = of
 }
 
-func (f *facts) user(id string) (string, bool) {
+func (f *facts) of(id string) (fact, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	user, ok := f.users[id]
-	return user, ok
+	known, ok := f.known[id]
+	return known, ok
+}
+
+// rename notes the digests of an image that is known.
+func (f *facts) rename(id string, digests []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known, ok := f.known[id]; ok {
+		known.digests = digests
+		f.known[id] = known
+	}
 }
 
 func (f *facts) forget(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.users, id)
+	delete(f.known, id)
 }
 
 // keep forgets every id that is not among ids.
 func (f *facts) keep(ids map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for id := range f.users {
+	for id := range f.known {
 		if !ids[id] {
-			delete(f.users, id)
+			delete(f.known, id)
 		}
 	}
 }

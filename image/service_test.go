@@ -17,7 +17,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
-	"github.com/criadapter/criadapter/pause"
+	"github.com/criadapter/criadapter/internal/pause"
 )
 
 // flavors are the engines that differ in what an image's id is.
@@ -88,6 +88,42 @@ func TestPulledImageHasOneID(t *testing.T) {
 			if got := statusOf(t, s, other); got.GetId() != ref {
 				t.Errorf("%q is %v", other, got)
 			}
+		}
+	})
+}
+
+// An image of two repositories has a name by digest in each, one that was loaded has none.
+func TestDigested(t *testing.T) {
+	registry := []dockertest.Image{{Names: []string{"127.0.0.1:5000/app:1"}}}
+	opts := dockertest.Options{Registry: registry, Images: []dockertest.Image{{
+		Names: []string{"two:1"}, Digests: []string{"one@sha256:" + strings.Repeat("1", 64), "127.0.0.1:5000/two@sha256:" + strings.Repeat("1", 64)},
+	}}}
+	eachFlavor(t, opts, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		id, err := s.Pull(t.Context(), spec("127.0.0.1:5000/app:1"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		two, err := s.Resolve(t.Context(), "two:1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		looks := engine.Calls("InspectImage")
+		digests := statusOf(t, s, id).GetRepoDigests()
+		for _, tt := range []struct{ id, name, want string }{
+			{id, "127.0.0.1:5000/app:1", digests[0]},
+			{id, id, digests[0]},
+			{two, "127.0.0.1:5000/two:7", "127.0.0.1:5000/two@sha256:" + strings.Repeat("1", 64)},
+			{two, "docker.io/library/one", "one@sha256:" + strings.Repeat("1", 64)},
+		} {
+			if got, err := s.Digested(t.Context(), tt.id, tt.name); err != nil || got != tt.want {
+				t.Errorf("%s of %s: %q, %v, want %q", tt.name, tt.id, got, err, tt.want)
+			}
+		}
+		if more := engine.Calls("InspectImage") - looks; more != 1 { // the status
+			t.Errorf("the engine was asked %d times", more)
+		}
+		if _, err := s.Digested(t.Context(), "sha256:"+strings.Repeat("0", 64), "x"); !errdefs.IsNotFound(err) {
+			t.Errorf("of an unknown image: %v", err)
 		}
 	})
 }
@@ -299,21 +335,6 @@ func TestUsedImageKeepsItsNames(t *testing.T) {
 	})
 }
 
-// TestRemovalThatFailsHalfWayGivesTheNamesBack: a container may come into being
-// between the look at the containers and the removal of the last name.
-func TestRemovalThatFailsHalfWayGivesTheNamesBack(t *testing.T) {
-	images := []dockertest.Image{{Names: []string{"a:1", "a:2"}}}
-	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
-		engine.Inject("RemoveImage", dockertest.Fault{Object: "a:2", Err: errdefs.ErrConflict})
-		if err := s.Remove(t.Context(), spec("a:1")); !errdefs.IsFailedPrecondition(err) {
-			t.Errorf("got %v, want ErrFailedPrecondition", err)
-		}
-		if img := statusOf(t, s, "a:1"); len(img.GetRepoTags()) != 2 {
-			t.Errorf("left: %v", img)
-		}
-	})
-}
-
 func TestBuiltInSandboxImage(t *testing.T) {
 	eachFlavor(t, dockertest.Options{}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
 		for range 3 {
@@ -439,7 +460,7 @@ func TestFsInfo(t *testing.T) {
 	}
 }
 
-func TestFsInfoOfADriverWithoutFolders(t *testing.T) {
+func TestFsInfoOfADriverWithoutDirs(t *testing.T) {
 	features := dockertest.DefaultFeatures(dockertest.Docker20)
 	features.Root, features.StorageDriver = t.TempDir(), "zfs"
 	engine := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{
@@ -453,6 +474,9 @@ func TestFsInfoOfADriverWithoutFolders(t *testing.T) {
 	fs := info.GetImageFilesystems()[0]
 	if fs.GetUsedBytes().GetValue() != 15 || fs.GetInodesUsed() != nil {
 		t.Errorf("got %v, want the sum of the sizes without inodes", fs)
+	}
+	if containers := info.GetContainerFilesystems(); len(containers) != 0 {
+		t.Errorf("what containers use is unknown, and %v", containers)
 	}
 }
 

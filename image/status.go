@@ -49,7 +49,7 @@ func (s *Service) Resolve(ctx context.Context, ref string) (string, error) {
 		return "", err
 	}
 	if isID(lookup) {
-		if _, known := s.facts.user(lookup); known {
+		if _, known := s.facts.of(lookup); known {
 			return lookup, nil
 		}
 	}
@@ -62,6 +62,30 @@ func (s *Service) Resolve(ctx context.Context, ref string) (string, error) {
 		return "", err
 	}
 	return inspect.ID, nil
+}
+
+// Digested returns the name by digest ("repository@sha256:…") of the image with
+// this id: the one in the repository of name where there is one, or else the
+// first; "" when it has none, as one that was built or loaded on this node. It
+// fails with ErrNotFound when the image is not present.
+func (s *Service) Digested(ctx context.Context, id, name string) (string, error) {
+	known, ok := s.facts.of(id)
+	if !ok {
+		inspect, err := s.inspect(ctx, id)
+		if err != nil {
+			return "", err
+		}
+		known.digests = inspect.RepoDigests
+	}
+	for _, digested := range known.digests {
+		if sameRepository(digested, name) {
+			return digested, nil
+		}
+	}
+	if len(known.digests) == 0 {
+		return "", nil
+	}
+	return known.digests[0], nil
 }
 
 // isID reports whether ref is the full id of an image.

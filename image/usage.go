@@ -10,21 +10,27 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 )
 
 const (
 	// firstMeasurement is how long a call waits for the first measurement of
 	// all; a small node's is done by then.
 	firstMeasurement = time.Second
-	// measureEvery is the shortest time between two measurements, and
-	// measureRest how many times longer than a measurement the pause after it
-	// is: walking a million files must not keep the disk busy all day.
-	measureEvery = 30 * time.Second
-	measureRest  = 50
-	// measureTimeout ends a measurement of a filesystem that does not answer.
-	measureTimeout = 10 * time.Minute
+	// measureEvery is the shortest pause between two measurements, measureRest
+	// how many times longer than a measurement it is, measureOldest where that
+	// ends, and measureShare how many times longer it is in any case: walking a
+	// million files must not keep the disk busy all day.
+	measureEvery  = 30 * time.Second
+	measureRest   = 50
+	measureOldest = 5 * time.Minute
+	measureShare  = 3
 )
+
+// pauseAfter returns how long the disk is left alone after a measurement.
+func pauseAfter(took time.Duration) time.Duration {
+	return max(measureEvery, min(measureRest*took, measureOldest), measureShare*took)
+}
 
 // footprint is what a set of files takes on disk.
 type footprint struct {
@@ -43,6 +49,8 @@ type usageMeter struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+	// walk measures a storage: measureStorage, but for tests.
+	walk func(context.Context, storage) (usage, error)
 
 	mu   sync.Mutex
 	last *usage
@@ -54,13 +62,15 @@ type usageMeter struct {
 }
 
 func newUsageMeter() *usageMeter {
-	ctx, cancel := context.WithCancel(context.Background())
-	return &usageMeter{ctx: ctx, cancel: cancel}
+	ctx, cancel := context.WithCancel(log.WithLogger(context.Background(), log.L.WithField("component", "image")))
+	return &usageMeter{ctx: ctx, cancel: cancel, walk: measureStorage}
 }
 
 // close ends a measurement under way and waits for its end.
 func (m *usageMeter) close() {
+	m.mu.Lock() // not between refresh's look at ctx and its Go
 	m.cancel()
+	m.mu.Unlock()
 	m.work.Wait()
 }
 
@@ -104,30 +114,30 @@ func (m *usageMeter) refresh(place storage) (last *usage, underway <-chan struct
 	return m.last, m.underway
 }
 
+// measure takes as long as it takes: a walk that a deadline ends is for nothing,
+// and the next one would take as long.
 func (m *usageMeter) measure(place storage) {
-	ctx, cancel := context.WithTimeout(m.ctx, measureTimeout)
-	defer cancel()
-	begun := time.Now()
-	measured, err := measureStorage(ctx, place)
+	start := time.Now()
+	measured, err := m.walk(m.ctx, place)
 	if err != nil {
-		logrus.WithError(err).WithField("folders", place.layers).Warn("could not measure the disk usage of images, the last figures stay")
+		log.G(m.ctx).WithError(err).WithField("paths", place.layers).Warn("cannot measure disk usage of images, keeping the last measurement")
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err == nil {
 		m.last = &measured
 	}
-	m.due = time.Now().Add(max(measureEvery, measureRest*time.Since(begun)))
+	m.due = time.Now().Add(pauseAfter(time.Since(start)))
 	close(m.underway)
 	m.underway = nil
 }
 
-// measureStorage walks all folders of a storage once.
+// measureStorage walks all directories of a storage once.
 func measureStorage(ctx context.Context, place storage) (usage, error) {
 	containerLayers := containerLayers(place.mounts)
 	walk := walk{ctx: ctx, links: make(map[uint64]bool), containerLayers: containerLayers}
-	for _, folder := range place.layers {
-		if err := walk.folder(folder); err != nil {
+	for _, dir := range place.layers {
+		if err := walk.dir(dir); err != nil {
 			return usage{}, err
 		}
 	}
@@ -138,7 +148,7 @@ func measureStorage(ctx context.Context, place storage) (usage, error) {
 	return measured, nil
 }
 
-// containerLayers returns the names of the layer folders that belong to
+// containerLayers returns the names of the layer directories that belong to
 // containers. The engine records two for each: its own, and the one below that
 // holds what the engine itself puts into every container.
 func containerLayers(mounts string) map[string]bool {
@@ -161,7 +171,7 @@ func containerLayers(mounts string) map[string]bool {
 }
 
 // walk adds up files: a file with several names once, and nothing that is
-// mounted below the folder, such as the root filesystem of a running container.
+// mounted below the directory, such as the root filesystem of a running container.
 type walk struct {
 	ctx                context.Context
 	containerLayers    map[string]bool
@@ -170,7 +180,7 @@ type walk struct {
 	links map[uint64]bool
 }
 
-func (w *walk) folder(root string) error {
+func (w *walk) dir(root string) error {
 	info, err := os.Lstat(root)
 	if os.IsNotExist(err) {
 		return nil
@@ -185,7 +195,7 @@ func (w *walk) folder(root string) error {
 	return w.tree(root, device.Dev, &w.images)
 }
 
-// tree adds a folder and all below it that is on the device given to sum.
+// tree adds a directory and all below it that is on the device given to sum.
 func (w *walk) tree(path string, device uint64, sum *footprint) error {
 	return filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
 		if w.ctx.Err() != nil {

@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// write makes a file of so many bytes below the folder given.
+// write makes a file of so many bytes below the directory given.
 func write(t *testing.T, bytes int, elements ...string) string {
 	t.Helper()
 	path := filepath.Join(elements...)
@@ -51,7 +53,7 @@ func TestMeasureTellsImagesFromContainers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Folders take blocks too on some filesystems, so the files' bytes are the
+	// Directories take blocks too on some filesystems, so the files' bytes are the
 	// lower bound and a little more the upper one.
 	checkBytes(t, "images", got.images.bytes, 1<<20)
 	checkBytes(t, "containers", got.containers.bytes, 2<<20+1<<19)
@@ -73,9 +75,9 @@ func checkBytes(t *testing.T, what string, got, files uint64) {
 }
 
 func TestMeasureWithoutRecordsOfContainers(t *testing.T) {
-	folder := t.TempDir()
-	write(t, 1<<20, folder, "snapshots", "1", "fs", "a")
-	got, err := measureStorage(t.Context(), storage{layers: []string{folder, filepath.Join(folder, "missing")}})
+	dir := t.TempDir()
+	write(t, 1<<20, dir, "snapshots", "1", "fs", "a")
+	got, err := measureStorage(t.Context(), storage{layers: []string{dir, filepath.Join(dir, "missing")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,15 +96,15 @@ func TestMeasureEndsWithItsContext(t *testing.T) {
 }
 
 func TestMeterMeasuresOnceInAWhile(t *testing.T) {
-	folder := t.TempDir()
+	dir := t.TempDir()
 	meter := newUsageMeter()
 	defer meter.close()
-	place := storage{layers: []string{folder}}
+	place := storage{layers: []string{dir}}
 	first, ok := meter.get(t.Context(), place)
 	if !ok {
-		t.Fatal("no figures of a small folder")
+		t.Fatal("no figures of a small directory")
 	}
-	write(t, 1<<20, folder, "more")
+	write(t, 1<<20, dir, "more")
 	if again, ok := meter.get(t.Context(), place); !ok || again != first {
 		t.Errorf("measured again at once: %+v, then %+v", first, again)
 	}
@@ -110,21 +112,59 @@ func TestMeterMeasuresOnceInAWhile(t *testing.T) {
 	meter.due = time.Time{}
 	meter.mu.Unlock()
 	// The due call answers with what is known and measures in the background.
-	deadline := time.Now().Add(10 * time.Second)
-	for time.Now().Before(deadline) {
-		if now, _ := meter.get(t.Context(), place); now.images.bytes >= 1<<20 {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Error("the new file was never counted")
+	testutil.Until(t, "the new file is counted", func() bool {
+		now, _ := meter.get(t.Context(), place)
+		return now.images.bytes >= 1<<20
+	})
 }
 
-func TestMeterWithoutFolders(t *testing.T) {
+func TestMeterWithoutDirs(t *testing.T) {
 	meter := newUsageMeter()
 	defer meter.close()
 	if _, ok := meter.get(t.Context(), storageOf(docker.Features{Root: "/", StorageDriver: "zfs"})); ok {
-		t.Error("figures of a driver whose layers are not in folders")
+		t.Error("figures of a driver whose layers are not in directories")
+	}
+}
+
+// A disk whose walk takes longer than any pause is measured all the same, and
+// again before long: a measurement of hours ago would be of another node.
+func TestMeterOfAHugeDisk(t *testing.T) {
+	for _, takes := range []time.Duration{time.Second, 20 * time.Second, 25 * time.Minute} {
+		t.Run(takes.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				meter := newUsageMeter()
+				defer meter.close()
+				meter.walk = slowWalk(takes)
+				place := storage{layers: []string{"/layers"}}
+				meter.get(t.Context(), place)
+				time.Sleep(takes)
+				synctest.Wait()
+				first, ok := meter.get(t.Context(), place)
+				if !ok || first.images.bytes != 4711 {
+					t.Fatalf("never measured: %+v", first)
+				}
+				pause := max(3*takes, 5*time.Minute)
+				time.Sleep(pause + time.Second)
+				meter.get(t.Context(), place) // begins another one
+				time.Sleep(takes)
+				synctest.Wait()
+				if again, _ := meter.get(t.Context(), place); !again.taken.After(first.taken) {
+					t.Errorf("not measured again %v after a measurement that took %v", pause, takes)
+				}
+			})
+		})
+	}
+}
+
+// slowWalk takes its time, and ends with its context as a walk does.
+func slowWalk(takes time.Duration) func(context.Context, storage) (usage, error) {
+	return func(ctx context.Context, _ storage) (usage, error) {
+		select {
+		case <-time.After(takes):
+			return usage{taken: time.Now(), images: footprint{bytes: 4711}}, nil
+		case <-ctx.Done():
+			return usage{}, ctx.Err()
+		}
 	}
 }
 
@@ -134,4 +174,21 @@ func TestClosedMeterMeasuresNothing(t *testing.T) {
 	if _, ok := meter.get(t.Context(), storage{layers: []string{t.TempDir()}}); ok {
 		t.Error("a closed meter measured")
 	}
+}
+
+// A meter that is closed while a call begins a measurement waits for that one, too.
+func TestCloseOfAMeterInUse(t *testing.T) {
+	meter := newUsageMeter()
+	meter.mu.Lock() // as a call does that has seen that the meter is not closed
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		meter.close()
+	}()
+	time.Sleep(50 * time.Millisecond)
+	if meter.ctx.Err() != nil {
+		t.Error("the meter was closed in the middle of a call")
+	}
+	meter.mu.Unlock()
+	<-closed
 }

@@ -1,165 +1,265 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/kubelet/admission"
+	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/apiserver"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
-	"github.com/criadapter/criadapter/kubelet/config"
-	"github.com/criadapter/criadapter/kubelet/container"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/events"
-	"github.com/criadapter/criadapter/kubelet/images"
+	"github.com/criadapter/criadapter/kubelet/housekeeping"
+	"github.com/criadapter/criadapter/kubelet/imagemanager"
+	"github.com/criadapter/criadapter/kubelet/kuberuntime"
 	"github.com/criadapter/criadapter/kubelet/model"
-	"github.com/criadapter/criadapter/kubelet/node"
-	"github.com/criadapter/criadapter/kubelet/objects"
+	"github.com/criadapter/criadapter/kubelet/nodeapi"
+	"github.com/criadapter/criadapter/kubelet/nodelock"
 	"github.com/criadapter/criadapter/kubelet/pleg"
+	"github.com/criadapter/criadapter/kubelet/podconfig"
 	"github.com/criadapter/criadapter/kubelet/podspec"
+	"github.com/criadapter/criadapter/kubelet/podsync"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 	"github.com/criadapter/criadapter/kubelet/prober"
-	"github.com/criadapter/criadapter/kubelet/server"
 	"github.com/criadapter/criadapter/kubelet/status"
-	"github.com/criadapter/criadapter/kubelet/volume"
+	"github.com/criadapter/criadapter/kubelet/volumekinds"
+	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
 // Kubelet is the whole, wired. Make one with New, and call Run once.
 type Kubelet struct {
-	opts    Options
-	runtime *cri.Runtime
-	events  *events.Recorder
-	objects *config.Objects
-	mux     *config.Mux
-	volumes *volume.Manager
-	cgroups *cgroup.Manager
-	host    cgroup.Host
-	actor   *container.Actor
-	cache   *pleg.Cache
-	pleg    *pleg.Generator
-	status  *status.Store
-	workers *podworkers.Workers
-	prober  *prober.Manager
-	node    *node.Reporter
-	// endpoint and api are nil when they are not wanted, server when there is no cluster.
-	endpoint *server.Server
-	api      *server.API
-	server   *apiServer
-	ready    *runtimeState
-	rejected *rejections
+	opts       Options
+	root       *nodelock.Root
+	runtime    *cri.Runtime
+	state      *cri.State
+	pleg       *pleg.Generator
+	status     *status.Manager
+	cluster    *apiserver.Cluster
+	prober     *prober.Manager
+	workers    *podworkers.Workers
+	cleaner    *housekeeping.Cleaner
+	collectors *housekeeping.Collectors
+	sources    *podSources
+	endpoints  endpoints
+	loop       *syncLoop
+	events     *events.Recorder
+	cgroups    *cgroup.Manager
+	volumes    *volumemanager.Manager
 
-	mu      sync.Mutex
-	waiting map[types.UID]map[string]*model.ReasonError // of the last sync, by container name
+	// alive is the context of workers and probes; end ends it.
+	alive context.Context
+	end   context.CancelCauseFunc
 }
 
 // New connects to the runtime, for which it waits as long as ctx lasts, and wires the parts. Nothing is done to pods yet.
-func New(ctx context.Context, opts Options) (*Kubelet, error) {
+func New(ctx context.Context, opts Options) (_ *Kubelet, err error) {
 	if err := opts.complete(); err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
-	if err := os.MkdirAll(opts.RootDir, 0o755); err != nil {
+	root, err := lockNode(ctx, opts)
+	if err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, root.Release())
+		}
+	}()
 	runtime, err := cri.Connect(ctx, cri.Options{
 		Endpoint: opts.RuntimeEndpoint, ImageEndpoint: opts.ImageEndpoint, Timeout: opts.RuntimeTimeout, Owner: opts.Owner,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
-	k := &Kubelet{
-		opts: opts, runtime: runtime, events: events.New(opts.NodeName), objects: config.NewObjects(), status: status.NewStore(),
-		cache: pleg.NewCache(runtime), rejected: &rejections{pods: map[types.UID]*v1.Pod{}},
-		waiting: map[types.UID]map[string]*model.ReasonError{},
-	}
+	k := &Kubelet{opts: opts, root: root, runtime: runtime, state: cri.NewState(runtime), status: status.NewManager()}
+	k.alive, k.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := k.wire(ctx); err != nil {
+		k.end(err)
 		return nil, fmt.Errorf("kubelet: %w", errors.Join(err, runtime.Close(ctx)))
 	}
 	return k, nil
 }
 
+// lockNode makes sure that nobody else works on this machine with the same directory or, unless told otherwise, the same pods.
+func lockNode(ctx context.Context, opts Options) (*nodelock.Root, error) {
+	if !opts.BesideKubelet {
+		if err := nodelock.NoKubelet(ctx, opts.NodeIPs); err != nil {
+			return nil, err
+		}
+	}
+	if opts.LeaveNothing {
+		return nodelock.LockWholeRoot(opts.RootDir, opts.Owner)
+	}
+	return nodelock.LockRoot(opts.RootDir, opts.Owner)
+}
+
 // wire makes the parts, each after those that it needs.
 func (k *Kubelet) wire(ctx context.Context) error {
-	opts := k.opts
-	k.mux = config.NewMux(config.Options{
-		Sources:    k.sources(),
-		Checkpoint: &config.Checkpoint{Path: filepath.Join(opts.RootDir, "pods.json")},
-		Refused:    k.refused, Problem: k.problem("Checkpoint"),
-	})
-	k.ready = newRuntimeState(k.runtime, k.runtimeChanged)
-	k.pleg = pleg.New(pleg.Options{Runtime: k.runtime, Cache: k.cache, Relist: opts.Relist, NoEvents: opts.NoEvents})
-	if err := k.newAPIServer(); err != nil {
-		return err
-	}
-	if err := k.newNode(ctx); err != nil {
-		return err
-	}
+	recorder, objects, rejected := events.New(k.opts.NodeName), podconfig.NewObjects(), admission.NewRejections()
+	cache := pleg.NewCache(k.runtime)
+	k.pleg = pleg.New(pleg.Options{Runtime: k.runtime, Cache: cache, Relist: k.opts.Relist, NoEvents: k.opts.NoEvents})
+	k.prober = prober.New(k.alive, prober.Options{Exec: k.runtime, Unhealthy: unhealthy(recorder), HostIP: k.opts.NodeIPs[0]})
 	var err error
-	if k.host, err = cgroup.Inspect(); err != nil {
+	if k.cluster, err = k.newCluster(ctx, objects, rejected, recorder); err != nil {
 		return err
 	}
-	k.cgroups = newCgroups(ctx, k.runtime, opts.CgroupRoot, opts.CgroupDriver)
-	seen, volumes := k.podObjects(), volume.Options{RootDir: opts.RootDir, Node: k.host.Capacity()}
-	volumes.Objects = seen
-	if k.server != nil {
-		volumes.Tokens = k.server.tokens
+	pulled, err := imagemanager.OpenPulled(filepath.Join(k.opts.RootDir, "pulled-images.json"))
+	if err != nil {
+		return err
 	}
-	k.volumes = volume.New(volumes)
-	k.actor = container.NewActor(container.Options{
-		Runtime: k.runtime, Specs: k.generator(ctx, seen), Events: k.events, Backoff: opts.CrashBackoff,
-		Images: images.New(images.Options{
-			Service: k.runtime.Images, Secrets: seen, Backoff: opts.PullBackoff, Parallel: opts.ParallelPulls,
-		}),
+	allocated, err := allocation.Open(filepath.Join(k.opts.RootDir, "allocated-resources.json"))
+	if err != nil {
+		recorder.RecordNode(true, "CheckpointUnreadable", err.Error())
+	}
+	steps, err := k.newSteps(ctx, cache, recorder, pulled, allocated)
+	if err != nil {
+		return err
+	}
+	k.events, k.cgroups, k.volumes = recorder, steps.Cgroups, steps.Volumes
+	k.workers = podworkers.New(k.alive, podworkers.Options{
+		PodSyncer: podsync.New(steps), Resync: k.opts.Resync, Retry: k.opts.Retry,
+		NameInUse: k.pleg.NameInUse, Ended: k.cluster.PodFinished,
 	})
-	return k.listen()
-}
-
-// podObjects answers which config maps and secrets a pod sees.
-func (k *Kubelet) podObjects() volume.Objects {
-	if k.server == nil {
-		return k.objects
+	admitter := admission.NewAdmitter(admission.Options{
+		Node: k.cluster, Active: func() []*v1.Pod { return allocated.AllocatedPods(k.workers.Active()) }, Observed: k.pleg.Has, Rejections: rejected, Status: k.status, Events: recorder,
+	})
+	config := k.newPodConfig(admitter, recorder)
+	k.cleaner = housekeeping.NewCleaner(housekeeping.CleanerOptions{
+		PodConfig: config, PLEG: k.pleg, Cache: cache, Workers: k.workers, Rejections: rejected, Status: k.status,
+		Volumes: steps.Volumes, Cgroups: steps.Cgroups,
+	})
+	k.collectors = housekeeping.NewCollectors(housekeeping.CollectorsOptions{
+		Runtime: k.runtime, RuntimeErr: k.runtimeErr, PodConfig: config, Workers: k.workers, PodLogsDir: k.opts.PodLogsDir,
+		Pulled: pulled, GC: k.opts.GC, Logs: k.opts.Logs,
+	})
+	k.sources = newPodSources(k.opts, config, objects, k.cluster, recorder)
+	k.loop = &syncLoop{
+		tick: k.opts.SyncTick, housekeeping: k.opts.Housekeeping, hostIPs: k.opts.NodeIPs, runtimeErr: k.runtimeErr,
+		config: config, objects: objects, pleg: k.pleg, prober: k.prober, cache: cache, workers: k.workers, admitter: admitter,
+		rejected: rejected, cleaner: k.cleaner, cluster: k.cluster, status: k.status, events: recorder,
+		allocation: allocated,
 	}
-	return objects.ByOrigin(k.objects, k.server.objects)
+	k.endpoints, err = listen(k.opts, nodeapi.Options{Address: k.opts.ReadAddress, Reads: k.reads(), Events: recorder.List}, k.runtime, k.cluster)
+	return err
 }
 
-func (k *Kubelet) generator(ctx context.Context, seen volume.Objects) *podspec.Generator {
-	opts := podspec.Options{
+// newCluster joins the API server; its questions about pods come when the workers and the cleaner are there.
+func (k *Kubelet) newCluster(ctx context.Context, static volumekinds.Objects, rejected *admission.Rejections, recorder *events.Recorder) (*apiserver.Cluster, error) {
+	opts := k.opts.Cluster
+	return apiserver.New(apiserver.Options{
+		Kubeconfig: opts.Kubeconfig,
+		Node: apiserver.NodeOptions{
+			Name: k.opts.NodeName, IPs: k.opts.NodeIPs, Labels: opts.Labels, Taints: opts.Taints, MaxPods: opts.MaxPods,
+			Reserved: opts.Reserved, StatusEvery: opts.StatusEvery, Port: k.opts.API.Port, RootDir: k.opts.RootDir,
+			ImageDir: k.runtime.ImageDirectory(ctx), Runtime: k.runtime, State: k.state, PLEGErr: k.pleg.Err,
+		},
+		Static: static, Status: k.status, Events: recorder,
+		Finished: func(uid types.UID) bool { return k.cleaner.Finished(uid) },
+		Shown:    func() []*v1.Pod { return rejected.AppendTo(k.workers.Holders()) },
+	})
+}
+
+// newSteps makes what a pod gets on this machine: cgroups, volumes, containers.
+func (k *Kubelet) newSteps(ctx context.Context, cache *pleg.Cache, recorder *events.Recorder, pulled *imagemanager.Pulled, allocated *allocation.Manager) (podsync.Options, error) {
+	host, err := cgroup.Inspect()
+	if err != nil {
+		return podsync.Options{}, err
+	}
+	// Without a driver everything is left to the runtime, as it is with one that does not say.
+	driver := cmp.Or(cgroup.Driver(k.runtime.CgroupDriver(ctx)), k.opts.CgroupDriver)
+	left, err := allocatable(host.Capacity(), k.opts.Cluster.Reserved)
+	if err := errors.Join(err, checkSlices(driver, k.opts.CgroupRoot)); err != nil {
+		return podsync.Options{}, err
+	}
+	cgroups := cgroup.New(ctx, cgroup.Options{
+		Root: k.opts.CgroupRoot, Driver: driver, Allocatable: left, PodPids: k.opts.PodPids,
+	})
+	volumes := volumemanager.New(volumemanager.Options{
+		RootDir: k.opts.RootDir, Node: host.Capacity(), Objects: k.cluster.Objects(), Tokens: k.cluster.Tokens(),
+	})
+	specs := podspec.New(podspec.Options{
 		NodeName: k.opts.NodeName, NodeIPs: k.opts.NodeIPs, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
-		Owner: k.opts.Owner, Volumes: k.volumes, Objects: seen,
+		Owner: k.opts.Owner, Volumes: volumes, Objects: k.cluster.Objects(), Services: k.cluster.ServiceEnvironment(),
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
-		Cgroups: k.cgroups, Host: k.host, RecursiveReadOnly: recursiveReadOnly(ctx, k.runtime),
+		Cgroups: cgroups, Host: host, RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
 		SeccompDefault: k.opts.SeccompDefault, AllowedUnsafeSysctls: k.opts.AllowedUnsafeSysctls,
 		Warn: func(pod *v1.Pod, reason, message string) {
-			k.events.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})
+			recorder.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})
 		},
-	}
-	if k.server != nil {
-		opts.Services = k.server.services.Environment
-	}
-	return podspec.New(opts)
+	})
+	return podsync.Options{
+		Cache: cache, RuntimeErr: k.runtimeErr, NetworkErr: k.state.Network, Volumes: volumes, Cgroups: cgroups, Prober: k.prober, Status: k.status,
+		Allocation: allocated,
+		Events:     recorder, RuntimeName: k.runtime.Name, HostIPs: k.opts.NodeIPs,
+		Runtime: kuberuntime.New(kuberuntime.Options{
+			Runtime: k.runtime, Specs: specs, Events: recorder, Allocation: allocated, RuntimeHandler: k.cluster.RuntimeHandler, Backoff: k.opts.CrashBackoff,
+			Images: imagemanager.New(imagemanager.Options{
+				Service: k.runtime.Images, Secrets: k.cluster.Objects(), Backoff: k.opts.PullBackoff, Parallel: k.opts.ParallelPulls,
+				Pulled: pulled, Files: credentialFiles(k.opts.RootDir),
+			}),
+		}),
+	}, nil
 }
 
-// Run keeps the pods running until ctx ends, and returns nil then. Pods run on after it.
-func (k *Kubelet) Run(ctx context.Context) error {
+func (k *Kubelet) newPodConfig(admitter *admission.Admitter, recorder *events.Recorder) *podconfig.PodConfig {
+	return podconfig.New(podconfig.Options{
+		Sources:    sourceNames(k.opts),
+		Checkpoint: &podconfig.Checkpoint{Path: filepath.Join(k.opts.RootDir, "pods.json")},
+		Refused:    refuse(admitter, recorder), Problem: recorder.SourceProblem("Checkpoint"),
+	})
+}
+
+// unhealthy records each probe that failed.
+func unhealthy(recorder *events.Recorder) func(pod *v1.Pod, container string, probe prober.Type, why string) {
+	return func(pod *v1.Pod, container string, probe prober.Type, why string) {
+		recorder.Record(events.Event{
+			Pod: pod, Container: container, Warning: true, Reason: "Unhealthy", Message: fmt.Sprintf("%s probe failed: %s", probe, why),
+		})
+	}
+}
+
+// reads are what the endpoints show.
+func (k *Kubelet) reads() nodeapi.Reads {
+	return nodeapi.Reads{
+		Config: nodeapi.Config{
+			Node: k.opts.NodeName, Owner: k.opts.Owner, RuntimeEndpoint: k.opts.RuntimeEndpoint, Runtime: k.runtime.Name,
+			Manifests: k.opts.Manifests, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
+		},
+		Pods: k.Pods, Healthy: k.healthy, Evented: k.pleg.Streaming,
+		Stats: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner},
+		Probes: k.prober.Counts, SentEvents: k.cluster.EventCounts(),
+	}
+}
+
+// Run keeps the pods running until ctx ends, and returns nil then. Pods run on after it, unless Options.LeaveNothing.
+func (k *Kubelet) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	k.prober = prober.New(ctx, prober.Options{Exec: k.runtime, Unhealthy: k.unhealthy, HostIP: k.opts.NodeIPs[0]})
-	k.workers = podworkers.New(ctx, podworkers.Options{
-		Steps: k, Resync: k.opts.Resync, Retry: k.opts.Retry, NameHeld: k.nameHeld, Ended: k.ended,
-	})
+	defer context.AfterFunc(ctx, func() { k.end(context.Cause(ctx)) })()
 	var parts sync.WaitGroup
 	defer func() {
 		cancel(nil)
+		k.end(nil)
 		parts.Wait()
 		k.workers.Wait()
 		k.prober.Wait()
+		if k.opts.LeaveNothing {
+			err = errors.Join(err, k.leaveNothing(context.WithoutCancel(ctx)))
+		}
 		if err := k.runtime.Close(context.WithoutCancel(ctx)); err != nil {
-			logrus.WithError(err).Debug("Hanging up failed")
+			log.G(ctx).WithError(err).Debug("closing the connection to the container runtime failed")
+		}
+		if err := k.root.Release(); err != nil {
+			log.G(ctx).WithError(err).Debug("releasing the root directory failed")
 		}
 	}()
 	for _, part := range k.parts() {
@@ -169,12 +269,10 @@ func (k *Kubelet) Run(ctx context.Context) error {
 			}
 		})
 	}
-	parts.Go(func() { k.ready.run(ctx, k.opts.RuntimeCheck) })
-	parts.Go(func() { k.pleg.Run(ctx) })
-	logrus.WithFields(logrus.Fields{
+	log.G(ctx).WithFields(log.Fields{
 		"node": k.opts.NodeName, "runtime": k.runtime.Name, "version": k.runtime.Version, "manifests": k.opts.Manifests,
-	}).Info("The kubelet core runs")
-	k.syncLoop(ctx)
+	}).Info("kubelet core started")
+	k.loop.run(ctx)
 	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
@@ -183,30 +281,38 @@ func (k *Kubelet) Run(ctx context.Context) error {
 
 // parts run beside the sync loop.
 func (k *Kubelet) parts() []func(context.Context) error {
-	parts := []func(context.Context) error{k.runSources, k.runEndpoint, k.runAPI, k.runCollectors}
-	if k.server != nil {
-		parts = append(parts, k.server.run, k.node.Run)
+	return []func(context.Context) error{
+		k.sources.run, k.endpoints.runReadOnly, k.endpoints.runNodeAPI, k.collectors.Run, k.cluster.Run,
+		func(ctx context.Context) error {
+			k.pleg.Run(ctx)
+			return nil
+		},
+		func(ctx context.Context) error {
+			k.state.Run(ctx, k.opts.runtimeCheck, func() {
+				k.cluster.WakeNodeStatus()
+				k.workers.WakeAll() // some may wait for the network
+			})
+			return nil
+		},
 	}
-	return parts
 }
 
-// runtimeChanged is told when the runtime became ready, or ceased to be.
-func (k *Kubelet) runtimeChanged() { k.node.Wake() }
-
-// nameHeld says whether the runtime runs another pod of that name: one whose manifest changed while no kubelet ran.
-// Before the first list nobody knows, so the name counts as held.
-func (k *Kubelet) nameHeld(fullName string, uid types.UID) bool {
-	pods := k.pleg.Pods()
-	if pods == nil {
-		return true
+// runtimeErr is why pods must be left alone, nil when the runtime can be used. That its network is not ready holds
+// back only pods without hostNetwork, those that run already as well: what makes the network ready may be a pod itself.
+func (k *Kubelet) runtimeErr() error {
+	if err := k.state.Runtime(); err != nil {
+		return err
 	}
-	for _, pod := range pods {
-		if pod.UID == uid || pod.Name+"_"+pod.Namespace != fullName || !pod.Running() {
-			continue
-		}
-		if seen := k.cache.Peek(pod.UID); seen == nil || seen.Alive() { // the list may be older
-			return true
-		}
-	}
-	return false
+	return k.pleg.Err()
 }
+
+// healthy is nil while the runtime can be used and the sync loop goes on.
+func (k *Kubelet) healthy() error {
+	return errors.Join(k.runtimeErr(), k.loop.monitor.err(k.opts.Resync))
+}
+
+// ReadAddress is where the read-only endpoint listens, empty for nowhere.
+func (k *Kubelet) ReadAddress() string { return k.endpoints.readAddress() }
+
+// Pods returns all pods with their statuses, by namespace and name; they must not be changed.
+func (k *Kubelet) Pods() []*v1.Pod { return k.status.List() }

@@ -3,15 +3,21 @@ package kubelet
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/criadapter/criadapter/kubelet/backoff"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/housekeeping"
 )
 
 // Options configure a Kubelet. RuntimeEndpoint is required; everything else has the kubelet's defaults, so that tests
@@ -29,11 +35,11 @@ type Options struct {
 	// Owner marks what this kubelet makes, see model.LabelOwner. Empty means NodeName.
 	Owner string
 
-	// Manifests is the folder of static pods; empty for none. ManifestRescan is how often it is read without notice.
+	// Manifests is the directory of static pods; empty for none. ManifestRescan is how often it is read without notice.
 	Manifests      string
 	ManifestRescan time.Duration
-	// ManifestURL is where more static pods are asked for; empty for none. ManifestHeader is sent with each request, and
-	// ManifestURLCheck is how often there is one; zero means 20 seconds.
+	// ManifestURL is where more static pods are asked for; empty for none. ManifestHeader is sent with each request,
+	// and ManifestURLCheck is how often there is one; zero means 20 seconds.
 	ManifestURL      string
 	ManifestHeader   http.Header
 	ManifestURLCheck time.Duration
@@ -43,13 +49,18 @@ type Options struct {
 	// API is the kubelet's API, which needs no cluster.
 	API APIOptions
 
-	// RootDir holds what the kubelet keeps; empty means /var/lib/kubelet-core. PodLogsDir holds the container logs; empty
-	// means /var/log/pods.
+	// RootDir holds what the kubelet keeps; empty means /var/lib/kubelet-core/Owner. It is this process's while it runs, and
+	// for the pods of one owner for ever. PodLogsDir holds the container logs; empty means /var/log/kubelet-core/Owner.
 	RootDir, PodLogsDir string
-	// CgroupRoot is the cgroup below which the pods' cgroups are, as a path; empty means kubelet-core/Owner, so that this
-	// kubelet meets neither a real one nor another core.
+	// LeaveNothing has the end of Run remove everything of this owner, pods that still run and all of RootDir included; it
+	// must be this owner's already, or empty. See Kubelet.Empty for an end in order.
+	LeaveNothing bool
+	// BesideKubelet starts although a kubelet seems to run on this machine. One on the same runtime kills these pods.
+	BesideKubelet bool
+	// CgroupRoot is the cgroup below which the pods' cgroups are, as a path; empty means kubelet-core/Owner, so that
+	// this kubelet meets neither a real one nor another core.
 	CgroupRoot string
-	// CgroupDriver is who makes cgroups for a runtime that does not tell (RuntimeConfig is younger than containerd 1.6):
+	// CgroupDriver is who makes cgroups for a runtime that does not report it (RuntimeConfig is younger than containerd 1.6):
 	// cgroupfs or systemd. Empty leaves the cgroups of such a runtime to it.
 	CgroupDriver cgroup.Driver
 	// ReadAddress is the loopback address of the read-only endpoint; empty for none.
@@ -68,6 +79,9 @@ type Options struct {
 	// ParallelPulls is how many images are pulled at once. Zero means one.
 	ParallelPulls int
 
+	// PodPids is how many processes and threads a pod may have; 0 for no limit.
+	PodPids int64
+
 	// SyncTick is how often pods whose time has come are synced; zero means a second. Resync is each pod's usual time;
 	// zero means a minute. Retry is the longest pause after an error; zero means ten seconds.
 	SyncTick, Resync, Retry time.Duration
@@ -76,36 +90,55 @@ type Options struct {
 	// Relist is how often the runtime's pods are listed; zero means a second. NoEvents leaves its event stream alone.
 	Relist   time.Duration
 	NoEvents bool
-	// RuntimeCheck is how often the runtime's Status is asked; zero means five seconds.
-	RuntimeCheck time.Duration
+	// runtimeCheck is how often the runtime's Status is asked; zero means five seconds.
+	runtimeCheck time.Duration
 
-	// GC says what is collected and when; Logs how logs are rotated.
-	GC   GCOptions
-	Logs LogOptions
+	// GC says what is collected and when: without a cluster no images, unless HighPercent is set. Logs says how logs are rotated.
+	GC   housekeeping.GCOptions
+	Logs housekeeping.LogOptions
 }
 
-// GCOptions say what is collected.
-type GCOptions struct {
-	// Containers is how often dead containers are collected; zero means a minute. Of each container DeadPerContainer
-	// attempts are kept; zero means one.
-	Containers       time.Duration
-	DeadPerContainer int
-	// Images is how often images are looked at; zero means five minutes. Above HighPercent of the disk the longest unused
-	// are removed until LowPercent; HighPercent 100 means never, zero means 85, LowPercent zero means 80.
-	Images                  time.Duration
-	HighPercent, LowPercent int
-	// ImageMinAge is how long an image must have been known; zero means two minutes.
-	ImageMinAge time.Duration
+// ClusterOptions say which cluster the node belongs to, and as what. Zero values are the kubelet's defaults.
+type ClusterOptions struct {
+	// Kubeconfig is the file that says where the API server is and who this node is; empty for no cluster.
+	Kubeconfig string
+	// Labels and Taints are those that a new node is registered with.
+	Labels map[string]string
+	Taints []v1.Taint
+	// MaxPods is how many pods the node takes; zero means 110. Reserved is what is kept from them, without a cluster, too:
+	// none is given to them, and the cgroup of all pods is limited to the rest.
+	MaxPods  int
+	Reserved v1.ResourceList
+	// StatusEvery is how often the node's status is looked at; zero means ten seconds.
+	StatusEvery time.Duration
 }
 
-// LogOptions say how container logs are rotated.
-type LogOptions struct {
-	// MaxSize is the size in bytes from which a log is rotated; zero means 10 MiB. MaxFiles is how many are kept, the
-	// current one included; zero means 5.
-	MaxSize  int64
-	MaxFiles int
-	// Check is how often sizes are looked at; zero means ten seconds.
-	Check time.Duration
+// APIOptions say how the kubelet's API is served, see package nodeapi.
+type APIOptions struct {
+	// Address and Port are where it listens; an empty address stands for all, port 0 for no API.
+	Address string
+	Port    int32
+	// CertFile and KeyFile are the serving pair; without them one is made in CertDir, empty for RootDir/pki.
+	CertFile, KeyFile, CertDir string
+	// ClientCAFile signs those who may use it; it is required.
+	ClientCAFile string
+	// Users and Groups are who may use it; without any the API server of the cluster is asked.
+	Users, Groups []string
+}
+
+func (o *APIOptions) check(cluster bool) error {
+	switch {
+	case o.Port == 0:
+		return nil
+	case o.ClientCAFile == "":
+		return errors.New("the API on a port other than 0 needs a client CA file: no client could be authenticated")
+	case !cluster && len(o.Users)+len(o.Groups) == 0:
+		return errors.New("the API on a port other than 0 needs, without a kubeconfig, users or groups that may use it: nobody could")
+	case slices.Contains(o.Users, "") || slices.Contains(o.Groups, ""):
+		return errors.New("the users and groups that may use the API need names: one is empty")
+	default:
+		return nil
+	}
 }
 
 // complete fills in the defaults.
@@ -124,27 +157,28 @@ func (o *Options) complete() error {
 		o.NodeName = strings.ToLower(name)
 	}
 	setDefault(&o.Owner, o.NodeName)
+	if problems := validation.IsValidLabelValue(o.Owner); len(problems) > 0 {
+		return fmt.Errorf("the owner %q: %s", o.Owner, strings.Join(problems, "; "))
+	}
 	setDefault(&o.CgroupRoot, "kubelet-core/"+o.Owner)
-	setDefault(&o.RootDir, "/var/lib/kubelet-core")
-	setDefault(&o.PodLogsDir, "/var/log/pods")
+	// Cgroups below it that are not of known pods are removed: those right at the top are a real kubelet's.
+	if o.CgroupRoot = path.Join("/", o.CgroupRoot); o.CgroupRoot == "/" {
+		return errors.New("the cgroup root is that of the machine, where a kubelet has its pods: give one of your own")
+	}
+	setDefault(&o.RootDir, filepath.Join("/var/lib/kubelet-core", o.Owner))
+	setDefault(&o.PodLogsDir, filepath.Join("/var/log/kubelet-core", o.Owner))
+	if o.Cluster.Kubeconfig == "" {
+		setDefault(&o.GC.HighPercent, 100) // the machine's images are somebody's work, not a cluster's
+	}
 	setDefault(&o.SyncTick, time.Second)
 	setDefault(&o.Resync, time.Minute)
 	setDefault(&o.Retry, 10*time.Second)
 	setDefault(&o.Housekeeping, 2*time.Second)
-	setDefault(&o.RuntimeCheck, 5*time.Second)
-	setDefault(&o.GC.Containers, time.Minute)
-	setDefault(&o.GC.DeadPerContainer, 1)
-	setDefault(&o.GC.Images, 5*time.Minute)
-	setDefault(&o.GC.HighPercent, 85)
-	setDefault(&o.GC.LowPercent, min(80, o.GC.HighPercent))
-	setDefault(&o.GC.ImageMinAge, 2*time.Minute)
-	setDefault(&o.Logs.MaxSize, 10<<20)
-	setDefault(&o.Logs.MaxFiles, 5)
-	setDefault(&o.Logs.Check, 10*time.Second)
+	setDefault(&o.runtimeCheck, 5*time.Second)
 	if len(o.NodeIPs) == 0 {
 		o.NodeIPs = hostAddresses()
 	}
-	if err := o.API.check(); err != nil {
+	if err := o.API.check(o.Cluster.Kubeconfig != ""); err != nil {
 		return err
 	}
 	var err error
@@ -159,9 +193,63 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// allocatable is what pods may have of a capacity: all that is not reserved. That nothing is left is an error: without an
+// amount there would be no limit.
+func allocatable(capacity, reserved v1.ResourceList) (v1.ResourceList, error) {
+	left := v1.ResourceList{}
+	for name, whole := range capacity {
+		amount, kept := whole.DeepCopy(), reserved[name]
+		amount.Sub(kept)
+		switch {
+		case amount.Sign() > 0:
+			left[name] = amount
+		case kept.Sign() > 0:
+			return nil, fmt.Errorf("reserved are %s of %s, which leaves nothing of %s to pods", kept.String(), name, whole.String())
+		}
+	}
+	return left, nil
+}
+
+// checkSlices refuses names that systemd does not tell from others: it has underscores for the dashes in them.
+func checkSlices(driver cgroup.Driver, root string) error {
+	if driver == cgroup.Systemd && strings.Contains(root, "_") {
+		return fmt.Errorf("the cgroup root %s has an underscore, and systemd would have one for each dash: give an --owner, or the play a --name, without underscores", root)
+	}
+	return nil
+}
+
+// credentialFiles are where Docker's configuration with the credentials of registries may be, as for the kubelet.
+func credentialFiles(rootDir string) []string {
+	files := []string{filepath.Join(rootDir, "config.json")}
+	if home, err := os.UserHomeDir(); err == nil {
+		files = append(files, filepath.Join(home, ".docker", "config.json"))
+	}
+	return files
+}
+
 func setDefault[T comparable](field *T, value T) {
 	var zero T
 	if *field == zero {
 		*field = value
 	}
+}
+
+// hostAddresses are the addresses from which this machine would reach others, IPv4 first; the loopback address on a
+// machine that reaches nobody. No packet is sent: the kernel picks the address when a UDP socket is connected.
+func hostAddresses() []string {
+	var found []string
+	for _, far := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} { // addresses for documentation, RFC 5737 and 3849
+		conn, err := net.Dial("udp", far)
+		if err != nil {
+			continue
+		}
+		if address, ok := conn.LocalAddr().(*net.UDPAddr); ok && address.IP.IsGlobalUnicast() {
+			found = append(found, address.IP.String())
+		}
+		conn.Close()
+	}
+	if len(found) == 0 {
+		found = []string{"127.0.0.1"}
+	}
+	return found
 }

@@ -9,35 +9,54 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/admission"
-	"github.com/criadapter/criadapter/kubelet/config"
+	"github.com/criadapter/criadapter/kubelet/apiserver"
 	"github.com/criadapter/criadapter/kubelet/events"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/podconfig"
 )
 
-// sources are the names of those that will speak.
-func (k *Kubelet) sources() []string {
+// podSources run the sources of pods.
+type podSources struct {
+	file    podconfig.FileOptions
+	url     podconfig.URLOptions
+	config  *podconfig.PodConfig
+	objects *podconfig.Objects
+	cluster *apiserver.Cluster
+	events  *events.Recorder
+}
+
+func newPodSources(opts Options, config *podconfig.PodConfig, objects *podconfig.Objects, cluster *apiserver.Cluster, recorder *events.Recorder) *podSources {
+	return &podSources{
+		file: podconfig.FileOptions{Dir: opts.Manifests, NodeName: opts.NodeName, Rescan: opts.ManifestRescan},
+		url: podconfig.URLOptions{
+			URL: opts.ManifestURL, Header: opts.ManifestHeader, NodeName: opts.NodeName, Every: opts.ManifestURLCheck,
+		},
+		config: config, objects: objects, cluster: cluster, events: recorder,
+	}
+}
+
+// sourceNames are those of the sources that there will be.
+func sourceNames(opts Options) []string {
 	sources := []string{model.SourceFile}
-	if k.opts.ManifestURL != "" {
+	if opts.ManifestURL != "" {
 		sources = append(sources, model.SourceHTTP)
 	}
-	if k.opts.Cluster.Kubeconfig != "" {
+	if opts.Cluster.Kubeconfig != "" {
 		sources = append(sources, model.SourceAPI)
 	}
 	return sources
 }
 
-// runSources restores the accepted pods and then lets the sources speak, until ctx ends.
-func (k *Kubelet) runSources(ctx context.Context) error {
-	restored, err := k.mux.Restore(ctx)
+// run restores the accepted pods and then runs the sources until ctx ends.
+func (s *podSources) run(ctx context.Context) error {
+	restored, err := s.config.Restore(ctx)
 	if err != nil {
-		k.record(true, "CheckpointUnreadable", err.Error())
+		s.events.RecordNode(true, "CheckpointUnreadable", err.Error())
 	}
-	sources := []func(context.Context) error{func(ctx context.Context) error { return k.runFolder(ctx, restored) }}
-	if k.opts.ManifestURL != "" {
-		sources = append(sources, k.runURL)
-	}
-	if k.server != nil {
-		sources = append(sources, k.runAPISource)
+	sources := []func(context.Context) error{
+		func(ctx context.Context) error { return s.runFile(ctx, restored) },
+		s.runURL,
+		func(ctx context.Context) error { return s.cluster.RunPodSource(ctx, s.config) },
 	}
 	errs := make([]error, len(sources))
 	var running sync.WaitGroup
@@ -51,41 +70,43 @@ func (k *Kubelet) runSources(ctx context.Context) error {
 		})
 	}
 	running.Wait()
-	k.mux.Wait()
+	s.config.Wait()
 	return errors.Join(errs...)
 }
 
-func (k *Kubelet) runFolder(ctx context.Context, restored []*v1.Pod) error {
-	if k.opts.Manifests == "" {
-		return k.mux.Set(ctx, model.SourceFile, nil)
+func (s *podSources) runFile(ctx context.Context, restored []*v1.Pod) error {
+	if s.file.Dir == "" {
+		return s.config.Set(ctx, model.SourceFile, nil)
 	}
-	return config.NewFolder(config.FolderOptions{
-		Dir: k.opts.Manifests, NodeName: k.opts.NodeName, Rescan: k.opts.ManifestRescan, Problem: k.manifestProblem,
-	}, k.mux, k.objects, restored).Run(ctx)
+	s.file.Problem = s.manifestProblem
+	return podconfig.NewFileSource(s.file, s.config, s.objects, restored).Run(ctx)
 }
 
-func (k *Kubelet) runURL(ctx context.Context) error {
-	return config.NewURL(config.URLOptions{
-		URL: k.opts.ManifestURL, Header: k.opts.ManifestHeader, NodeName: k.opts.NodeName, Every: k.opts.ManifestURLCheck,
-		Problem: k.problem("ManifestURL"),
-	}, k.mux).Run(ctx)
+func (s *podSources) runURL(ctx context.Context) error {
+	if s.url.URL == "" {
+		return nil
+	}
+	s.url.Problem = s.events.SourceProblem("ManifestURL")
+	return podconfig.NewURLSource(s.url, s.config).Run(ctx)
 }
 
-func (k *Kubelet) manifestProblem(path string, err error) {
+func (s *podSources) manifestProblem(path string, err error) {
 	if err == nil {
-		k.record(false, "ManifestRepaired", path+" is right again")
+		s.events.RecordNode(false, "ManifestRepaired", path+" is right again")
 		return
 	}
-	k.record(true, "InvalidManifest", fmt.Sprintf("%s: %v", path, err))
+	s.events.RecordNode(true, "InvalidManifest", fmt.Sprintf("%s: %v", path, err))
 }
 
-// refused is told of pods whose name another source has. A static one waits for the name; one of the API server fails, so
+// refuse takes pods whose name another source has. A static one waits for the name; one of the API server fails, so
 // that its controller makes another.
-func (k *Kubelet) refused(r config.Refusal) {
-	const reason = "PodRefused"
-	if !model.IsStatic(r.Pod) && !model.Terminal(r.Pod.Status.Phase) {
-		k.reject(r.Pod, admission.Rejection{Reason: reason, Message: r.Err.Error()})
-		return
+func refuse(admitter *admission.Admitter, recorder *events.Recorder) func(podconfig.Refusal) {
+	return func(r podconfig.Refusal) {
+		const reason = "PodRefused"
+		if !model.IsStatic(r.Pod) && !model.Terminal(r.Pod.Status.Phase) {
+			admitter.Reject(r.Pod, admission.Rejection{Reason: reason, Message: r.Err.Error()})
+			return
+		}
+		recorder.Record(events.Event{Pod: r.Pod, Warning: true, Reason: reason, Message: r.Err.Error()})
 	}
-	k.events.Record(events.Event{Pod: r.Pod, Warning: true, Reason: reason, Message: r.Err.Error()})
 }

@@ -2,138 +2,170 @@ package kubelet
 
 import (
 	"context"
+	"math"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/criadapter/criadapter/kubelet/admission"
-	"github.com/criadapter/criadapter/kubelet/config"
+	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/apiserver"
 	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/manifest"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/pleg"
+	"github.com/criadapter/criadapter/kubelet/podconfig"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/prober"
 	"github.com/criadapter/criadapter/kubelet/status"
 )
 
-const (
-	// firstPause and lastPause bound how long the loop rests while the runtime is not ready.
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
+// notReadyBackoff is how long the loop rests while the runtime is not ready.
+var notReadyBackoff = wait.Backoff{
+	Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 5 * time.Second,
+}
 
 // syncLoop takes one thing after the other from all that can ask for work, and hands it to the pods' workers.
-func (k *Kubelet) syncLoop(ctx context.Context) {
-	tick := time.NewTicker(k.opts.SyncTick)
+type syncLoop struct {
+	// tick is how often due pods are looked for, housekeeping how often leftovers.
+	tick, housekeeping time.Duration
+	hostIPs            []string
+	runtimeErr         func() error
+	monitor            loopMonitor
+
+	config   *podconfig.PodConfig
+	objects  *podconfig.Objects
+	pleg     *pleg.Generator
+	prober   *prober.Manager
+	cache    *pleg.Cache
+	workers  *podworkers.Workers
+	admitter *admission.Admitter
+	rejected *admission.Rejections
+	cleaner  *housekeeping.Cleaner
+	cluster  *apiserver.Cluster
+	status   *status.Manager
+	events   *events.Recorder
+
+	allocation *allocation.Manager
+}
+
+// run takes work until ctx ends. While the runtime is not ready it rests, and all pods stay as they are.
+func (l *syncLoop) run(ctx context.Context) {
+	tick := time.NewTicker(l.tick)
 	defer tick.Stop()
-	housekeeping := time.NewTicker(k.opts.Housekeeping)
-	defer housekeeping.Stop()
-	var served <-chan struct{} // changed objects of the API server; without one never
-	if k.server != nil {
-		served = k.server.objects.Changed()
-	}
-	pause := firstPause
+	clean := time.NewTicker(l.housekeeping)
+	defer clean.Stop()
+	backoff := notReadyBackoff
 	for ctx.Err() == nil {
-		if err := k.runtimeErr(); err != nil {
-			logrus.WithError(err).Debug("Pods are left alone while the runtime is not ready")
+		l.monitor.enter()
+		if err := l.runtimeErr(); err != nil {
+			log.G(ctx).WithError(err).Debug("pods are left alone while the runtime is not ready")
 			select {
 			case <-ctx.Done():
-			case <-time.After(pause):
+			case <-time.After(backoff.Step()):
 			}
-			pause = min(2*pause, lastPause)
 			continue
 		}
-		pause = firstPause
-		select {
-		case <-ctx.Done():
-		case update := <-k.mux.Updates():
-			k.handle(ctx, update)
-		case event := <-k.pleg.Events():
-			k.handleEvent(event)
-		case uid := <-k.prober.Changed():
-			k.workers.Wake(uid)
-		case <-k.objects.Changed():
-			k.workers.WakeAll()
-		case <-served:
-			k.workers.WakeAll()
-		case now := <-tick.C:
-			k.workers.WakeDue(now)
-		case <-housekeeping.C:
-			k.housekeeping(ctx)
-		}
+		backoff = notReadyBackoff
+		l.next(ctx, tick.C, clean.C)
 	}
 }
 
-func (k *Kubelet) runtimeErr() error {
-	if err := k.ready.Err(); err != nil {
-		return err
+// next waits for one thing and hands it on.
+func (l *syncLoop) next(ctx context.Context, tick, clean <-chan time.Time) {
+	select {
+	case <-ctx.Done():
+	case update := <-l.config.Updates():
+		l.handleUpdate(ctx, update)
+	case event := <-l.pleg.Events():
+		l.handleEvent(ctx, event)
+	case uid := <-l.prober.Changed():
+		l.workers.Wake(uid)
+	case <-l.objects.Changed():
+		l.workers.WakeAll()
+	case <-l.cluster.ObjectsChanged():
+		l.workers.WakeAll()
+	case now := <-tick:
+		l.workers.WakeDue(now)
+	case <-clean:
+		l.cleaner.Clean(ctx)
+		l.retryResizes()
+		l.forgetAllocations(ctx)
+		l.cluster.ReconcileMirrorPods(l.config)
 	}
-	return k.pleg.Err()
 }
 
-// handle takes a change of what is wanted.
-func (k *Kubelet) handle(ctx context.Context, update config.Update) {
-	if update.Op == config.Add {
-		k.inTurn(update.Pods)
+// handleUpdate takes a change of what is wanted.
+func (l *syncLoop) handleUpdate(ctx context.Context, update podconfig.PodUpdate) {
+	if update.Op == podconfig.Add {
+		l.admitter.Sort(update.Pods)
 	}
+	log.G(ctx).WithFields(log.Fields{"source": update.Source, "pods": model.Keys(update.Pods)}).Info("SyncLoop " + string(update.Op)) // as in the kubelet's log
 	for _, pod := range update.Pods {
-		logrus.WithFields(logrus.Fields{"op": update.Op, "source": update.Source, "pod": model.FullName(pod), "uid": pod.UID}).Info("A source speaks")
-		if k.server != nil {
-			k.server.saw(update, pod)
+		if update.Source == model.SourceAPI && update.Op != podconfig.Remove {
+			l.cluster.ObservePod(pod)
 		}
-		k.dispatch(ctx, update.Op, pod)
+		l.dispatch(ctx, update.Op, pod)
 	}
-	k.followMirrors()
+	l.cluster.ReconcileMirrorPods(l.config)
 }
 
-// dispatch tells a pod's worker what is wanted of the pod. A pod that was rejected can only go.
-func (k *Kubelet) dispatch(ctx context.Context, op config.Op, pod *v1.Pod) {
-	if k.rejected.has(pod.UID) && op != config.Delete && op != config.Remove {
+// dispatch hands a pod's worker what is wanted of the pod. A pod that was rejected can only go.
+func (l *syncLoop) dispatch(ctx context.Context, op podconfig.PodOperation, pod *v1.Pod) {
+	if l.rejected.Has(pod.UID) && op != podconfig.Delete && op != podconfig.Remove {
 		return
 	}
 	switch op {
-	case config.Add:
-		if k.admit(ctx, pod) {
-			k.update(pod)
+	case podconfig.Add:
+		if l.admit(ctx, pod) {
+			l.update(pod)
 		}
-	case config.Change:
+	case podconfig.Update:
 		if err := manifest.Validate(pod); err != nil {
-			k.events.Record(events.Event{Pod: pod, Warning: true, Reason: admission.ReasonUnsupported, Message: err.Error()})
+			l.events.Record(events.Event{Pod: pod, Warning: true, Reason: admission.ReasonUnsupported, Message: err.Error()})
 		}
-		k.update(pod)
-	case config.Remove:
-		k.workers.Terminate(pod, podworkers.Termination{Reason: "its source no longer names the pod", Gone: true})
-	case config.Delete:
-		k.workers.Terminate(pod, podworkers.Termination{Reason: "the pod is deleted", Grace: pod.DeletionGracePeriodSeconds})
-	case config.Reconcile:
-		k.workers.Refresh(pod)
-		if len(pod.Spec.ReadinessGates) > 0 {
-			k.workers.Wake(pod.UID) // a condition of somebody else's may make it ready
+		if err := l.pinResources(pod); err != nil {
+			l.events.Record(events.Event{Pod: pod, Warning: true, Reason: "ResizeError", Message: err.Error()})
+		} else {
+			l.resize(pod)
+		}
+		l.update(pod)
+	case podconfig.Remove:
+		l.workers.Terminate(pod, podworkers.Termination{Reason: "its source no longer names the pod", Gone: true})
+	case podconfig.Delete:
+		l.workers.Terminate(pod, podworkers.Termination{Reason: "the pod is deleted", Grace: pod.DeletionGracePeriodSeconds})
+	case podconfig.Reconcile:
+		l.workers.Refresh(pod)
+		// A condition of somebody else's may make it ready, and a terminal phase that somebody else set ends it.
+		if len(pod.Spec.ReadinessGates) > 0 || model.Terminal(pod.Status.Phase) {
+			l.workers.Wake(pod.UID)
 		}
 	}
 }
 
 // update has a pod worked on that the node has taken.
-func (k *Kubelet) update(pod *v1.Pod) {
-	k.announce(pod)
-	k.track(pod)
-	k.workers.Update(pod)
+func (l *syncLoop) update(pod *v1.Pod) {
+	l.publishPending(pod)
+	l.cluster.TrackObjects(pod)
+	l.workers.Update(pod)
 }
 
-// announce shows a pod that has not been worked on yet: it may wait for its name.
-func (k *Kubelet) announce(pod *v1.Pod) {
-	if k.cache.Peek(pod.UID) == nil {
-		k.status.Set(pod, status.Generate(status.Input{
-			Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: k.status.Status(pod), HostIPs: k.opts.NodeIPs, Now: time.Now(),
+// publishPending shows a pod that has not been worked on yet: it may wait for its name.
+func (l *syncLoop) publishPending(pod *v1.Pod) {
+	if known := l.cache.Peek(pod.UID); known == nil || len(known.Sandboxes)+len(known.Containers) == 0 {
+		l.status.Set(pod, status.Generate(status.Input{
+			Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: l.status.Status(pod), HostIPs: l.hostIPs, Now: time.Now(),
 		}))
 	}
 }
 
 // handleEvent has a pod looked at to which something happened. A removed container changes nothing that a pod asks for.
-func (k *Kubelet) handleEvent(event pleg.Event) {
-	logrus.WithFields(logrus.Fields{"uid": event.UID, "event": event.Kind, "id": event.ID}).Debug("The runtime's state changed")
+func (l *syncLoop) handleEvent(ctx context.Context, event pleg.Event) {
+	log.G(ctx).WithFields(log.Fields{"podUID": event.UID, "reason": event.Kind, "containerID": event.ID}).Debug("SyncLoop (PLEG): event for pod")
 	if event.Kind != pleg.Removed {
-		k.workers.Wake(event.UID)
+		l.workers.Wake(event.UID)
 	}
 }

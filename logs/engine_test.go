@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // engineLog writes a log file as the engine's local driver does: whole records,
@@ -75,8 +77,7 @@ func (l *engineLog) rotate() {
 	l.create()
 }
 
-// lines writes the numbered lines from first to last and returns their CRI
-// lines without times.
+// lines writes the numbered lines from first to last and returns their CRI lines without times.
 func (l *engineLog) lines(first, last int) []string {
 	l.t.Helper()
 	var want []string
@@ -89,10 +90,7 @@ func (l *engineLog) lines(first, last int) []string {
 
 func newService(t *testing.T) *Service {
 	t.Helper()
-	s, err := New(Options{BatchPause: time.Millisecond, RetryPause: 10 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(Options{batchPause: time.Millisecond, retryPause: 10 * time.Millisecond})
 	t.Cleanup(s.Close)
 	return s
 }
@@ -131,34 +129,29 @@ func savedLog(enginePath, logPath string, saved *positions) Source {
 	return source
 }
 
+// follow starts a follower of an engine's log of at most files files of size bytes. Its positions are kept.
+func follow(t *testing.T, files int, size int64) (*Service, *engineLog, Source, *positions) {
+	t.Helper()
+	enginePath, logPath := paths(t)
+	engine := newEngineLog(t, enginePath, files, size)
+	saved := &positions{}
+	source := savedLog(enginePath, logPath, saved)
+	s := newService(t)
+	start(t, s, source)
+	return s, engine, source, saved
+}
+
 // paths returns where the engine and the kubelet would have a container's logs.
 func paths(t *testing.T) (enginePath, logPath string) {
 	dir := t.TempDir()
 	return filepath.Join(dir, "containers", "c", "local-logs", "container.log"), filepath.Join(dir, "pods", "p", "c", "0.log")
 }
 
-// eventually waits until check holds, and fails the test with what it says
-// after 10 seconds.
-func eventually(t *testing.T, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
 // waitLines waits until the CRI log has that many lines.
 func waitLines(t *testing.T, path string, n int) []string {
 	t.Helper()
 	var lines []string
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		if _, err := os.Stat(path); err != nil {
 			return err
 		}
@@ -176,7 +169,7 @@ type positions struct {
 	last checkpoint.LogPosition
 }
 
-func (p *positions) save(at checkpoint.LogPosition) error {
+func (p *positions) save(_ context.Context, at checkpoint.LogPosition) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last = at

@@ -12,8 +12,7 @@ const (
 	stderr = "stderr"
 )
 
-// entry is one record of an engine's log file. Line may point into the buffer
-// that the entry was decoded from.
+// entry is one record of an engine's log file. Line may point into the buffer that the entry was decoded from.
 type entry struct {
 	// unixNano is when the engine read the line.
 	unixNano int64
@@ -24,9 +23,8 @@ type entry struct {
 	partial bool
 }
 
-// appendCRI appends the entry in the CRI log format. Content is kept byte by
-// byte, whether or not it is UTF-8. A line feed inside it would break the format
-// for every reader, so it starts a new entry with the same time.
+// appendCRI appends the entry in the CRI log format. Content is kept byte by byte, whether or not it is UTF-8. A line
+// feed inside it would break the format for every reader, so it starts a new entry with the same time.
 func (e *entry) appendCRI(dst []byte) []byte {
 	rest := e.line
 	for {

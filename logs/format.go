@@ -14,9 +14,8 @@ const (
 	DriverJSONFile = "json-file"
 )
 
-// ErrFormat says that an engine's log file does not hold what its driver should
-// have written there.
-var ErrFormat = errors.New("the engine's log file is not in the expected format")
+// errFormat says that an engine's log file does not hold what its driver should have written there.
+var errFormat = errors.New("the engine's log file is not in the expected format")
 
 // errTorn says that the bytes at hand are not the beginning of a record.
 var errTorn = errors.New("not a log record")
@@ -27,13 +26,11 @@ const maxRecord = 1_000_000
 
 // format knows the files of one log driver. It has no state.
 type format interface {
-	// decode takes the record at the start of data and returns its whole
-	// length, 0 when data ends before the record does, errTorn when this is no
-	// record.
+	// decode takes the record at the start of data and returns its whole length, 0 when data ends before the record
+	// does, errTorn when this is no record.
 	decode(data []byte, e *entry) (n int, err error)
-	// resync returns how many bytes of data to pass over to come to the next
-	// whole record, at least 1, or 0 when data holds none. The start of data is
-	// not a whole record.
+	// resync returns how many bytes of data to pass over to come to the next whole record, at least 1, or 0 when data
+	// holds none. The start of data is not a whole record.
 	resync(data []byte) int
 	// overtaken reports whether data, which begins with an incomplete record,
 	// ends with a whole one: then the incomplete one will never be completed.

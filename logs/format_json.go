@@ -49,8 +49,7 @@ func (jsonFormat) decode(data []byte, e *entry) (int, error) {
 	return end + 1, nil
 }
 
-// resync looks for an object behind the beginning of a torn one: the engine
-// goes on right after it, on the same line.
+// resync looks for an object behind the beginning of a torn one: the engine goes on right after it, on the same line.
 func (f jsonFormat) resync(data []byte) int {
 	var e entry
 	for i := 1; i < len(data); {
@@ -67,8 +66,7 @@ func (f jsonFormat) resync(data []byte) int {
 	return 0
 }
 
-// overtaken is never true: a record is incomplete only as long as there is no
-// line feed.
+// overtaken is never true: a record is incomplete only as long as there is no line feed.
 func (jsonFormat) overtaken([]byte) bool { return false }
 
 func (f jsonFormat) last(file io.ReaderAt, offset int64) (entry, bool) {

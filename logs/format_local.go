@@ -129,8 +129,7 @@ func decodeLogEntry(message []byte, e *entry) bool {
 	return ok && e.stream != ""
 }
 
-// wireValue is the value of one protobuf field; which part is set depends on
-// the field's wire type.
+// wireValue is the value of one protobuf field; which part is set depends on the field's wire type.
 type wireValue struct {
 	varint uint64
 	bytes  []byte

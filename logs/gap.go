@@ -5,12 +5,11 @@ import (
 	"os"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 )
 
-// gap is output that the engine dropped before it was read. What exactly is
-// gone nobody knows: the engine keeps no count of what it has dropped. The time
-// is known, and the rate at which the container wrote what is left.
+// gap is output that the engine dropped before it was read. What exactly is gone nobody knows: the engine keeps no
+// count of what it has dropped. The time is known, and the rate at which the container wrote what is left.
 type gap struct {
 	// since is the time of the last entry in front of the gap, 0 when there is
 	// none, and open its stream when it is an unfinished line.
@@ -32,6 +31,9 @@ type rate struct {
 // openGap puts a gap behind what is in the CRI log now.
 func (c *copier) openGap() {
 	c.gap = &gap{}
+	if c.passing.met { // in front of the gap
+		c.passing = passing{}
+	}
 	c.gap.since, c.gap.open = c.out.lastTime()
 }
 
@@ -44,14 +46,13 @@ func (c *copier) gapWritten() {
 	c.counters.gaps.Add(1)
 	c.counters.missingBytes.Add(bytes)
 	c.counters.missingEntries.Add(entries)
-	c.log.WithFields(logrus.Fields{"seconds": c.gap.seconds(), "bytes": bytes, "entries": entries}).
-		Warn("output is missing: the container wrote more than the engine keeps before it was read")
+	c.log.WithFields(log.Fields{"seconds": c.gap.seconds(), "bytes": bytes, "entries": entries}).
+		Warn("output is missing, container wrote more than the engine keeps")
 	c.gap = nil
 }
 
-// append appends the gap's marker in the CRI log format; until is the time of
-// the entry behind it. An unfinished line in front of the gap is ended first, so
-// that readers do not join it with what follows.
+// append appends the gap's marker in the CRI log format; until is the time of the entry behind it. An unfinished line
+// in front of the gap is ended first, so that readers do not join it with what follows.
 func (g *gap) append(dst []byte, until int64) []byte {
 	g.until = until
 	if g.open != "" {
@@ -61,9 +62,12 @@ func (g *gap) append(dst []byte, until int64) []byte {
 	return marker.appendCRI(dst)
 }
 
+// markerText is how a marker's line begins.
+const markerText = "[criadapter] output is missing here"
+
 // text is the marker's line.
 func (g *gap) text() string {
-	text := "[criadapter] output is missing here"
+	text := markerText
 	if g.since > 0 {
 		text += fmt.Sprintf(", of %.1f seconds, from %s to %s", g.seconds(), stamp(g.since), stamp(g.until))
 	}
@@ -119,8 +123,7 @@ func measureRate(path string, format format) rate {
 	return rate{bytesPerSecond: float64(size) / time.Duration(last-first).Seconds(), recordSize: mean}
 }
 
-// beginning returns the time of a file's first record and the mean size of the
-// first ones, 0 when there is none.
+// beginning returns the time of a file's first record and the mean size of the first ones, 0 when there is none.
 func beginning(path string, format format) (unixNano int64, mean float64) {
 	file, err := os.Open(path)
 	if err != nil {

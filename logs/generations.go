@@ -15,9 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// generation is one of the engine's log files of a container. The engine writes
-// to number 0 (container.log); a rotation renames N to N+1 (container.log.1 and
-// so on), drops the highest, and makes a new number 0.
+// generation is one of the engine's log files of a container. The engine writes to number 0 (container.log); a rotation
+// renames N to N+1 (container.log.1 and so on), drops the highest, and makes a new number 0.
 type generation struct {
 	number int
 	inode  uint64
@@ -31,7 +30,7 @@ const listAttempts = 10
 var errRotating = errors.New("the engine rotates its log files faster than they can be listed")
 
 // generations lists the engine's log files that exist, newest first. A missing
-// folder holds none. The list may be overtaken by a rotation while it is made.
+// directory holds none. The list may be overtaken by a rotation while it is made.
 func generations(path string) ([]generation, error) {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
@@ -39,7 +38,7 @@ func generations(path string) ([]generation, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the folder of the engine's log: %w", err)
+		return nil, fmt.Errorf("reading the directory of the engine's log: %w", err)
 	}
 	var list []generation
 	for _, e := range entries {
@@ -59,8 +58,7 @@ func generations(path string) ([]generation, error) {
 	return list, nil
 }
 
-// generationNumber returns 0 for base and N for base.N; others, such as
-// compressed generations, are none.
+// generationNumber returns 0 for base and N for base.N; others, such as compressed generations, are none.
 func generationNumber(name, base string) (int, bool) {
 	if name == base {
 		return 0, true
@@ -76,10 +74,9 @@ func generationNumber(name, base string) (int, bool) {
 	return n, true
 }
 
-// openGeneration opens the generation that choose picks from the list, nil when
-// it picks none. The list is sure to be one that existed at one moment: a
-// rotation changes the file of number 0, which is listed first, so two equal
-// listings in a row cannot both have been overtaken.
+// openGeneration opens the generation that choose picks from the list, nil when it picks none. The list is sure to be
+// one that existed at one moment: a rotation changes the file of number 0, which is listed first, so two equal listings
+// in a row cannot both have been overtaken.
 func openGeneration(path string, choose func([]generation) *generation) (*os.File, generation, error) {
 	for range listAttempts {
 		list, err := generations(path)
@@ -130,9 +127,8 @@ func withInode(inode uint64) func([]generation) *generation {
 	}
 }
 
-// after picks the generation that the engine wrote after the one of inode: none
-// when that is the newest, the oldest of all when it is gone. The caller holds
-// the file of inode open, so that no other file can have got its inode.
+// after picks the generation that the engine wrote after the one of inode: none when that is the newest, the oldest of
+// all when it is gone. The caller holds the file of inode open, so that no other file can have got its inode.
 func after(inode uint64) func([]generation) *generation {
 	return func(list []generation) *generation {
 		switch i := indexOf(list, inode); i {
@@ -160,8 +156,7 @@ func inodeOf(info fs.FileInfo) uint64 {
 	return info.Sys().(*syscall.Stat_t).Ino
 }
 
-// bornAt returns when a file was made in nanoseconds since 1970, 0 when the file
-// system does not tell.
+// bornAt returns when a file was made in nanoseconds since 1970, 0 when the file system does not tell.
 func bornAt(file *os.File) int64 {
 	var stat unix.Statx_t
 	err := unix.Statx(int(file.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &stat)

@@ -17,8 +17,7 @@ import (
 //	40000 times a, 16384 times b, 16385 times c, each with a line feed
 //	printf 'no newline at the end'
 //
-// The engine reads the two streams with a goroutine each: the line of stderr may
-// be anywhere.
+// The engine reads the two streams with a goroutine each: the line of stderr may be anywhere.
 
 // goldenLines is the CRI log of the script without the times.
 func goldenLines(badUTF8 string) []string {
@@ -83,8 +82,7 @@ func TestGoldenFiles(t *testing.T) {
 	}
 }
 
-// wholeLines reads a CRI log that may be in the middle of a write and returns
-// its whole lines without the times.
+// wholeLines reads a CRI log that may be in the middle of a write and returns its whole lines without the times.
 func wholeLines(t *testing.T, path string) []string {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -109,12 +107,18 @@ func readCRI(t *testing.T, path string) (times, lines []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return splitCRI(t, content)
+}
+
+// splitCRI is readCRI for what was read.
+func splitCRI(t *testing.T, content []byte) (times, lines []string) {
+	t.Helper()
 	if len(content) == 0 {
 		return nil, nil
 	}
 	text, whole := strings.CutSuffix(string(content), "\n")
 	if !whole {
-		t.Fatalf("the last line of %s is not whole: %.100q", path, text[strings.LastIndexByte(text, '\n')+1:])
+		t.Fatalf("the last line is not whole: %.100q", text[strings.LastIndexByte(text, '\n')+1:])
 	}
 	for line := range strings.SplitSeq(text, "\n") {
 		at, rest, _ := strings.Cut(line, " ")

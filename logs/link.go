@@ -13,20 +13,17 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// A linked log is a symbolic link at the log path to the engine's own json-file,
-// the way of dockershim: readers of Kubernetes know that format as well. It
-// costs no CPU and no second copy, and has limits that the README names.
+// A linked log is a symbolic link at the log path to the engine's own json-file, the way of dockershim: readers of
+// Kubernetes know that format as well. It costs no CPU and no second copy, and has limits that docs/logs.md names.
 
-// linkAttempts bounds how often a log that grows while it is copied is copied
-// on before it is emptied all the same.
+// linkAttempts bounds how often a log that grows while it is copied is copied on before it is emptied all the same.
 const linkAttempts = 100
 
-// Link puts a link to the engine's log file, which need not exist yet, at the
-// log path. A link that is there is replaced; anything else is
-// ErrFailedPrecondition.
+// Link puts a link to the engine's log file, which need not exist yet, at the log path. A link that is there is
+// replaced; anything else is ErrFailedPrecondition.
 func Link(enginePath, logPath string) error {
-	if err := os.MkdirAll(filepath.Dir(logPath), folderMode); err != nil {
-		return fmt.Errorf("making the log folder: %w", err)
+	if err := os.MkdirAll(filepath.Dir(logPath), dirMode); err != nil {
+		return fmt.Errorf("making the log directory: %w", err)
 	}
 	info, err := os.Lstat(logPath)
 	switch {
@@ -36,8 +33,13 @@ func Link(enginePath, logPath string) error {
 	case info.Mode()&fs.ModeSymlink == 0:
 		return fmt.Errorf("the log path %s is taken by something that is not a link, remove it: %w", logPath, errdefs.ErrFailedPrecondition)
 	}
+	return putLink(enginePath, logPath)
+}
+
+// putLink puts a link to the engine's log file in the place of whatever is at a path.
+func putLink(enginePath, path string) error {
 	// Hidden, so that nobody takes it for a rotated log.
-	dir, base := filepath.Split(logPath)
+	dir, base := filepath.Split(path)
 	fresh := filepath.Join(dir, "."+base)
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the leftover of an unfinished link: %w", err)
@@ -45,25 +47,36 @@ func Link(enginePath, logPath string) error {
 	if err := os.Symlink(enginePath, fresh); err != nil {
 		return fmt.Errorf("linking the log: %w", err)
 	}
-	if err := os.Rename(fresh, logPath); err != nil {
+	if err := os.Rename(fresh, path); err != nil {
 		return errors.Join(fmt.Errorf("linking the log: %w", err), os.Remove(fresh))
 	}
 	return nil
 }
 
 // IsLinked reports whether the log is a link to the engine's file, at its path
-// or where the kubelet has renamed it.
+// or where the kubelet has renamed it, or was one until it was rotated.
 func IsLinked(enginePath, logPath string) (bool, error) {
 	links, err := linksTo(enginePath, logPath)
-	return len(links) > 0, err
+	if err != nil || len(links) > 0 {
+		return len(links) > 0, err
+	}
+	candidates, err := rotatedLogs(logPath)
+	for _, path := range append(candidates, logPath) {
+		if copied, _, err := comparedWith(enginePath, path); err != nil || copied {
+			return copied, err
+		}
+	}
+	return false, err
 }
 
-// ReopenLink ends a linked log that the kubelet has renamed: the renamed link
-// becomes a copy of the engine's file, the engine's file is emptied, and a new
-// link is put at the log path. What the engine writes between the end of the
-// copy and the emptying is lost. A log that was not renamed stays as it is. On
-// an error there is no new link.
+// ReopenLink ends a linked log that the kubelet has renamed: the renamed link becomes a copy of the engine's file, the
+// engine's file is emptied, and a new link is put at the log path. What the engine writes between the end of the copy
+// and the emptying is lost. A log that was not renamed stays as it is. On an error there is no new link. One that was
+// cut short is put right first, see RestoreLink.
 func ReopenLink(ctx context.Context, enginePath, logPath string) error {
+	if err := RestoreLink(enginePath, logPath); err != nil {
+		return err
+	}
 	links, err := linksTo(enginePath, logPath)
 	if err != nil {
 		return err
@@ -74,15 +87,14 @@ func ReopenLink(ctx context.Context, enginePath, logPath string) error {
 		}
 	}
 	if len(links) > 0 {
-		if err := moveOut(ctx, enginePath, links[0]); err != nil {
+		if err := moveOut(ctx, enginePath, links[0], copyPath(logPath)); err != nil {
 			return fmt.Errorf("copying the engine's log to %s: %w", links[0], err)
 		}
 	}
 	return Link(enginePath, logPath)
 }
 
-// linksTo lists the links to the engine's file at the log path and at names
-// that begin with it.
+// linksTo lists the links to the engine's file at the log path and at names that begin with it.
 func linksTo(enginePath, logPath string) ([]string, error) {
 	dir, base := filepath.Split(logPath)
 	entries, err := os.ReadDir(dir)
@@ -90,7 +102,7 @@ func linksTo(enginePath, logPath string) ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the log folder: %w", err)
+		return nil, fmt.Errorf("reading the log directory: %w", err)
 	}
 	var links []string
 	for _, entry := range entries {
@@ -106,16 +118,14 @@ func linksTo(enginePath, logPath string) ([]string, error) {
 	return links, nil
 }
 
-// moveOut replaces the file at path by a copy of the engine's file and empties
-// that.
-func moveOut(ctx context.Context, enginePath, path string) error {
+// moveOut replaces the file at path by a copy of the engine's file, which is made at another path, and empties that.
+func moveOut(ctx context.Context, enginePath, path, copied string) error {
 	source, err := os.OpenFile(enginePath, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	defer source.Close() // nothing is written to it
-	dir, base := filepath.Split(path)
-	target, err := os.OpenFile(filepath.Join(dir, "."+base), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+	target, err := os.OpenFile(copied, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {
 		return err
 	}
@@ -130,8 +140,7 @@ func moveOut(ctx context.Context, enginePath, path string) error {
 	return source.Truncate(0)
 }
 
-// copyAll copies until there is no more, or the source has grown again and
-// again meanwhile.
+// copyAll copies until there is no more, or the source has grown again and again meanwhile.
 func copyAll(ctx context.Context, target, source *os.File) error {
 	for range linkAttempts {
 		n, err := io.Copy(target, source)

@@ -73,7 +73,7 @@ func TestReopenLinkFails(t *testing.T) {
 	if err := os.Rename(logPath, rotated); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(filepath.Dir(logPath), "."+filepath.Base(rotated)), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(copyPath(logPath), "taken"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := ReopenLink(t.Context(), enginePath, logPath); err == nil {
@@ -98,8 +98,8 @@ func TestLinkKeepsWhatIsNoLink(t *testing.T) {
 		t.Errorf("a link to another file: %v, %v", is, err)
 	}
 	for name, make := range map[string]func(string) error{
-		"file":   func(path string) error { return os.WriteFile(path, []byte("kept"), 0o600) },
-		"folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"file":      func(path string) error { return os.WriteFile(path, []byte("kept"), 0o600) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o700) },
 	} {
 		path := filepath.Join(t.TempDir(), "0.log")
 		if err := make(path); err != nil {

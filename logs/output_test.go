@@ -28,8 +28,7 @@ func TestOutputModes(t *testing.T) {
 	}
 }
 
-// A write that fails half-way must not leave half a line, nor repeat any when
-// it is tried again.
+// A write that fails half-way must not leave half a line, nor repeat any when it is tried again.
 func TestFailedWriteIsTakenBack(t *testing.T) {
 	disk := smallDisk(t)
 	path := filepath.Join(disk, "0.log")
@@ -38,16 +37,16 @@ func TestFailedWriteIsTakenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.file.Close()
-	if err := o.write([]byte("whole\n")); err != nil {
+	if _, err := o.write([]byte("whole\n")); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.write(bytes.Repeat([]byte("too long for the disk\n"), 10_000)); !errors.Is(err, unix.ENOSPC) {
+	if _, err := o.write(bytes.Repeat([]byte("too long for the disk\n"), 10_000)); !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("write on a full disk: %v", err)
 	}
 	if content, _ := os.ReadFile(path); string(content) != "whole\n" {
 		t.Errorf("the file holds %.100q", content)
 	}
-	if err := o.write([]byte("again\n")); err != nil {
+	if _, err := o.write([]byte("again\n")); err != nil {
 		t.Fatal(err)
 	}
 	if content, _ := os.ReadFile(path); string(content) != "whole\nagain\n" {
@@ -115,8 +114,7 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// Somebody empties the CRI log to make room: positions must not count what is no
-// longer there.
+// Somebody empties the CRI log to make room: positions must not count what is no longer there.
 func TestLogEmptiedBySomebody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
 	o, err := openOutput(path)
@@ -124,13 +122,13 @@ func TestLogEmptiedBySomebody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer o.file.Close()
-	if err := o.write([]byte("before\n")); err != nil {
+	if _, err := o.write([]byte("before\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(path, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.write([]byte("after\n")); err != nil {
+	if _, err := o.write([]byte("after\n")); err != nil {
 		t.Fatal(err)
 	}
 	if content, _ := os.ReadFile(path); string(content) != "after\n" || o.size != 6 {

@@ -18,8 +18,7 @@ type renameCase struct {
 	beforeKill []string
 }
 
-// newRenameCase writes ten lines, lets the kubelet rename the log, writes two
-// more and kills criadapter.
+// newRenameCase writes ten lines, lets the kubelet rename the log, writes two more and kills criadapter.
 func newRenameCase(t *testing.T) *renameCase {
 	enginePath, logPath := paths(t)
 	c := &renameCase{t: t, engine: newEngineLog(t, enginePath, 2, 1<<20), saved: &positions{}, s: newService(t)}

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -54,15 +56,15 @@ func newRigContainer(t *testing.T, driver string, options map[string]string, tty
 			t.Error(err)
 		}
 	})
-	folder := filepath.Join(env.DockerRoot, "containers", id)
+	dir := filepath.Join(env.DockerRoot, "containers", id)
 	c := &rigContainer{t: t, engine: engine, id: id, source: Source{
 		ContainerID: id,
 		Driver:      driver,
-		Path:        filepath.Join(folder, "local-logs", "container.log"),
+		Path:        filepath.Join(dir, "local-logs", "container.log"),
 		LogPath:     filepath.Join(t.TempDir(), "0.log"),
 	}}
 	if driver == DriverJSONFile {
-		c.source.Path = filepath.Join(folder, id+"-json.log")
+		c.source.Path = filepath.Join(dir, id+"-json.log")
 	}
 	return c
 }
@@ -77,24 +79,16 @@ func (c *rigContainer) start() {
 // wait waits for the end of the container's process.
 func (c *rigContainer) wait() {
 	c.t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
+	testutil.EventuallyWithin(c.t, time.Minute, "the container's end", func() error {
 		inspect, err := c.engine.InspectContainer(c.t.Context(), c.id)
-		if err != nil {
-			c.t.Fatal(err)
+		if err == nil && inspect.State.Running {
+			err = errors.New("it runs")
 		}
-		if !inspect.State.Running {
-			return
-		}
-		if time.Now().After(deadline) {
-			c.t.Fatal("the container does not end")
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return err
+	})
 }
 
-// log is the CRI log without the times, one stream after the other: the engine
-// reads the two with a goroutine each.
+// log is the CRI log without the times, one stream after the other: the engine reads the two with a goroutine each.
 func (c *rigContainer) log() []string {
 	_, lines := readCRI(c.t, c.source.LogPath)
 	var sorted []string
@@ -184,7 +178,7 @@ func TestRigContainerRemovedBehindOurBack(t *testing.T) {
 	if err := c.engine.RemoveContainer(t.Context(), c.id); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		if s.follower(c.id) != nil {
 			return fmt.Errorf("the follower of a removed container goes on")
 		}

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestFollowWhileWritten(t *testing.T) {
@@ -60,19 +61,32 @@ func TestRotations(t *testing.T) {
 	wantLog(t, s, logPath, want)
 }
 
-// The follower holds the file that it reads, so one more rotation than the
-// engine keeps files is survived; beyond that the oldest lines are gone, and
-// what there is comes in order.
+// The follower holds the file that it reads, so one more rotation than the engine keeps files is survived; beyond that
+// the oldest lines are gone, and what there is comes in order.
 func TestFollowerThatFallsBehind(t *testing.T) {
+	for name, again := range map[string]bool{"from the start": false, "resumed without a position": true} {
+		t.Run(name, func(t *testing.T) { testFollowerThatFallsBehind(t, again) })
+	}
+}
+
+func testFollowerThatFallsBehind(t *testing.T, again bool) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 3, 400)
 	want := engine.lines(1, 3)
 	s := newService(t)
-	start(t, s, localLog(enginePath, logPath))
+	source := localLog(enginePath, logPath)
+	start(t, s, source)
 	waitLines(t, logPath, 3)
+	if again {
+		s = restart(t, s)
+		source.Started = true
+		start(t, s, source)
+		want = append(want, engine.lines(4, 4)...)
+		waitLines(t, logPath, 4)
+	}
 	f := s.follower("c")
 	release := hold(t, f)
-	for i := 4; i <= 100; i++ {
+	for i := len(want) + 1; i <= 100; i++ {
 		engine.lines(i, i)
 	}
 	release()
@@ -161,7 +175,7 @@ func TestReopenKeepsTheOldFileOnAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Reopen(t.Context(), "c"); !errdefs.IsFailedPrecondition(err) {
-		t.Errorf("Reopen with a folder at the path: %v", err)
+		t.Errorf("Reopen with a directory at the path: %v", err)
 	}
 	want := engine.lines(1, 2)
 	drain(t, s, "c")
@@ -169,8 +183,7 @@ func TestReopenKeepsTheOldFileOnAnError(t *testing.T) {
 	equalLines(t, got, want)
 }
 
-// restart ends the service and returns a new one, as a restart of criadapter
-// would.
+// restart ends the service and returns a new one, as a restart of criadapter would.
 func restart(t *testing.T, s *Service) *Service {
 	t.Helper()
 	s.Close()
@@ -178,12 +191,8 @@ func restart(t *testing.T, s *Service) *Service {
 }
 
 func TestRestartLosesAndRepeatsNothing(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 3, 2000)
-	saved := &positions{}
-	source := savedLog(enginePath, logPath, saved)
-	s := newService(t)
-	start(t, s, source)
+	s, engine, source, saved := follow(t, 3, 2000)
+	logPath := source.LogPath
 	var want []string
 	for i := range 30 {
 		want = append(want, engine.lines(i*20+1, i*20+10)...)
@@ -199,15 +208,10 @@ func TestRestartLosesAndRepeatsNothing(t *testing.T) {
 	wantLog(t, s, logPath, want)
 }
 
-// After a kill the saved position is an older one: the output behind it is
-// written again.
+// After a kill the saved position is an older one: the output behind it is written again.
 func TestKillLosesAndRepeatsNothing(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 3, 2000)
-	saved := &positions{}
-	source := savedLog(enginePath, logPath, saved)
-	s := newService(t)
-	start(t, s, source)
+	s, engine, source, saved := follow(t, 3, 2000)
+	logPath := source.LogPath
 	var want []string
 	for i := range 30 {
 		want = append(want, engine.lines(i*20+1, i*20+10)...)
@@ -215,7 +219,7 @@ func TestKillLosesAndRepeatsNothing(t *testing.T) {
 		at := saved.get() // what a killed program leaves: the goroutine never saves again
 		s = restart(t, s)
 		// A kill in the middle of a write leaves the beginning of a line.
-		appendTo(t, logPath, "2024-01-01T00:00:00Z stdout F li")
+		testutil.AppendFile(t, logPath, "2024-01-01T00:00:00Z stdout F li")
 		want = append(want, engine.lines(i*20+11, i*20+20)...)
 		source.Resume = &at
 		start(t, s, source)
@@ -223,32 +227,15 @@ func TestKillLosesAndRepeatsNothing(t *testing.T) {
 	wantLog(t, s, logPath, want)
 }
 
-func appendTo(t *testing.T, path, text string) {
-	t.Helper()
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if _, err := file.WriteString(text); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// When the engine has dropped the file of the position, nothing that is already
-// written may be cut away.
+// When the engine has dropped the file of the position, nothing that is already written may be cut away.
 func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 300)
-	saved := &positions{}
-	source := savedLog(enginePath, logPath, saved)
-	s := newService(t)
-	start(t, s, source)
+	s, engine, source, saved := follow(t, 2, 300)
+	logPath := source.LogPath
 	before := engine.lines(1, 3)
 	waitLines(t, logPath, 3)
 	old := saved.get()
 	s = restart(t, s)
-	appendTo(t, logPath, "2024-01-01T00:00:00Z stdout F hal") // killed in the middle of a write
+	testutil.AppendFile(t, logPath, "2024-01-01T00:00:00Z stdout F hal") // killed in the middle of a write
 	engine.lines(4, 60)
 	source.Resume = &old
 	start(t, s, source)
@@ -266,15 +253,10 @@ func TestResumeAfterTheEngineDroppedTheFile(t *testing.T) {
 	}
 }
 
-// The file of the position is gone and the next one got its inode; a record ends
-// at the very offset.
+// The file of the position is gone and the next one got its inode; a record ends at the very offset.
 func TestResumeDoesNotTrustAReusedInode(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	saved := &positions{}
-	source := savedLog(enginePath, logPath, saved)
-	s := newService(t)
-	start(t, s, source)
+	s, engine, source, saved := follow(t, 2, 1<<20)
+	enginePath, logPath := source.Path, source.LogPath
 	want := engine.lines(1, 3)
 	waitLines(t, logPath, 3)
 	s = restart(t, s)
@@ -290,8 +272,7 @@ func TestResumeDoesNotTrustAReusedInode(t *testing.T) {
 	equalLines(t, oneMarker(t, got), want)
 }
 
-// A container that ended with a damaged record is complete: every restart of
-// criadapter finds it so.
+// A container that ended with a damaged record is complete: every restart of criadapter finds it so.
 func TestRestartsBehindADamagedEnd(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
@@ -312,12 +293,8 @@ func TestRestartsBehindADamagedEnd(t *testing.T) {
 
 // The kubelet has rotated the CRI log, and criadapter was killed after that.
 func TestKillAfterReopen(t *testing.T) {
-	enginePath, logPath := paths(t)
-	engine := newEngineLog(t, enginePath, 2, 1<<20)
-	saved := &positions{}
-	source := savedLog(enginePath, logPath, saved)
-	s := newService(t)
-	start(t, s, source)
+	s, engine, source, saved := follow(t, 2, 1<<20)
+	logPath := source.LogPath
 	engine.lines(1, 5)
 	waitLines(t, logPath, 5)
 	if err := os.Rename(logPath, logPath+".old"); err != nil {
@@ -430,7 +407,7 @@ func TestUnknownFraming(t *testing.T) {
 				engine.raw(content)
 				s := newService(t)
 				start(t, s, Source{ContainerID: "c", Driver: driver, Path: enginePath, LogPath: logPath})
-				if err := s.Drain(t.Context(), "c"); !errors.Is(err, ErrFormat) {
+				if err := s.Drain(t.Context(), "c"); !errors.Is(err, errFormat) {
 					t.Errorf("Drain: %v, want ErrFormat", err)
 				}
 				if err := s.Drain(t.Context(), "c"); err != nil {
@@ -477,10 +454,10 @@ func TestLongLines(t *testing.T) {
 
 func TestLogPathTaken(t *testing.T) {
 	tests := map[string]func(path string) error{
-		"folder": func(path string) error { return os.Mkdir(path, 0o755) },
-		"link":   func(path string) error { return os.Symlink("/dev/null", path) },
-		"pipe":   func(path string) error { return unix.Mkfifo(path, 0o644) },
-		"device": func(path string) error { return unix.Mknod(path, unix.S_IFCHR|0o644, int(unix.Mkdev(1, 3))) },
+		"directory": func(path string) error { return os.Mkdir(path, 0o755) },
+		"link":      func(path string) error { return os.Symlink("/dev/null", path) },
+		"pipe":      func(path string) error { return unix.Mkfifo(path, 0o644) },
+		"device":    func(path string) error { return unix.Mknod(path, unix.S_IFCHR|0o644, int(unix.Mkdev(1, 3))) },
 	}
 	for name, make := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -509,7 +486,7 @@ func TestStartErrors(t *testing.T) {
 	s := newService(t)
 	source := localLog(enginePath, logPath)
 	if err := s.Start(t.Context(), source); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without a folder of the container: %v, want fs.ErrNotExist", err)
+		t.Errorf("without a directory of the container: %v, want fs.ErrNotExist", err)
 	}
 	newEngineLog(t, enginePath, 2, 1<<20)
 	source.Driver = "journald"
@@ -555,9 +532,8 @@ func TestDrainEndsWithItsContext(t *testing.T) {
 	wantLog(t, s, logPath, want)
 }
 
-// When the engine removes a container behind everybody's back its follower
-// ends by itself.
-func TestFollowerEndsWithTheContainersFolder(t *testing.T) {
+// When the engine removes a container behind everybody's back its follower ends by itself.
+func TestFollowerEndsWithTheContainersDir(t *testing.T) {
 	enginePath, logPath := paths(t)
 	engine := newEngineLog(t, enginePath, 2, 1<<20)
 	s := newService(t)
@@ -567,7 +543,7 @@ func TestFollowerEndsWithTheContainersFolder(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(filepath.Dir(enginePath))); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		if s.follower("c") != nil {
 			return errors.New("the follower of a removed container goes on")
 		}
@@ -582,7 +558,7 @@ func TestSaveErrorsDoNotStopTheLog(t *testing.T) {
 	engine := newEngineLog(t, enginePath, 2, 300)
 	s := newService(t)
 	start(t, s, Source{ContainerID: "c", Driver: DriverLocal, Path: enginePath, LogPath: logPath,
-		Save: func(checkpoint.LogPosition) error { return errors.New("disk full") }})
+		Save: func(context.Context, checkpoint.LogPosition) error { return errors.New("disk full") }})
 	var want []string
 	for i := 1; i <= 20; i++ {
 		want = append(want, engine.lines(i, i)...)
@@ -609,7 +585,7 @@ func TestManyFollowers(t *testing.T) {
 	for i := range n {
 		waitLines(t, logPaths[i], 20)
 	}
-	if used := openFiles(t) - before - n; used > 2*n { // each engineLog holds one itself
+	if used := openFiles(t) - before - n; used > 2*n+1 { // each engineLog holds one itself, and the watches have one
 		t.Errorf("%d followers hold %d file descriptors, want at most two each", n, used)
 	}
 	s.Close()

@@ -15,7 +15,7 @@ import (
 )
 
 // before creates another container under the pod's name just before the pod's
-// own create, when the mirror knows of neither.
+// own create, when the cache knows of neither.
 func (n *node) before(other func(docker.ContainerSpec) docker.ContainerSpec) (id *string) {
 	id = new(string)
 	n.engine.creating = func(spec docker.ContainerSpec) {
@@ -63,7 +63,7 @@ func TestLostAnswerOfCreateLeavesAPodThatCanBeRemoved(t *testing.T) {
 			n.Fatal("Run succeeded")
 		}
 		settle()
-		pods := n.mirror.Snapshot().Pods()
+		pods := n.cache.Snapshot().Pods()
 		if len(pods) != 1 {
 			n.Fatalf("%d pods", len(pods))
 		}
@@ -113,7 +113,7 @@ func TestSandboxWithACheckpointIsNoLeftover(t *testing.T) {
 		create := n.engine.creating
 		n.engine.creating = func(spec docker.ContainerSpec) {
 			create(spec)
-			n.must(n.store.Save(checkpoint.Record{SandboxID: *other, Phase: checkpoint.PhaseIntent}))
+			n.must(n.store.Save(t.Context(), checkpoint.Record{SandboxID: *other, Phase: checkpoint.PhaseIntent}))
 		}
 		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
 			n.Errorf("Run returned %v, want AlreadyExists", err)

@@ -1,9 +1,8 @@
 // Package sandbox runs pods: it makes, stops and removes their sandboxes, and
 // finishes after a restart what a crash has cut short.
 //
-// A sandbox is one container of a program that only waits; it holds the
-// network namespace (and, where the pod wants it, the IPC and PID namespaces)
-// that the pod's containers join. Its states, with the checkpoint's phase:
+// A sandbox is one container of a program that only waits; it holds the network namespace (and, where the pod wants it,
+// the IPC and PID namespaces) that the pod's containers join. Its states, with the checkpoint's phase:
 //
 //	          create, intent           CNI ADD, ready
 //	(nothing) -------------> NOTREADY -------------> READY
@@ -15,10 +14,9 @@
 //	    |      RemovePodSandbox    v
 //	    +---------------------- NOTREADY
 //
-// Every step of Run pushes its undo; a failure unwinds them, newest first, on
-// a fresh context. When an undo fails the unwinding ends there and the pod
-// stays visible as NOTREADY, so that the kubelet's garbage collection repeats
-// what is left with StopPodSandbox and RemovePodSandbox.
+// Every step of Run pushes its undo; a failure unwinds them, newest first, on a fresh context. When an undo fails the
+// unwinding ends there and the pod stays visible as NOTREADY, so that the kubelet's garbage collection repeats what is
+// left with StopPodSandbox and RemovePodSandbox.
 //
 // CNI ADD begins as soon as the sandbox's network namespace exists, while the
 // engine still starts the sandbox; the intent is on disk before.

@@ -9,26 +9,36 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// A sandbox's network namespace exists when the engine's start is not half done
-// (45 of 100 ms on Docker 20.10), and CNI ADD needs no more than that. So the
-// pod is joined as soon as its first process is there: the process is found in
-// the container's cgroup, and its namespace pinned and joined while the engine
-// goes on. Where nothing is found the pod is joined after the start.
+// A sandbox's network namespace exists when the engine's start is not half done (45 of 100 ms on Docker 20.10), and CNI
+// ADD needs no more than that. So the pod is joined as soon as its first process is there: the process is found in the
+// container's cgroup, and its namespace pinned and joined while the engine goes on. Where nothing is found the pod is
+// joined after the start.
 
-// Cgroups tells where the processes of a container are listed; *stats.Collector
-// does.
+// Cgroups tells where the processes of a container are listed; *stats.Collector does.
 type Cgroups interface {
 	// ProcsFile returns the file that lists the processes of a container that is
 	// about to start, empty when that is not known.
 	ProcsFile(driver, parent, id string) string
+	// ParentDirs returns the directories of the cgroup that is a container's parent, by controller of version 1, or
+	// under "" for version 2; none where they cannot be seen.
+	ParentDirs(driver, parent string) map[string]string
 }
 
-// lookPause is the pause between two looks for a namespace: the kernel does not
-// tell when one is made.
-const lookPause = time.Millisecond
+// The kernel does not report when a namespace is made, so it is looked for, with a pause between two looks that grows
+// with the time waited: a pod is joined late by a small part of what its start took anyway, and pods that wait for a
+// hanging engine cost it next to nothing.
+const (
+	minLookPause  = time.Millisecond
+	maxLookPause  = 100 * time.Millisecond
+	lookPauseRate = 16 // the time waited over the pause
+)
+
+func lookPause(waited time.Duration) time.Duration {
+	return min(max(waited/lookPauseRate, minLookPause), maxLookPause)
+}
 
 // earlyJoin is a pod that is joined to its network while its sandbox starts.
 type earlyJoin struct {
@@ -38,9 +48,8 @@ type earlyJoin struct {
 	joined  joined // set before done is closed
 }
 
-// joinEarly begins to join a pod. noted is closed when its intent is on disk,
-// before which nothing may be held for it. The caller ends the looking with
-// sawStart, and must wait.
+// joinEarly begins to join a pod. noted is closed when its intent is on disk, before which nothing may be held for it.
+// The caller ends the looking with startReturned, and must wait.
 func (s *Service) joinEarly(ctx context.Context, p *pending, noted <-chan struct{}) *earlyJoin {
 	e := &earlyJoin{cancel: func() {}, started: make(chan struct{}), done: make(chan struct{})}
 	file := s.procsFile(p)
@@ -64,11 +73,10 @@ func (s *Service) joinEarly(ctx context.Context, p *pending, noted <-chan struct
 	return e
 }
 
-// procsFile is where the pod's processes will be listed, empty for a pod that is
-// not joined early: its interface must not come before the sysctls that say what
-// a new interface is like.
+// procsFile is where the pod's processes will be listed, empty for a pod that is not joined early: its interface must
+// not come before the sysctls that say what a new interface is like.
 func (s *Service) procsFile(p *pending) string {
-	if s.opts.Cgroups == nil || s.opts.Network == nil || usesHostNetwork(p.config) || setsNetwork(p.config.GetLinux()) {
+	if s.opts.Cgroups == nil || s.opts.EngineBridge || usesHostNetwork(p.config) || setsNetwork(p.config.GetLinux()) {
 		return ""
 	}
 	return s.opts.Cgroups.ProcsFile(p.cgroupDriver, p.spec.Host.CgroupParent, p.record.SandboxID)
@@ -86,8 +94,9 @@ func setsNetwork(linux *runtimeapi.LinuxPodSandboxConfig) bool {
 // look waits for a process with a network namespace of its own, and returns 0
 // when the engine's start or ctx ends first.
 func (e *earlyJoin) look(ctx context.Context, file string) int {
-	tick := time.NewTicker(lookPause)
-	defer tick.Stop()
+	start := time.Now()
+	pause := time.NewTimer(minLookPause)
+	defer pause.Stop()
 	for {
 		content, _ := os.ReadFile(file) // not there yet, or no more
 		for line := range strings.Lines(string(content)) {
@@ -95,8 +104,9 @@ func (e *earlyJoin) look(ctx context.Context, file string) int {
 				return pid
 			}
 		}
+		pause.Reset(lookPause(time.Since(start)))
 		select {
-		case <-tick.C:
+		case <-pause.C:
 		case <-e.started:
 			return 0
 		case <-ctx.Done():
@@ -105,8 +115,8 @@ func (e *earlyJoin) look(ctx context.Context, file string) int {
 	}
 }
 
-// sawStart ends the looking: the engine's start is over, whatever came of it.
-func (e *earlyJoin) sawStart() { close(e.started) }
+// startReturned ends the looking: the engine's start is over, whatever came of it.
+func (e *earlyJoin) startReturned() { close(e.started) }
 
 // wait returns how far the pod has come, once that will not change any more.
 func (e *earlyJoin) wait() joined {

@@ -25,8 +25,9 @@ func (c procs) ProcsFile(driver, parent, id string) string {
 	return filepath.Join(c.dir, id)
 }
 
-// showProcesses lets the node find a pod's process while the engine starts it,
-// which goes on for that long.
+func (procs) ParentDirs(string, string) map[string]string { return nil }
+
+// showProcesses lets the node find a pod's process while the engine starts it, which goes on for that long.
 func (n *node) showProcesses(goesOn time.Duration, pids func(own int) []int) {
 	c := procs{n.TempDir()}
 	n.opts.Cgroups = c
@@ -118,8 +119,7 @@ func TestEarlyJoinIsUndoneWhenTheStartFails(t *testing.T) {
 	}
 }
 
-// A pod is not joined before its intent is on disk, or a crash would leave an
-// address that nobody knows of.
+// A pod is not joined before its intent is on disk, or a crash would leave an address that nobody knows of.
 func TestPodIsNotJoinedBeforeItsIntentIsKept(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.showProcesses(time.Second, onlyItsOwn)

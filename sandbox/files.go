@@ -15,16 +15,14 @@ import (
 // nodeFiles are the node's files that a pod gets a copy of where it has no own.
 type nodeFiles struct{ resolvConf, resolvedResolvConf, hosts string }
 
-// Files keeps each pod's resolv.conf, hosts and hostname, which the engine does
-// not provide for a container without a network of its making. They are
-// complete before the pod's first container exists and are mounted into each
-// of them.
+// Files keeps each pod's resolv.conf, hosts and hostname, which the engine does not provide for a container without a
+// network of its making. They are complete before the pod's first container exists and are mounted into each of them.
 type Files struct {
 	dir  string
 	node nodeFiles
 }
 
-// NewFiles keeps the files below dir, a folder per pod.
+// NewFiles keeps the files below dir, a directory per pod.
 func NewFiles(dir string) *Files {
 	return &Files{dir: dir, node: nodeFiles{
 		resolvConf:         "/etc/resolv.conf",
@@ -33,8 +31,7 @@ func NewFiles(dir string) *Files {
 	}}
 }
 
-// Of returns the paths of a pod's files, all empty for a pod that another shim
-// made.
+// Of returns the paths of a pod's files, all empty for a pod that another shim made.
 func (f *Files) Of(sandboxID string) translate.HostFiles {
 	dir := filepath.Join(f.dir, sandboxID)
 	if _, err := os.Stat(dir); err != nil {
@@ -50,7 +47,7 @@ func (f *Files) Of(sandboxID string) translate.HostFiles {
 // write makes all three files; the hosts file gets the pod's addresses later.
 func (f *Files) write(sandboxID string, config *runtimeapi.PodSandboxConfig) error {
 	if err := os.MkdirAll(filepath.Join(f.dir, sandboxID), 0o711); err != nil {
-		return fmt.Errorf("making the folder of the pod's files: %w", err)
+		return fmt.Errorf("making the directory of the pod's files: %w", err)
 	}
 	resolv, err := f.resolvConf(config)
 	if err != nil {
@@ -81,8 +78,7 @@ func (f *Files) writeHosts(sandboxID string, config *runtimeapi.PodSandboxConfig
 	return writeReadable(f.Of(sandboxID).Hosts, content)
 }
 
-// writeReadable writes a file that every user in a container can read, whatever
-// this program's umask is.
+// writeReadable writes a file that every user in a container can read, whatever this program's umask is.
 func writeReadable(path string, content []byte) error {
 	err := os.WriteFile(path, content, 0o644)
 	if err == nil {
@@ -98,8 +94,7 @@ func (f *Files) remove(sandboxID string) error {
 	return os.RemoveAll(filepath.Join(f.dir, sandboxID))
 }
 
-// resolvConf is the pod's own DNS configuration, on the host's network too, or
-// else the node's.
+// resolvConf is the pod's own DNS configuration, on the host's network too, or else the node's.
 func (f *Files) resolvConf(config *runtimeapi.PodSandboxConfig) ([]byte, error) {
 	dns := config.GetDnsConfig()
 	if len(dns.GetServers())+len(dns.GetSearches())+len(dns.GetOptions()) == 0 {
@@ -118,9 +113,8 @@ func (f *Files) resolvConf(config *runtimeapi.PodSandboxConfig) ([]byte, error) 
 	return b.Bytes(), nil
 }
 
-// nodeResolvConf reads the node's file. systemd-resolved's stub on 127.0.0.53
-// cannot be reached from a pod's own network; the service keeps a second file
-// with the real servers for this case.
+// nodeResolvConf reads the node's file. systemd-resolved's stub on 127.0.0.53 cannot be reached from a pod's own
+// network; the service keeps a second file with the real servers for this case.
 func (f *Files) nodeResolvConf(onHostNetwork bool) ([]byte, error) {
 	content, err := readOptional(f.node.resolvConf)
 	if err != nil {
@@ -156,8 +150,7 @@ func (f *Files) hosts(config *runtimeapi.PodSandboxConfig, ips []string) ([]byte
 	return b.Bytes(), nil
 }
 
-// hostname is the node's on the host's network, and for a pod without one the
-// pod's name, cut to what the kernel takes.
+// hostname is the node's on the host's network, and for a pod without one the pod's name, cut to what the kernel takes.
 func hostname(config *runtimeapi.PodSandboxConfig) (string, error) {
 	if usesHostNetwork(config) {
 		name, err := os.Hostname()

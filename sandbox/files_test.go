@@ -137,7 +137,7 @@ func TestFilesOfAPod(t *testing.T) {
 	}
 }
 
-// Containers run as any user; the folder above is nobody's business.
+// Containers run as any user; the directory above is nobody's business.
 func TestFilesAreReadableByEveryUser(t *testing.T) {
 	before := syscall.Umask(0o077)
 	defer syscall.Umask(before)
@@ -157,8 +157,7 @@ func TestFilesAreReadableByEveryUser(t *testing.T) {
 	}
 }
 
-// A container sees the mounted file, not its path: a new one in its place would
-// be seen by nobody.
+// A container sees the mounted file, not its path: a new one in its place would be seen by nobody.
 func TestHostsFileIsWrittenInPlace(t *testing.T) {
 	f := newFiles(t, "nameserver 192.0.2.1\n", "", "")
 	if err := f.write("id", podConfig("web")); err != nil {
@@ -186,10 +185,10 @@ func TestFilesThatCannotBeWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := f.write("id", podConfig("web")); err == nil {
-		t.Error("write succeeded without a folder")
+		t.Error("write succeeded without a directory")
 	}
 	if f.complete("id") {
-		t.Error("complete without a folder")
+		t.Error("complete without a directory")
 	}
 	unreadable := newFiles(t, "", "", "")
 	if err := os.Mkdir(unreadable.node.resolvConf, 0o700); err != nil {

@@ -29,7 +29,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
-	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -49,13 +49,12 @@ const (
 
 var errTest = errors.New("made by the test")
 
-// node is all that a Service works on: an engine in memory whose sandboxes have
-// real network namespaces, a real checkpoint store, real pins, and a network,
-// images and containers in memory.
+// node is all that a Service works on: an engine in memory whose sandboxes have real network namespaces, a real
+// checkpoint store, real pins, and a network, images and containers in memory.
 type node struct {
 	testing.TB
 	engine     *engine
-	mirror     *state.Mirror
+	cache      *state.Cache
 	store      *checkpoint.Store
 	network    *network
 	images     *images
@@ -63,14 +62,13 @@ type node struct {
 	files      *Files
 	*Service
 
-	dir        string
-	stopMirror func()
+	dir       string
+	stopCache func()
 }
 
-// onNode runs a test on a node, in a bubble of its own: time passes only while
-// everybody waits, synctest.Wait returns when all that was begun is done or
-// waits, and goroutines that are left at the end fail the test. bridge leaves
-// pods to the engine's own network.
+// onNode runs a test on a node, in a bubble of its own: time passes only while everybody waits, synctest.Wait returns
+// when all that was begun is done or waits, and goroutines that are left at the end fail the test. bridge leaves pods
+// to the engine's own network.
 func onNode(t *testing.T, mode networkMode, test func(*node)) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -98,65 +96,63 @@ func newNode(t *testing.T, mode networkMode) *node {
 			{Names: []string{pauseImage, "spare"}}, {Names: []string{appImage}},
 		}}),
 		bridge:    mode == withBridge,
+		address:   netip.MustParseAddr("172.17.0.9"),
 		processes: map[string]*process{},
 	}
 	n.network = &network{joined: map[string]cni.Pod{}}
 	n.images = &images{engine: n.engine}
 	n.containers = &containers{node: n}
-	// Mounts that outlive the test would keep the folder from being removed.
+	// Mounts that outlive the test would keep the directory from being removed.
 	t.Cleanup(func() {
-		for _, folder := range []string{n.netnsFolder(), n.storeFolder()} {
-			for unix.Unmount(folder, unix.MNT_DETACH) == nil {
+		for _, dir := range []string{n.netnsDir(), n.storeDir()} {
+			for unix.Unmount(dir, unix.MNT_DETACH) == nil {
 			}
 		}
 	})
-	n.must(os.Mkdir(n.storeFolder(), 0o700))
-	n.must(unix.Mount("tmpfs", n.storeFolder(), "tmpfs", 0, "size=256k"))
+	n.must(os.Mkdir(n.storeDir(), 0o700))
+	n.must(unix.Mount("tmpfs", n.storeDir(), "tmpfs", 0, "size=256k"))
 	n.start(mode)
 	return n
 }
 
-func (n *node) netnsFolder() string { return filepath.Join(n.dir, "netns") }
-func (n *node) storeFolder() string { return filepath.Join(n.dir, "pods") }
+func (n *node) netnsDir() string { return filepath.Join(n.dir, "netns") }
+func (n *node) storeDir() string { return filepath.Join(n.dir, "pods") }
 
-// start makes the mirror and the service as a start of the program does.
+// start makes the cache and the service as a start of the program does.
 func (n *node) start(mode networkMode) {
 	n.Helper()
 	var err error
-	n.store, err = checkpoint.Open(n.storeFolder())
+	n.store, err = checkpoint.Open(n.storeDir())
 	n.must(err)
 	n.files = NewFiles(filepath.Join(n.dir, "files"))
-	n.mirror = state.New(state.Options{Engine: n.engine, Records: n.store})
+	n.cache = state.New(state.Options{Engine: n.engine, Records: n.store, RootDirectory: n.dir})
 	opts := Options{
-		Engine: n.engine, Mirror: n.mirror, Store: n.store, Images: n.images, Containers: n.containers,
-		Files: n.files, NetnsFolder: n.netnsFolder(),
-	}
-	if mode == withCNI {
-		opts.Network = n.network
+		Engine: n.engine, Cache: n.cache, Store: n.store, Images: n.images, Containers: n.containers,
+		Files: n.files, NetnsDir: n.netnsDir(), Network: n.network, EngineBridge: mode == withBridge,
+		RootDirectory: n.dir,
 	}
 	n.Service = New(opts)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = n.mirror.Run(ctx)
+		_ = n.cache.Run(ctx)
 	}()
-	n.stopMirror = func() {
+	n.stopCache = func() {
 		cancel()
 		<-ended
 	}
-	n.must(n.mirror.WaitSynced(n.Context()))
+	n.must(n.cache.WaitSynced(n.Context()))
 	synctest.Wait()
 }
 
 // end ends the program in order.
 func (n *node) end() {
 	n.Close()
-	n.stopMirror()
+	n.stopCache()
 }
 
-// restart is a crash of the program and its next start: of memory, nothing is
-// left.
+// restart is a crash of the program and its next start: of memory, nothing is left.
 func (n *node) restart() {
 	n.Helper()
 	n.end()
@@ -216,7 +212,7 @@ func (n *node) addContainer(podID, podName, name string) string {
 	id, err := n.engine.CreateContainer(n.Context(), spec)
 	n.must(err)
 	n.must(n.engine.StartContainer(n.Context(), id))
-	_, err = n.mirror.RefreshContainer(n.Context(), id)
+	_, err = n.cache.RefreshContainer(n.Context(), id)
 	n.must(err)
 	return id
 }
@@ -228,7 +224,7 @@ const (
 
 func (n *node) pod(id string) *state.Pod {
 	n.Helper()
-	pod, err := n.mirror.Snapshot().Pod(id)
+	pod, err := n.cache.Snapshot().Pod(id)
 	n.must(err)
 	return pod
 }
@@ -250,7 +246,7 @@ func (n *node) wantRunning(id string, want bool) {
 
 func (n *node) phase(id string) checkpoint.Phase {
 	n.Helper()
-	record, err := n.store.Load(id)
+	record, err := n.store.Load(n.Context(), id)
 	n.must(err)
 	return record.Phase
 }
@@ -265,20 +261,20 @@ func (n *node) wantNothing() {
 	for _, c := range list {
 		n.Errorf("the engine still has container %s", c.Names)
 	}
-	if records, _, err := n.store.List(); err != nil || len(records) > 0 {
+	if records, _, err := n.store.List(n.Context()); err != nil || len(records) > 0 {
 		n.Errorf("the store still has %v, %v", records, err)
 	}
-	for _, folder := range []string{n.files.dir, n.netnsFolder()} {
-		entries, err := os.ReadDir(folder)
+	for _, dir := range []string{n.files.dir, n.netnsDir()} {
+		entries, err := os.ReadDir(dir)
 		if len(entries) > 0 || (err != nil && !os.IsNotExist(err)) {
-			n.Errorf("%s still has %v (%v)", folder, entries, err)
+			n.Errorf("%s still has %v (%v)", dir, entries, err)
 		}
 	}
 	n.wantUnjoined()
-	for _, pod := range n.mirror.Snapshot().Pods() {
-		n.Errorf("the mirror still has %s (%v)", pod.Meta.Name, pod.Status)
+	for _, pod := range n.cache.Snapshot().Pods() {
+		n.Errorf("the cache still has %s (%v)", pod.Meta.Name, pod.Status)
 	}
-	if left := len(n.flights.byName); left != 0 {
+	if left := len(n.inflight.byName); left != 0 {
 		n.Errorf("%d set-ups are remembered", left)
 	}
 }
@@ -292,14 +288,13 @@ func (n *node) wantUnjoined() {
 	}
 }
 
-// lockStore makes the checkpoints' disk read-only until the returned function is
-// called.
+// lockStore makes the checkpoints' disk read-only until the returned function is called.
 func (n *node) lockStore() (unlock func()) {
 	n.Helper()
-	n.must(unix.Mount("", n.storeFolder(), "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
+	n.must(unix.Mount("", n.storeDir(), "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	return func() {
 		n.Helper()
-		n.must(unix.Mount("", n.storeFolder(), "", unix.MS_REMOUNT, ""))
+		n.must(unix.Mount("", n.storeDir(), "", unix.MS_REMOUNT, ""))
 	}
 }
 
@@ -307,7 +302,7 @@ func (n *node) lockStore() (unlock func()) {
 // no file can be written, but files can be removed.
 func (n *node) fillStore() (empty func()) {
 	n.Helper()
-	filler := filepath.Join(n.storeFolder(), ".tmp-filler")
+	filler := filepath.Join(n.storeDir(), ".tmp-filler")
 	file, err := os.Create(filler)
 	n.must(err)
 	defer file.Close()
@@ -323,23 +318,22 @@ func (n *node) fillStore() (empty func()) {
 	}
 }
 
-// hideBelowFullDisk puts a disk on which no file can be made over a folder,
-// until the returned function is called.
-func (n *node) hideBelowFullDisk(folder string) (uncover func()) {
+// hideBelowFullDisk puts a disk on which no file can be made over a directory, until the returned function is called.
+func (n *node) hideBelowFullDisk(dir string) (uncover func()) {
 	n.Helper()
-	n.must(unix.Mount("tmpfs", folder, "tmpfs", 0, "nr_inodes=1"))
+	n.must(unix.Mount("tmpfs", dir, "tmpfs", 0, "nr_inodes=1"))
 	return func() {
 		n.Helper()
-		n.must(unix.Unmount(folder, unix.MNT_DETACH))
+		n.must(unix.Unmount(dir, unix.MNT_DETACH))
 	}
 }
 
-// engine is an engine in memory whose running containers have a real process in
-// a network namespace of its own.
+// engine is an engine in memory whose running containers have a real process in a network namespace of its own.
 type engine struct {
 	*dockertest.Engine
-	// bridge says that the engine has a bridge, on which pods get addresses.
-	bridge bool
+	// bridge says that the engine has a bridge, on which running pods have this address.
+	bridge  bool
+	address netip.Addr
 
 	mu        sync.Mutex
 	processes map[string]*process
@@ -426,9 +420,9 @@ func (e *engine) InspectContainer(ctx context.Context, id string) (*container.In
 	if p := e.processes[inspect.ID]; p != nil && inspect.State.Running {
 		inspect.State.Pid = p.cmd.Process.Pid
 	}
-	if e.bridge && !inspect.HostConfig.NetworkMode.IsHost() {
+	if e.bridge && inspect.State.Running && !inspect.HostConfig.NetworkMode.IsHost() {
 		inspect.NetworkSettings.Networks = map[string]*engineapi.EndpointSettings{
-			"bridge": {IPAddress: netip.MustParseAddr("172.17.0.9")},
+			"bridge": {IPAddress: e.address},
 		}
 	}
 	return inspect, nil
@@ -448,8 +442,7 @@ func (e *engine) end() {
 	e.Close()
 }
 
-// network is a CNI network in memory. Like the real one it demands a live
-// namespace for ADD.
+// network is a CNI network in memory. Like the real one it demands a live namespace for ADD.
 type network struct {
 	mu     sync.Mutex
 	joined map[string]cni.Pod
@@ -460,6 +453,8 @@ type network struct {
 	onDel func(ctx context.Context, pod cni.Pod) error
 	// keepOnError says that a failed Add could not be taken back.
 	keepOnError bool
+	// collected are the pods that each GC was told of.
+	collected [][]string
 	// deadDels counts the Dels that found no namespace.
 	deadDels int
 }
@@ -508,6 +503,30 @@ func (w *network) Del(ctx context.Context, pod cni.Pod, _ string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.joined, pod.ID)
+	return nil
+}
+
+func (w *network) Joined(id string) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, joined := w.joined[id]
+	return joined, nil
+}
+
+func (w *network) Attached() (map[string]string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	paths := map[string]string{}
+	for id, pod := range w.joined {
+		paths[id] = pod.NetnsPath
+	}
+	return paths, nil
+}
+
+func (w *network) GC(_ context.Context, pods []string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.collected = append(w.collected, pods)
 	return nil
 }
 
@@ -563,19 +582,40 @@ func (c *containers) Stop(ctx context.Context, id string, grace time.Duration) e
 		return err
 	}
 	if err := c.node.engine.StopContainer(ctx, id, grace); err != nil {
-		return ignoreNotFound(err)
+		return docker.IgnoreNotFound(err)
 	}
-	_, err := c.node.mirror.RefreshContainer(ctx, id)
-	return ignoreNotFound(err)
+	_, err := c.node.cache.RefreshContainer(ctx, id)
+	return docker.IgnoreNotFound(err)
 }
 
 func (c *containers) Remove(ctx context.Context, id string) error {
 	if err := c.failure(); err != nil {
 		return err
 	}
-	if err := ignoreNotFound(c.node.engine.RemoveContainer(ctx, id)); err != nil {
+	if err := docker.IgnoreNotFound(c.node.engine.RemoveContainer(ctx, id)); err != nil {
 		return err
 	}
-	c.node.mirror.RemoveContainer(id)
+	c.node.cache.RemoveContainer(id)
 	return nil
+}
+
+// CheckpointAll leaves a file in the directory of each container.
+func (c *containers) CheckpointAll(_ context.Context, _ string, ids []string, dir string) error {
+	for _, id := range ids {
+		known, err := c.node.cache.Snapshot().Container(id)
+		if err != nil {
+			return err
+		}
+		if err := os.Mkdir(filepath.Join(dir, known.Meta.Config.GetMetadata().GetName()), 0o700); err != nil {
+			return err
+		}
+	}
+	return c.failure()
+}
+
+func (c *containers) Restore(_ context.Context, sandboxID string, config *runtimeapi.ContainerConfig, _ *runtimeapi.PodSandboxConfig, dir string) (string, error) {
+	if _, err := os.Stat(dir); err != nil {
+		return "", err
+	}
+	return sandboxID + "/" + config.GetMetadata().GetName(), c.failure()
 }

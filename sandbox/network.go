@@ -14,21 +14,19 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker"
-	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// engineBridge is the network's name in the record of a pod that the engine
-// itself has connected.
+// engineBridge is the network's name in the record of a pod that the engine itself has connected.
 const engineBridge = "docker-bridge"
 
-// connect gives the pod its network: nothing to do on the host's, the engine's
-// word for its own bridge, and otherwise CNI ADD in the pinned namespace. The
-// pin comes first, so that CNI DEL works when the sandbox is long dead.
+// connect gives the pod its network: nothing to do on the host's, the engine's word for its own bridge, and otherwise
+// CNI ADD in the pinned namespace. The pin comes first, so that CNI DEL works when the sandbox is long dead.
 func (s *Service) connect(ctx context.Context, p *pending) error {
 	switch {
 	case usesHostNetwork(p.config):
 		return nil
-	case s.opts.Network == nil:
+	case s.opts.EngineBridge:
 		ips := docker.Addresses(p.inspect)
 		if len(ips) == 0 {
 			return fmt.Errorf("the engine gave the pod no address: give it its bridge (dockerd --bridge) or use --network-plugin=cni: %w", errdefs.ErrFailedPrecondition)
@@ -52,7 +50,7 @@ type joined struct {
 
 // join pins the namespace of a process and joins it to the network.
 func (s *Service) join(ctx context.Context, path string, pod cni.Pod, pid int) joined {
-	handle, err := netns.Pin(pid, filepath.Base(path), netns.PinOptions{Folder: s.opts.NetnsFolder})
+	handle, err := netns.Pin(pid, filepath.Base(path), netns.PinOptions{Dir: s.opts.NetnsDir})
 	if err != nil {
 		return joined{err: err}
 	}
@@ -79,7 +77,7 @@ func (s *Service) keep(p *pending, j joined) {
 	})
 }
 
-// joinPod completes what joinEarly has begun, or joins the pod now.
+// joinPod completes what joinEarly has started, or joins the pod now.
 func (s *Service) joinPod(ctx context.Context, p *pending) error {
 	early := p.early
 	p.early = nil
@@ -102,9 +100,6 @@ func (s *Service) joinPod(ctx context.Context, p *pending) error {
 
 // disconnect undoes Network.Add for a recorded pod. It is idempotent.
 func (s *Service) disconnect(ctx context.Context, record checkpoint.Record, config *runtimeapi.PodSandboxConfig) error {
-	if s.opts.Network == nil {
-		return nil
-	}
 	network := ""
 	if record.Network != nil {
 		network = record.Network.Config
@@ -112,13 +107,7 @@ func (s *Service) disconnect(ctx context.Context, record checkpoint.Record, conf
 	return s.opts.Network.Del(ctx, cniPod(record, config), network)
 }
 
-func (s *Service) netnsPath(sandboxID string) string {
-	folder := s.opts.NetnsFolder
-	if folder == "" {
-		folder = netns.DefaultFolder
-	}
-	return filepath.Join(folder, "criadapter-"+sandboxID[:min(len(sandboxID), 32)])
-}
+func (s *Service) netnsPath(sandboxID string) string { return netns.PodPin(s.opts.NetnsDir, sandboxID) }
 
 func cniPod(record checkpoint.Record, config *runtimeapi.PodSandboxConfig) cni.Pod {
 	pod := cni.Pod{

@@ -23,7 +23,7 @@ func TestStopDoesAtOnceWhatItCan(t *testing.T) {
 		n.engine.Inject("StopContainer", dockertest.Fault{Delay: stop})
 		n.network.set(func() {
 			n.network.onDel = func(context.Context, cni.Pod) error {
-				for _, c := range n.mirror.Snapshot().ContainersOf(id) {
+				for _, c := range n.cache.Snapshot().ContainersOf(id) {
 					n.wantRunning(c.ID, false) // none loses its network while it ends
 				}
 				time.Sleep(del)

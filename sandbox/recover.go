@@ -5,57 +5,95 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/checkpoint"
-	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/state"
 )
 
-// Recover goes through the pods once after the mirror's first sync: a pod whose
-// set-up was cut short is stopped (its address goes back, the kubelet removes
-// it), a running one gets back what a crash or a clean-up took from it. One
-// pod's trouble does not keep the others from recovering; the errors are
+// Limits of the recovery. A CNI plugin or an engine that hangs gets less time than the two minutes that a kubelet gives
+// StopPodSandbox, which waits for the pod's lock meanwhile.
+const (
+	recoverTimeout = 30 * time.Second
+	recoverLimit   = 8
+)
+
+// Recover goes through the pods once after the cache's first sync: a running pod gets back what a crash or a clean-up
+// took from it, and then each pod whose set-up was cut short is stopped (its address goes back, the kubelet removes
+// it), some at a time and each within recoverTimeout. No pod's failure keeps the others from recovering; the errors are
 // joined.
 func (s *Service) Recover(ctx context.Context) error {
+	ctx = log.WithLogger(ctx, log.L.WithField("component", "sandbox"))
 	var errs []error
-	for _, pod := range s.opts.Mirror.Snapshot().Pods() {
-		record, err := s.opts.Store.Load(pod.ID)
-		if err != nil {
-			if err := ignoreNotFound(err); err != nil {
-				errs = append(errs, err)
-			}
-			continue
-		}
-		if err := s.recoverPod(ctx, pod, record); err != nil {
-			errs = append(errs, fmt.Errorf("pod %s: %w", pod.Meta.Name, err))
+	var interrupted []*state.Pod
+	for _, pod := range s.opts.Cache.Snapshot().Pods() {
+		record, err := s.opts.Store.Load(ctx, pod.ID)
+		switch {
+		case err != nil:
+			errs = append(errs, docker.IgnoreNotFound(err))
+		case record.Phase == checkpoint.PhaseIntent:
+			interrupted = append(interrupted, pod)
+		case record.Phase == checkpoint.PhaseReady && pod.Status.Running:
+			errs = append(errs, s.repair(ctx, pod))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, s.stopAll(ctx, interrupted))...)
 }
 
-func (s *Service) recoverPod(ctx context.Context, pod *state.Pod, record checkpoint.Record) error {
-	if record.Phase == checkpoint.PhaseIntent {
-		logrus.WithField("sandbox", pod.Meta.Name).Warn("the set-up or the end of a pod was cut short, stopping it")
-		return s.Stop(ctx, pod.ID)
+// repair is quick: it calls neither plugins nor the engine. A pod that is stopped or removed meanwhile is left alone.
+func (s *Service) repair(ctx context.Context, pod *state.Pod) error {
+	ctx, cancel := context.WithTimeout(log.WithLogger(ctx, log.G(ctx).WithFields(pod.LogFields())), recoverTimeout)
+	defer cancel()
+	unlock, err := s.locks.Lock(ctx, pod.ID)
+	if err != nil {
+		return named(pod, err)
 	}
-	if !pod.Status.Running || record.Phase != checkpoint.PhaseReady {
+	defer unlock()
+	now, err := s.opts.Cache.Snapshot().Pod(pod.ID)
+	if err != nil {
+		return docker.IgnoreNotFound(err)
+	}
+	record, err := s.opts.Store.Load(ctx, pod.ID)
+	if err != nil {
+		return named(pod, docker.IgnoreNotFound(err))
+	}
+	if record.Phase != checkpoint.PhaseReady || now.Status.Stopping || !now.Status.Running {
 		return nil
 	}
-	return errors.Join(s.recoverNetns(pod, record.NetnsPath), s.recoverFiles(pod))
+	return named(pod, errors.Join(s.recoverNetns(ctx, now, record.NetnsPath), s.recoverFiles(now)))
 }
 
-// recoverNetns pins the namespace of a running sandbox again where the pin is
-// gone. A pin of another namespace means that somebody started the sandbox a
-// second time meanwhile: the pod's addresses are not in its namespace any more.
-func (s *Service) recoverNetns(pod *state.Pod, path string) error {
+// stopAll stops pods side by side.
+func (s *Service) stopAll(ctx context.Context, pods []*state.Pod) error {
+	return inParallel(pods, func(pod *state.Pod) error {
+		ctx, cancel := context.WithTimeout(log.WithLogger(ctx, log.G(ctx).WithFields(pod.LogFields())), recoverTimeout)
+		defer cancel()
+		log.G(ctx).Warn("pod sandbox set-up or stop was interrupted, stopping it")
+		return named(pod, s.Stop(ctx, pod.ID))
+	})
+}
+
+// named adds the pod's name to an error.
+func named(pod *state.Pod, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("pod %s: %w", pod.Meta.Name, err)
+}
+
+// recoverNetns pins the namespace of a running sandbox again where the pin is gone. A pin of another namespace means
+// that somebody started the sandbox a second time meanwhile: the pod's addresses are not in its namespace any more.
+func (s *Service) recoverNetns(ctx context.Context, pod *state.Pod, path string) error {
 	if path == "" {
 		return nil
 	}
 	handle := netns.Open(path)
 	if !handle.Alive() {
-		_, err := netns.Pin(pod.Status.PID, filepath.Base(path), netns.PinOptions{Folder: filepath.Dir(path)})
+		_, err := netns.Pin(pod.Status.PID, filepath.Base(path), netns.PinOptions{Dir: filepath.Dir(path)})
 		return err
 	}
 	same, err := handle.SameAs(pod.Status.PID)
@@ -63,8 +101,8 @@ func (s *Service) recoverNetns(pod *state.Pod, path string) error {
 		return fmt.Errorf("comparing the pod's network namespace with its pin: %w", err)
 	}
 	if !same {
-		logrus.WithField("sandbox", pod.Meta.Name).Warn("a sandbox was started again and has lost its network, its pod is not ready")
-		s.opts.Mirror.UpdatePod(pod.ID, func(st *state.PodStatus) { st.NetworkReady = false })
+		log.G(ctx).Warn("pod sandbox was restarted and has lost its network, marking it not ready")
+		s.opts.Cache.UpdatePod(pod.ID, func(st *state.PodStatus) { st.NetworkReady = false })
 	}
 	return nil
 }

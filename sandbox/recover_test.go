@@ -6,10 +6,11 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
-	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/internal/netns"
 )
 
 // crash ends the program in the middle of a set-up, as kill -9 does: nothing is
@@ -23,7 +24,7 @@ func (n *node) crashDuringSetUp(name string) {
 		n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
 			var err error
 			given = pod
-			record, err = n.store.Load(pod.ID)
+			record, err = n.store.Load(n.Context(), pod.ID)
 			n.must(err)
 			n.engine.Away() // no roll-back from here on
 			return errTest
@@ -36,7 +37,7 @@ func (n *node) crashDuringSetUp(name string) {
 	}
 	n.network.set(func() { n.network.onAdd, n.network.onDel, n.network.keepOnError = nil, nil, false })
 	n.engine.Back()
-	got, err := n.store.Load(record.SandboxID)
+	got, err := n.store.Load(n.Context(), record.SandboxID)
 	if err != nil || got.Phase != checkpoint.PhaseIntent || !netns.Open(given.NetnsPath).Alive() {
 		n.Fatalf("the set-up did not end as by a crash: %v, %v", got, err)
 	}
@@ -48,7 +49,7 @@ func TestRecoverStopsAPodWhoseSetUpWasCutShort(t *testing.T) {
 		n.crashDuringSetUp("web")
 		n.restart()
 		var id string
-		for _, pod := range n.mirror.Snapshot().Pods() {
+		for _, pod := range n.cache.Snapshot().Pods() {
 			if pod.Meta.Name == sandboxName("web") {
 				id = pod.ID
 			}
@@ -85,7 +86,7 @@ func TestSandboxWithoutACheckpointIsNotReady(t *testing.T) {
 		pod := n.network.joined[id]
 		n.must(n.network.Del(n.Context(), pod, ""))
 		n.must(netns.Open(pod.NetnsPath).Unpin())
-		n.must(n.store.Delete(id))
+		n.must(n.store.Delete(t.Context(), id))
 		n.restart()
 		n.must(n.Recover(n.Context()))
 		n.wantState(id, notReady)
@@ -132,10 +133,10 @@ func TestRecoverChangesNothingOfAHealthyPod(t *testing.T) {
 		stopped := n.run("stopped")
 		n.must(n.Stop(n.Context(), stopped))
 		n.restart()
-		before := n.mirror.Snapshot()
+		before := n.cache.Snapshot()
 		n.must(n.Recover(n.Context()))
-		if n.mirror.Snapshot() != before {
-			n.Error("the mirror was written to")
+		if n.cache.Snapshot() != before {
+			n.Error("the cache was written to")
 		}
 		n.wantState(web, ready)
 		n.wantState(host, ready)
@@ -200,6 +201,30 @@ func TestRecoverTellsOfAFailedStop(t *testing.T) {
 		n.network.failDel(nil)
 		n.must(n.Recover(n.Context()))
 		n.must(n.Remove(n.Context(), n.someID()))
+		n.wantNothing()
+	})
+}
+
+// A pod that is stopped while Recover comes to it is left alone: nobody would take its pin away again.
+func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		path := n.pod(id).Status.NetnsPath
+		n.restart()
+		unlock, err := n.locks.Lock(n.Context(), id)
+		n.must(err)
+		recovered := make(chan error, 1)
+		n.must(netns.Open(path).Unpin()) // the stop has done that
+		go func() { recovered <- n.Recover(n.Context()) }()
+		synctest.Wait()
+		n.notePhase(n.Context(), n.pod(id), checkpoint.PhaseStopped)
+		unlock()
+		n.must(<-recovered)
+		if netns.Open(path).Alive() {
+			n.Error("the namespace was pinned again")
+			n.must(netns.Open(path).Unpin())
+		}
+		n.must(n.Remove(n.Context(), id))
 		n.wantNothing()
 	})
 }

@@ -3,16 +3,22 @@ package sandbox
 import (
 	"context"
 	"fmt"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
-// Remove stops the pod if need be and removes its containers, its sandbox and
-// all that was kept of it (CRI RemovePodSandbox). It is idempotent, unknown ids
-// succeed. The checkpoint goes last: until then the pod stays visible and the
-// call can be repeated.
+// Remove stops the pod if need be and removes its containers, its sandbox and all that was kept of it (CRI
+// RemovePodSandbox). It is idempotent, unknown ids succeed. The checkpoint goes last: until then the pod stays visible
+// and the call can be repeated.
 func (s *Service) Remove(ctx context.Context, id string) error {
-	pod, err := s.opts.Mirror.Snapshot().Pod(id)
+	pod, err := s.opts.Cache.Snapshot().Pod(id)
+	if errdefs.IsNotFound(err) {
+		return s.releaseUnknown(ctx, id)
+	}
 	if err != nil {
-		return ignoreNotFound(err)
+		return err
 	}
 	if err := s.Stop(ctx, pod.ID); err != nil {
 		return err
@@ -25,15 +31,23 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 		return err
 	}
 	defer unlock()
-	if err := ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, pod.ID)); err != nil {
+	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, pod.ID)); err != nil {
 		return err
+	}
+	if record, err := s.opts.Store.Load(ctx, pod.ID); err == nil {
+		s.removeCgroup(ctx, record)
 	}
 	if err := s.opts.Files.remove(pod.ID); err != nil {
 		return fmt.Errorf("removing the pod's files: %w", err)
 	}
-	if err := s.opts.Store.Delete(pod.ID); err != nil {
+	if s.opts.Forget != nil {
+		if err := s.opts.Forget(pod.ID); err != nil {
+			return err
+		}
+	}
+	if err := s.opts.Store.Delete(ctx, pod.ID); err != nil {
 		return err
 	}
-	s.opts.Mirror.RemovePod(pod.ID)
+	s.opts.Cache.RemovePod(pod.ID)
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -35,14 +36,19 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	env := rigenv.Require(t)
+	return newRigOn(t, rigenv.Require(t))
+}
+
+// newRigOn is a rig on the engine of env, whose server has more flags.
+func newRigOn(t *testing.T, env rigenv.Env, flags ...string) *rig {
+	t.Helper()
 	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = engine.Close() })
-	r := &rig{T: t, server: adapter.ForTest(t, adapter.Options{Env: env}), engine: engine}
-	// Folders of servers have names of their own, and so have their pods.
+	r := &rig{T: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}), engine: engine}
+	// Directories of servers have names of their own, and so have their pods.
 	r.namespace = strings.ToLower(filepath.Base(r.server.Dir))
 	t.Cleanup(r.tidy)
 	return r
@@ -147,16 +153,6 @@ func (r *rig) wantNotReady(id string) {
 	}
 }
 
-// eventually waits until a condition holds.
-func (r *rig) eventually(what string, condition func() bool) {
-	r.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !condition(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			r.Fatalf("not within 10 s: %s", what)
-		}
-	}
-}
-
 // containers are the sandboxes of this test that the engine has.
 func (r *rig) containers(ctx context.Context) (found []container.Summary) {
 	r.Helper()
@@ -200,13 +196,13 @@ func (r *rig) wantNothing(ids []string) {
 			r.Errorf("%s is left", pin)
 		}
 	}
-	for _, folder := range []string{
+	for _, dir := range []string{
 		filepath.Join(r.server.RootDir, "pods"), filepath.Join(r.server.RootDir, "files"),
 		filepath.Join(r.server.CNICacheDir, "results"), filepath.Join(r.server.CNICacheDir, "pending"),
 	} {
-		entries, err := os.ReadDir(folder)
+		entries, err := os.ReadDir(dir)
 		if len(entries) != 0 || (err != nil && !os.IsNotExist(err)) {
-			r.Errorf("%s holds %v (%v)", folder, entries, err)
+			r.Errorf("%s holds %v (%v)", dir, entries, err)
 		}
 	}
 	if left := r.leases(); len(left) != 0 {
@@ -254,8 +250,7 @@ func (r *rig) networkReady() (bool, string) {
 	return false, "no such condition"
 }
 
-// answers reports whether something at an address answers, if only with a
-// refusal.
+// answers reports whether something at an address answers, if only with a refusal.
 func (r *rig) answers(address string) bool {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort(address, "1"), time.Second)
 	if err == nil {
@@ -264,8 +259,7 @@ func (r *rig) answers(address string) bool {
 	return err == nil || errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// bridged is another server on the same engine, which leaves pods to the
-// engine's own bridge.
+// bridged is another server on the same engine, which leaves pods to the engine's own bridge.
 func (r *rig) bridged() *rig {
 	r.Helper()
 	env := rigenv.Require(r.T)
@@ -275,4 +269,35 @@ func (r *rig) bridged() *rig {
 	}
 	r.Cleanup(other.tidy)
 	return other
+}
+
+// newBridgedRig is a server that leaves pods to the bridge of an engine of its own.
+func newBridgedRig(t *testing.T) *rig {
+	t.Helper()
+	env := ownEngine(t, map[string]any{"bridge": ""})
+	return newRigOn(t, env, "--network-plugin=bridge")
+}
+
+// ownEngine is an engine for one test alone, with this added to its daemon.json.
+func ownEngine(t *testing.T, config map[string]any) rigenv.Env {
+	t.Helper()
+	env := rigenv.Require(t)
+	dir, err := os.MkdirTemp(env.WorkDir, "own")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := engine.New(engine.Options{Dir: dir, Env: env, Config: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := own.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := own.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	env.DockerHost, env.DockerRoot = own.Host(), own.Root()
+	return env
 }

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
-// TestKillDuringRunPodSandbox kills criadapter at random moments of a set-up.
-// After each start no pod is READY without an address, the pod can be asked for
-// again with the next attempt, and all of them can be stopped and removed with
+// TestKillDuringRunPodSandbox kills criadapter at random moments of a set-up. After each start no pod is READY without
+// an address, the pod can be asked for again with the next attempt, and all of them can be stopped and removed with
 // nothing left.
 func TestKillDuringRunPodSandbox(t *testing.T) {
 	const rounds = 20
@@ -114,7 +116,7 @@ func TestRemovedSandboxGivesItsAddressBack(t *testing.T) {
 		if !watched {
 			r.must(r.server.Start(t.Context()))
 		}
-		r.eventually("the pod is listed as NOTREADY", func() bool { return !isReady(r.status(id)) })
+		testutil.Until(r, "the pod is listed as NOTREADY", func() bool { return !isReady(r.status(id)) })
 		r.stop(id)
 		if left := r.leases(); len(left) != 0 {
 			t.Errorf("after StopPodSandbox %v is still given out", left)
@@ -147,7 +149,7 @@ func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
 			r.must(r.server.Stop(t.Context()))
 		}
 		r.must(r.engine.KillContainer(t.Context(), id, "SIGKILL"))
-		r.eventually("the sandbox can be started", func() bool {
+		testutil.Until(r, "the sandbox can be started", func() bool {
 			inspect, err := r.engine.InspectContainer(t.Context(), id)
 			return err == nil && !inspect.State.Running
 		})
@@ -155,7 +157,7 @@ func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
 		if !watched {
 			r.must(r.server.Start(t.Context()))
 		}
-		r.eventually("the pod is NOTREADY", func() bool { return !isReady(r.status(id)) })
+		testutil.Until(r, "the pod is NOTREADY", func() bool { return !isReady(r.status(id)) })
 		time.Sleep(100 * time.Millisecond)
 		r.wantNotReady(id)
 		r.stop(id)
@@ -169,7 +171,7 @@ func TestPodStopsWithoutTheCNIConfiguration(t *testing.T) {
 	r := newRig(t)
 	id := r.run("web", 0)
 	r.must(os.Rename(r.server.CNIConfig(), r.server.CNIConfig()+".away"))
-	r.eventually("the network is reported as not ready", func() bool {
+	testutil.Until(r, "the network is reported as not ready", func() bool {
 		ready, _ := r.networkReady()
 		return !ready
 	})
@@ -182,7 +184,7 @@ func TestPodStopsWithoutTheCNIConfiguration(t *testing.T) {
 	r.wantNothing([]string{id})
 
 	r.must(os.Rename(r.server.CNIConfig()+".away", r.server.CNIConfig()))
-	r.eventually("the network is ready again", func() bool {
+	testutil.Until(r, "the network is ready again", func() bool {
 		ready, _ := r.networkReady()
 		return ready
 	})
@@ -202,5 +204,32 @@ func TestEngineWithoutABridgeMakesNoReadyPod(t *testing.T) {
 	}
 	if left := bridged.containers(t.Context()); len(left) != 0 {
 		t.Errorf("the engine still has %v", left)
+	}
+}
+
+// The engine's bridge gives a sandbox that somebody starts again another address.
+func TestBridgedSandboxThatWasStartedAgain(t *testing.T) {
+	r := newBridgedRig(t)
+	id := r.run("web", 0)
+	first := r.status(id).GetNetwork().GetIp()
+	r.must(r.engine.KillContainer(t.Context(), id, "SIGKILL"))
+	testutil.Until(t, "the pod is NOTREADY", func() bool { return !isReady(r.status(id)) })
+	other := r.run("other", 0) // takes the address, or the next one
+	r.must(r.engine.StartContainer(t.Context(), id))
+	testutil.Until(t, "the pod is READY", func() bool { return isReady(r.status(id)) })
+	inspect, err := r.engine.InspectContainer(t.Context(), id)
+	r.must(err)
+	want := docker.Addresses(inspect)[0]
+	for _, when := range []string{"watched", "after a restart of criadapter"} {
+		testutil.Until(t, "the pod has its address "+want, func() bool { return r.status(id).GetNetwork().GetIp() == want })
+		if !r.answers(want) || want == first {
+			t.Errorf("%s: %s does not answer, or is %s still", when, want, first)
+		}
+		r.must(r.server.Stop(t.Context()))
+		r.must(r.server.Start(t.Context()))
+	}
+	for _, id := range []string{id, other} {
+		r.stop(id)
+		r.remove(id)
 	}
 }

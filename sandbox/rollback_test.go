@@ -111,9 +111,9 @@ func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), "roll-back: cannot") {
 					n.Fatalf("Run returned %v", err)
 				}
-				pods := n.mirror.Snapshot().Pods()
+				pods := n.cache.Snapshot().Pods()
 				if len(pods) != 1 || pods[0].Meta.Name != sandboxName("web") {
-					n.Fatalf("the mirror has %v", pods)
+					n.Fatalf("the cache has %v", pods)
 				}
 				id := pods[0].ID
 				n.wantState(id, notReady)
@@ -150,8 +150,7 @@ func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 	}
 }
 
-// An ADD that took itself back needs no DEL: it would fail without a plugin and
-// leave a pod for each attempt.
+// An ADD that took itself back needs no DEL: it would fail without a plugin and leave a pod for each attempt.
 func TestFailedAddThatUndidItselfIsNotDeleted(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.network.failAdd(errTest)
@@ -166,8 +165,7 @@ func TestFailedAddThatUndidItselfIsNotDeleted(t *testing.T) {
 	})
 }
 
-// The engine goes away in the middle: nothing can be rolled back, and nothing
-// may be lost.
+// The engine goes away in the middle: nothing can be rolled back, and nothing may be lost.
 func TestEngineThatGoesAwayDuringTheSetUp(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		n.network.set(func() {
@@ -182,7 +180,7 @@ func TestEngineThatGoesAwayDuringTheSetUp(t *testing.T) {
 		n.network.failAdd(nil)
 		n.engine.Back()
 		settle()
-		pods := n.mirror.Snapshot().Pods()
+		pods := n.cache.Snapshot().Pods()
 		if len(pods) != 1 {
 			n.Fatalf("%d pods, want the one that could not be rolled back", len(pods))
 		}

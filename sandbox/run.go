@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
-	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protojson"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -20,43 +20,41 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Run makes and starts a pod's sandbox with its network complete and returns
-// its id (CRI RunPodSandbox). It fails with ErrAlreadyExists when a pod of the
-// same metadata exists, with ErrInvalidArgument naming the field, and with
-// ErrUnavailable while the engine is away. config must not be changed
-// afterwards.
+// Run makes and starts a pod's sandbox with its network complete and returns its id (CRI RunPodSandbox). It fails with
+// ErrAlreadyExists when a pod of the same metadata exists, with ErrInvalidArgument naming the field, and with
+// ErrUnavailable while the engine is away. With an error it returns the id nonetheless where the set-up came so far as
+// to have one. config must not be changed afterwards.
 func (s *Service) Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (string, error) {
-	if err := s.opts.Mirror.Err(); err != nil {
+	if err := s.opts.Cache.Err(); err != nil {
 		return "", err
 	}
 	name := translate.SandboxName(config.GetMetadata())
-	fl, isNew, err := s.flights.join(name, config, runtimeHandler)
+	run, isNew, err := s.inflight.join(name, config, runtimeHandler)
 	if err != nil {
 		return "", err
 	}
 	if isNew {
-		s.group.Go(func() { s.fly(ctx, name, fl) })
+		s.group.Go(func() { s.runInflight(ctx, name, run) })
 	}
 	select {
-	case <-fl.done:
-		s.flights.end(name, fl)
-		return fl.id, fl.err
+	case <-run.done:
+		s.inflight.end(name, run)
+		return run.id, run.err
 	case <-ctx.Done():
 		return "", fmt.Errorf("pod sandbox %s is still being created, repeat the request to get it: %w", name, ctx.Err())
 	}
 }
 
-// fly does the set-up on a context that outlives the caller's.
-func (s *Service) fly(ctx context.Context, name string, fl *flight) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.SetUpTimeout)
+// runInflight does the set-up on a context that outlives the caller's.
+func (s *Service) runInflight(ctx context.Context, name string, run *inflightRun) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.opts.setUpTimeout)
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	fl.id, fl.err = s.setUp(ctx, name, fl.config, fl.handler)
-	if fl.err != nil {
-		s.flights.end(name, fl)
-		logrus.WithError(fl.err).WithField("sandbox", name).Debug("pod sandbox not created")
+	run.id, run.err = s.setUp(ctx, name, run.config, run.handler)
+	if run.err != nil {
+		s.inflight.end(name, run)
 	}
-	close(fl.done)
+	close(run.done)
 }
 
 // pending is a pod while it is being set up.
@@ -66,21 +64,20 @@ type pending struct {
 	record checkpoint.Record
 	config *runtimeapi.PodSandboxConfig
 	undo   undoStack
-	// left says that the roll-back failed and that something of the pod is
-	// still there.
+	// left says that the roll-back failed and that something of the pod is still there.
 	left bool
 	// inspect is the sandbox container after its start.
 	inspect *container.InspectResponse
 	// cgroupDriver is the engine's.
 	cgroupDriver string
-	// early is what joinEarly has begun and nobody has waited for.
+	// early is what joinEarly has started and nobody has waited for.
 	early *earlyJoin
 }
 
 // setUp makes the pod. While it does, the pod's name is reserved and nobody
 // sees the pod; what a failed roll-back left is shown before setUp returns.
 func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
-	release, err := s.opts.Mirror.Reserve(name)
+	release, err := s.opts.Cache.Reserve(name)
 	if err != nil {
 		return "", err
 	}
@@ -89,10 +86,13 @@ func (s *Service) setUp(ctx context.Context, name string, config *runtimeapi.Pod
 	if err == nil {
 		return p.record.SandboxID, nil
 	}
-	if p != nil && p.left {
+	if p == nil {
+		return "", err
+	}
+	if p.left {
 		s.show(ctx, p.record.SandboxID)
 	}
-	return "", err
+	return p.record.SandboxID, err
 }
 
 // makePod does the set-up and, when it fails, the roll-back. The pod that it
@@ -106,35 +106,49 @@ func (s *Service) makePod(ctx context.Context, name string, config *runtimeapi.P
 		return nil, err
 	}
 	for _, step := range []func(context.Context, *pending) error{
-		s.create, s.start, s.connect, s.finish,
+		s.create, s.start, s.limitNew, s.connect, s.finish,
 	} {
-		if err := step(ctx, p); err != nil {
-			if p.early != nil {
-				s.keep(p, p.early.giveUp())
-			}
-			undoErr := p.undo.unwind(ctx)
-			p.left = undoErr != nil
-			return p, errors.Join(err, undoErr)
+		if err := step(withSandboxID(ctx, p), p); err != nil {
+			return p, s.rollBack(withSandboxID(ctx, p), p, err)
 		}
 	}
 	return p, nil
 }
 
+// withSandboxID adds the pod's sandbox to the log lines of what comes, once it has an id.
+func withSandboxID(ctx context.Context, p *pending) context.Context {
+	if p.record.SandboxID == "" {
+		return ctx
+	}
+	return log.WithLogger(ctx, log.G(ctx).WithField("podSandboxID", p.record.SandboxID))
+}
+
+// rollBack takes back what a failed set-up did and returns why it failed.
+func (s *Service) rollBack(ctx context.Context, p *pending, cause error) error {
+	// The caller may be gone, and its request's line without the reason.
+	log.G(ctx).WithError(cause).Info("pod sandbox set-up failed, rolling back")
+	if p.early != nil {
+		s.keep(p, p.early.giveUp())
+	}
+	undoErr := p.undo.unwind(ctx)
+	p.left = undoErr != nil
+	return errors.Join(cause, undoErr)
+}
+
 // show makes a pod visible whose roll-back failed. While the engine is away the
-// mirror finds the pod by itself once the engine is back.
+// cache finds the pod by itself once the engine is back.
 func (s *Service) show(ctx context.Context, id string) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
-	if _, err := s.opts.Mirror.RefreshPod(ctx, id); ignoreNotFound(err) != nil {
-		logrus.WithError(err).WithField("sandbox", id).Warn("cannot look at a pod whose roll-back failed")
+	if _, err := s.opts.Cache.RefreshPod(ctx, id); docker.IgnoreNotFound(err) != nil {
+		log.G(ctx).WithError(err).WithField("podSandboxID", id).Warn("cannot inspect pod sandbox after failed roll-back")
 	}
 }
 
-// refuseExisting looks for the name and its metadata among the pods that are
-// there, whatever their state: the kubelet counts its attempts up. Another shim
-// may have given a pod of the same metadata a name with a suffix.
+// refuseExisting looks for the name and its metadata among the pods that are there, whatever their state: the kubelet
+// counts its attempts up. Another shim may have given a pod of the same metadata a name with a suffix.
 func (s *Service) refuseExisting(name string) error {
-	for _, pod := range s.opts.Mirror.Snapshot().Pods() {
+	for _, pod := range s.opts.Cache.Snapshot().Pods() {
 		if pod.Meta.Name == name || translate.SandboxName(pod.Meta.Config.GetMetadata()) == name {
 			return exists(name, pod.ID)
 		}
@@ -157,7 +171,7 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 		RuntimeHandler: handler,
 		Image:          image,
 		Features:       features,
-		PublishPorts:   s.opts.Network == nil,
+		PublishPorts:   s.opts.EngineBridge,
 		ReadProfile:    os.ReadFile,
 		RootDirectory:  s.opts.RootDirectory,
 	})
@@ -179,18 +193,18 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 	}}, nil
 }
 
-// create makes the container. Until its checkpoint is written it is found
-// again by its labels alone.
+// create makes the container. Until its checkpoint is written it is found again by its labels alone.
 func (s *Service) create(ctx context.Context, p *pending) error {
+	s.noteCgroup(p)
 	id, err := s.createContainer(ctx, p)
 	if err != nil {
 		return err
 	}
 	p.record.SandboxID = id
 	p.record.CreatedAt = time.Now()
-	p.undo.push("delete the pod's checkpoint", func(context.Context) error { return s.opts.Store.Delete(id) })
+	p.undo.push("delete the pod's checkpoint", func(context.Context) error { return s.opts.Store.Delete(ctx, id) })
 	p.undo.push("remove the sandbox container", func(ctx context.Context) error {
-		return ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, id))
+		return docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, id))
 	})
 	p.undo.push("remove the pod's files", func(context.Context) error { return s.opts.Files.remove(id) })
 	return nil
@@ -217,26 +231,25 @@ func (s *Service) createContainer(ctx context.Context, p *pending) (string, erro
 	return id, err
 }
 
-// clearName removes the container that holds a name that the mirror does not
-// know: a sandbox from a create whose answer was lost. Nobody has its id, so
-// nobody can miss it. One that has a checkpoint came further than that: it may
-// hold an address, which only StopPodSandbox gives back.
+// clearName removes the container that holds a name that the cache does not know: a sandbox from a create whose answer
+// was lost. Nobody has its id, so nobody can miss it. One that has a checkpoint came further than that: it may hold an
+// address, which only StopPodSandbox gives back.
 func (s *Service) clearName(ctx context.Context, name string) error {
 	inspect, err := s.opts.Engine.InspectContainer(ctx, name)
 	if err != nil {
-		return ignoreNotFound(err)
+		return docker.IgnoreNotFound(err)
 	}
 	if inspect.Config == nil || translate.Identify(name, inspect.Config.Labels) != translate.KindSandbox {
 		return fmt.Errorf("the container name %s is taken by a container that is not a pod sandbox, rename or remove it: %w", name, errdefs.ErrAlreadyExists)
 	}
-	if _, err := s.opts.Store.Load(inspect.ID); !errdefs.IsNotFound(err) {
+	if _, err := s.opts.Store.Load(ctx, inspect.ID); !errdefs.IsNotFound(err) {
 		return errors.Join(exists(name, inspect.ID), err)
 	}
 	if owner := translate.OtherRootDirectory(name, inspect.Config.Labels, s.opts.RootDirectory); owner != "" {
 		return fmt.Errorf("pod sandbox %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it there or count the attempt up: %w",
 			name, inspect.ID, owner, errdefs.ErrAlreadyExists)
 	}
-	return ignoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
+	return docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
 }
 
 // exists is the error for a pod whose name is taken by another pod.
@@ -244,19 +257,18 @@ func exists(name, id string) error {
 	return fmt.Errorf("pod sandbox %s exists with id %s, remove it first or count the attempt up: %w", name, id, errdefs.ErrAlreadyExists)
 }
 
-// start writes the intent while the engine starts the sandbox: the intent has
-// to be on disk before CNI ADD, and a crash in between leaves a container of
-// ours without a record, which is never shown as READY. CNI ADD may begin before
-// the engine has done, see joinEarly.
+// start writes the intent while the engine starts the sandbox: the intent has to be on disk before CNI ADD, and a crash
+// in between leaves a container of ours without a record, which is never shown as READY. CNI ADD may begin before the
+// engine has done, see joinEarly.
 func (s *Service) start(ctx context.Context, p *pending) error {
 	id := p.record.SandboxID
-	if s.opts.Network != nil && !usesHostNetwork(p.config) {
+	if !s.opts.EngineBridge && !usesHostNetwork(p.config) {
 		p.record.NetnsPath = s.netnsPath(id)
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	noted := make(chan struct{})
 	group.Go(func() error {
-		err := s.opts.Store.Save(p.record)
+		err := s.opts.Store.Save(ctx, p.record)
 		if err == nil {
 			close(noted)
 		}
@@ -265,7 +277,7 @@ func (s *Service) start(ctx context.Context, p *pending) error {
 	group.Go(func() error { return s.opts.Files.write(id, p.config) })
 	p.early = s.joinEarly(ctx, p, noted)
 	group.Go(func() error {
-		defer p.early.sawStart()
+		defer p.early.startReturned()
 		return s.opts.Engine.StartContainer(groupCtx, id)
 	})
 	if err := group.Wait(); err != nil {
@@ -282,23 +294,23 @@ func (s *Service) start(ctx context.Context, p *pending) error {
 	return nil
 }
 
+// limitNew limits the new pod before it has a container.
+func (s *Service) limitNew(ctx context.Context, p *pending) error {
+	linux := p.config.GetLinux()
+	_, err := s.limitPod(ctx, p.record, translate.PodLimits{Overhead: linux.GetOverhead(), Resources: linux.GetResources()}, "config.linux.")
+	return err
+}
+
 // finish makes the set-up durable and only then visible.
-func (s *Service) finish(_ context.Context, p *pending) error {
+func (s *Service) finish(ctx context.Context, p *pending) error {
 	p.record.Phase = checkpoint.PhaseReady
-	if err := s.opts.Store.Save(p.record); err != nil {
+	if err := s.opts.Store.Save(ctx, p.record); err != nil {
 		return err
 	}
-	s.opts.Mirror.PutPod(state.NewPod(p.inspect, p.record))
+	s.opts.Cache.PutPod(state.NewPod(ctx, p.inspect, p.record))
 	return nil
 }
 
 func usesHostNetwork(config *runtimeapi.PodSandboxConfig) bool {
 	return config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
-}
-
-func ignoreNotFound(err error) error {
-	if errdefs.IsNotFound(err) {
-		return nil
-	}
-	return err
 }

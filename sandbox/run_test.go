@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
-	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/internal/netns"
 )
 
 func TestRunMakesAReadyPod(t *testing.T) {
@@ -31,7 +31,7 @@ func TestRunMakesAReadyPod(t *testing.T) {
 		if same, err := netns.Open(pod.Status.NetnsPath).SameAs(pod.Status.PID); err != nil || !same {
 			n.Errorf("the pin %s is not the sandbox's namespace: %v", pod.Status.NetnsPath, err)
 		}
-		record, err := n.store.Load(id)
+		record, err := n.store.Load(t.Context(), id)
 		n.must(err)
 		if record.Phase != checkpoint.PhaseReady || record.NetnsPath != pod.Status.NetnsPath || record.Network.Config != "net" ||
 			record.Name != "web" || record.UID != "uid-web" || record.CreatedAt.IsZero() {
@@ -193,7 +193,7 @@ func steps() []step {
 		}},
 		{"inspect", injected("InspectContainer", fault)},
 		{"pin the namespace", func(n *node) func() {
-			return n.hideBelowFullDisk(n.netnsFolder())
+			return n.hideBelowFullDisk(n.netnsDir())
 		}},
 		{"CNI ADD", func(n *node) func() {
 			n.network.failAdd(errTest)

@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker"
-	"github.com/criadapter/criadapter/keylock"
+	"github.com/criadapter/criadapter/internal/keylock"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -19,6 +20,13 @@ import (
 type Network interface {
 	Add(ctx context.Context, pod cni.Pod) (*cni.Result, error)
 	Del(ctx context.Context, pod cni.Pod, network string) error
+	// Joined reports whether anything is kept of a pod with this id that Add has
+	// joined, or begun to join, and Del has not taken off.
+	Joined(id string) (bool, error)
+	// Attached returns the ids of all pods that are joined in this sense, each with the path of its network namespace.
+	Attached() (map[string]string, error)
+	// GC lets the network release what it holds for others than these pods and those that are joined.
+	GC(ctx context.Context, pods []string) error
 }
 
 // Images provides the image that sandboxes are made of.
@@ -26,55 +34,61 @@ type Images interface {
 	// EnsureSandboxImage returns the reference of the sandbox image, which is
 	// in the engine as far as is known; the call is cheap.
 	EnsureSandboxImage(ctx context.Context) (string, error)
-	// ReloadSandboxImage does the same after the engine said that the image is
-	// not there.
+	// ReloadSandboxImage does the same after the engine said that the image is not there.
 	ReloadSandboxImage(ctx context.Context) (string, error)
 }
 
-// Containers ends the containers of a pod. Unknown ids succeed.
+// Containers ends the containers of a pod, and keeps and restores them. Stop and Remove of unknown ids succeed.
 type Containers interface {
 	Stop(ctx context.Context, id string, grace time.Duration) error
 	Remove(ctx context.Context, id string) error
+	// CheckpointAll writes running containers of a pod into directories of their names below dir, as of one moment.
+	CheckpointAll(ctx context.Context, sandboxID string, ids []string, dir string) error
+	// Restore makes a container that begins, when it is started, as the checkpoint in dir ended.
+	Restore(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig, dir string) (id string, err error)
 }
 
 // Options are what a Service needs.
 type Options struct {
 	Engine docker.Engine
-	Mirror *state.Mirror
+	Cache  *state.Cache
 	Store  *checkpoint.Store
-	// Network is nil when the engine itself connects pods to its default
-	// bridge (--network-plugin=bridge).
-	Network    Network
+	// Network joins pods to the network, or only takes them off when EngineBridge is set.
+	Network Network
+	// EngineBridge leaves new pods to the engine's default bridge (--network-plugin=bridge).
+	EngineBridge bool
+	// NetworkGC says that nobody else uses the CNI network: CollectOrphans has the
+	// plugins collect what belongs to no pod.
+	NetworkGC  bool
 	Images     Images
 	Containers Containers
 	Files      *Files
 	// RootDirectory, when not empty, marks the pods as those of the criadapter
 	// with this root directory; it is that of state.Options.
 	RootDirectory string
-	// Cgroups, when not nil, lets pods be joined to the network before their
-	// start is over.
+	// Cgroups, when not nil, lets pods be joined to the network before their start is over.
 	Cgroups Cgroups
-	// NetnsFolder is where network namespaces are pinned, /run/netns when
-	// empty.
-	NetnsFolder string
-	// SetUpTimeout bounds the set-up of one pod, 4 minutes when zero: as long
-	// as a kubelet waits for it.
-	SetUpTimeout time.Duration
+	// Forget, when not nil, removes what another shim has kept of a pod with this id, which is removed. Without
+	// anything it is cheap and succeeds.
+	Forget func(id string) error
+	// NetnsDir is where network namespaces are pinned, /run/netns when empty.
+	NetnsDir string
+	// setUpTimeout bounds the set-up of one pod, 4 minutes when zero: as long as a kubelet waits for it.
+	setUpTimeout time.Duration
 }
 
-// UndoTimeout bounds the roll-back of one failed set-up.
-const UndoTimeout = 30 * time.Second
+// undoTimeout bounds the roll-back of one failed set-up.
+const undoTimeout = 30 * time.Second
 
-// stopGrace is what the sandbox program gets to end; it needs a few
-// milliseconds. A custom sandbox image may need more.
+// stopGrace is what the sandbox program gets to end; it needs a few milliseconds. A custom sandbox image may need more.
 const stopGrace = 10 * time.Second
 
 // Service runs the pods of a node. All methods are safe for concurrent use;
 // calls for different pods never wait for each other.
 type Service struct {
-	opts    Options
-	locks   keylock.Locks
-	flights flights
+	opts     Options
+	locks    keylock.Locks
+	inflight inflightRuns
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -83,20 +97,19 @@ type Service struct {
 
 // New makes the service. Close ends it.
 func New(opts Options) *Service {
-	if opts.SetUpTimeout == 0 {
-		opts.SetUpTimeout = 4 * time.Minute
+	if opts.setUpTimeout == 0 {
+		opts.setUpTimeout = 4 * time.Minute
 	}
 	ctx, cancel := context.WithCancel(context.Background()) // set-ups outlive their callers, not the service
 	s := &Service{opts: opts, ctx: ctx, cancel: cancel}
-	s.flights.gone = func(id string) bool {
-		_, err := opts.Mirror.Snapshot().Pod(id)
+	s.inflight.gone = func(id string) bool {
+		_, err := opts.Cache.Snapshot().Pod(id)
 		return errdefs.IsNotFound(err)
 	}
 	return s
 }
 
-// Close cancels the set-ups under way, waits until they are rolled back, and
-// returns.
+// Close cancels the set-ups under way, waits until they are rolled back, and returns.
 func (s *Service) Close() {
 	s.cancel()
 	s.group.Wait()

@@ -5,23 +5,26 @@ import (
 	"errors"
 
 	"github.com/containerd/errdefs"
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/criadapter/criadapter/checkpoint"
-	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/state"
 )
 
-// Stop ends the pod's containers and its sandbox and gives its addresses back
-// (CRI StopPodSandbox). It is idempotent, and a pod that is not known has
-// nothing left to reclaim. After an error, repeat it.
+// Stop ends the pod's containers and its sandbox and gives its addresses back (CRI StopPodSandbox). It is idempotent,
+// and a pod that is not known has nothing left to reclaim but what the CNI cache names. After an error, repeat it.
 func (s *Service) Stop(ctx context.Context, id string) error {
-	pod, err := s.opts.Mirror.Snapshot().Pod(id)
-	if err != nil {
-		return ignoreNotFound(err)
+	pod, err := s.opts.Cache.Snapshot().Pod(id)
+	if errdefs.IsNotFound(err) {
+		return s.releaseUnknown(ctx, id)
 	}
-	s.flights.drop(pod.Meta.Name, pod.ID)
+	if err != nil {
+		return err
+	}
+	s.inflight.drop(pod.Meta.Name, pod.ID)
 	if err := s.markStopping(ctx, pod); err != nil {
 		return err
 	}
@@ -40,7 +43,7 @@ func (s *Service) markStopping(ctx context.Context, pod *state.Pod) error {
 		return err
 	}
 	defer unlock()
-	s.opts.Mirror.UpdatePod(pod.ID, func(st *state.PodStatus) { st.Stopping = true })
+	s.opts.Cache.UpdatePod(pod.ID, func(st *state.PodStatus) { st.Stopping = true })
 	return nil
 }
 
@@ -52,7 +55,7 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 		return err
 	}
 	defer unlock()
-	record, err := s.recordOf(pod)
+	record, err := s.recordOf(ctx, pod)
 	if err != nil {
 		return err
 	}
@@ -67,14 +70,13 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 	if err := errors.Join(disconnectErr, stopErr); err != nil {
 		return err
 	}
-	s.notePhase(pod, checkpoint.PhaseStopped)
+	s.notePhase(ctx, pod, checkpoint.PhaseStopped)
 	return nil
 }
 
-// recordOf returns the pod's checkpoint. Where that is lost, a pin of ours says
-// that the pod was joined to a network, and its id is enough to take it off.
-func (s *Service) recordOf(pod *state.Pod) (checkpoint.Record, error) {
-	record, err := s.opts.Store.Load(pod.ID)
+// recordOf returns the pod's checkpoint. Where that is lost, the pod's id is enough to take it off the network.
+func (s *Service) recordOf(ctx context.Context, pod *state.Pod) (checkpoint.Record, error) {
+	record, err := s.opts.Store.Load(ctx, pod.ID)
 	if !errdefs.IsNotFound(err) {
 		return record, err
 	}
@@ -86,22 +88,34 @@ func (s *Service) recordOf(pod *state.Pod) (checkpoint.Record, error) {
 		UID:       metadata.GetUid(),
 		Attempt:   metadata.GetAttempt(),
 	}
-	if path := s.netnsPath(pod.ID); netns.Open(path).Alive() {
-		record.NetnsPath = path
+	joined, err := s.mayBeJoined(pod)
+	if joined {
+		record.NetnsPath = s.netnsPath(pod.ID)
 	}
-	return record, nil
+	return record, err
 }
 
-// notePhase changes the phase in the pod's checkpoint. A disk that takes no
-// more must not keep a pod from being stopped and removed, which is what makes
-// room: without the note, a later call only does again what is done.
-func (s *Service) notePhase(pod *state.Pod, phase checkpoint.Phase) {
-	err := s.opts.Store.Update(pod.ID, func(r *checkpoint.Record) error {
+// mayBeJoined reports whether a pod without a checkpoint may have been joined to a CNI network: any pod with a network
+// of its own. With EngineBridge it is one that the CNI cache or a pin names.
+func (s *Service) mayBeJoined(pod *state.Pod) (bool, error) {
+	switch {
+	case pod.Meta.HostNetwork:
+		return false, nil
+	case !s.opts.EngineBridge, netns.Open(s.netnsPath(pod.ID)).Alive():
+		return true, nil
+	}
+	return s.opts.Network.Joined(pod.ID)
+}
+
+// notePhase changes the phase in the pod's checkpoint. A disk that takes no more must not keep a pod from being stopped
+// and removed, which is what makes room: without the note, a later call only does again what is done.
+func (s *Service) notePhase(ctx context.Context, pod *state.Pod, phase checkpoint.Phase) {
+	err := s.opts.Store.Update(ctx, pod.ID, func(r *checkpoint.Record) error {
 		r.Phase = phase
 		return nil
 	})
-	if ignoreNotFound(err) != nil {
-		logrus.WithError(err).WithField("sandbox", pod.Meta.Name).Warn("cannot note in a pod's checkpoint how far its end has come")
+	if docker.IgnoreNotFound(err) != nil {
+		log.G(ctx).WithError(err).WithFields(log.Fields{"podSandboxID": pod.ID, "phase": phase}).Warn("cannot save phase in checkpoint")
 	}
 }
 
@@ -113,7 +127,7 @@ func (s *Service) release(ctx context.Context, pod *state.Pod, record checkpoint
 	if record.Phase == checkpoint.PhaseReady {
 		// After a crash in the middle of CNI DEL the next start must not show a
 		// running sandbox without a network as READY.
-		s.notePhase(pod, checkpoint.PhaseIntent)
+		s.notePhase(ctx, pod, checkpoint.PhaseIntent)
 	}
 	if err := s.disconnect(ctx, record, pod.Meta.Config); err != nil {
 		return err
@@ -122,17 +136,17 @@ func (s *Service) release(ctx context.Context, pod *state.Pod, record checkpoint
 }
 
 func (s *Service) stopSandbox(ctx context.Context, id string) error {
-	if err := ignoreNotFound(s.opts.Engine.StopContainer(ctx, id, stopGrace)); err != nil {
+	if err := docker.IgnoreNotFound(s.opts.Engine.StopContainer(ctx, id, stopGrace)); err != nil {
 		return err
 	}
-	_, err := s.opts.Mirror.RefreshPod(ctx, id)
-	return ignoreNotFound(err)
+	_, err := s.opts.Cache.RefreshPod(ctx, id)
+	return docker.IgnoreNotFound(err)
 }
 
 // forContainers does one thing to all containers of a pod, side by side.
 func (s *Service) forContainers(ctx context.Context, sandboxID string, do func(context.Context, string) error) error {
 	var group errgroup.Group
-	for _, c := range s.opts.Mirror.Snapshot().ContainersOf(sandboxID) {
+	for _, c := range s.opts.Cache.Snapshot().ContainersOf(sandboxID) {
 		group.Go(func() error { return do(ctx, c.ID) })
 	}
 	return group.Wait()

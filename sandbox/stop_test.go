@@ -16,7 +16,7 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
 	"github.com/criadapter/criadapter/docker/dockertest"
-	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/internal/netns"
 )
 
 func TestStopEndsAllOfAPodAndKeepsItListed(t *testing.T) {
@@ -194,8 +194,7 @@ func TestFailedRemoveKeepsThePodForARetry(t *testing.T) {
 	}
 }
 
-// The sandbox ended or was removed behind our back: its address goes back all
-// the same.
+// The sandbox ended or was removed behind our back: its address goes back all the same.
 func TestStopGivesBackTheAddressOfADeadSandbox(t *testing.T) {
 	tests := map[string]func(*node, string){
 		"it ended": func(n *node, id string) {
@@ -267,7 +266,7 @@ func TestStopGivesBackTheAddressOfAPodWhoseCheckpointIsLost(t *testing.T) {
 			onNode(t, withCNI, func(n *node) {
 				id := n.run("web")
 				n.end()
-				lose(n, filepath.Join(n.storeFolder(), id+".json"))
+				lose(n, filepath.Join(n.storeDir(), id+".json"))
 				n.start(withCNI)
 				n.must(n.Recover(n.Context()))
 				n.wantState(id, notReady)
@@ -285,14 +284,13 @@ func TestStopGivesBackTheAddressOfAPodWhoseCheckpointIsLost(t *testing.T) {
 	}
 }
 
-// Another shim's pod has no checkpoint: the engine's part is stopped and
-// removed.
+// Another shim's pod has no checkpoint: the engine's part is stopped and removed.
 func TestPodWithoutACheckpointCanBeStoppedAndRemoved(t *testing.T) {
 	onNode(t, withCNI, func(n *node) {
 		id := n.run("web")
 		n.must(netns.Open(n.pod(id).Status.NetnsPath).Unpin())
 		n.must(n.network.Del(n.Context(), n.network.joined[id], ""))
-		n.must(n.store.Delete(id))
+		n.must(n.store.Delete(t.Context(), id))
 		n.must(os.RemoveAll(n.files.dir))
 		n.restart()
 		n.wantState(id, notReady)
@@ -366,7 +364,7 @@ func TestCallsForOnePodAtOnce(t *testing.T) {
 
 // someID is the id of a pod that is there, or of none.
 func (n *node) someID() string {
-	for _, pod := range n.mirror.Snapshot().Pods() {
+	for _, pod := range n.cache.Snapshot().Pods() {
 		return pod.ID
 	}
 	return "none"
@@ -378,8 +376,8 @@ func TestPodIsNotSeenBeforeItIsReady(t *testing.T) {
 		n.network.set(func() {
 			n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
 				time.Sleep(10 * time.Minute / 4)
-				if pods := n.mirror.Snapshot().Pods(); len(pods) != 0 {
-					n.Errorf("the mirror shows %v", pods[0].Status)
+				if pods := n.cache.Snapshot().Pods(); len(pods) != 0 {
+					n.Errorf("the cache shows %v", pods[0].Status)
 				}
 				n.must(n.Stop(n.Context(), pod.ID))
 				n.must(n.Remove(n.Context(), pod.ID))

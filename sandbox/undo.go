@@ -17,12 +17,11 @@ func (u *undoStack) push(what string, undo func(context.Context) error) {
 	*u = append(*u, undoStep{what, undo})
 }
 
-// unwind takes the steps back, the newest first, on a context that does not
-// depend on the one that may just have ended. It ends at the first undo that
-// fails, with its error: what lies below (the container and its checkpoint) is
-// what makes the rest visible for a retry.
+// unwind takes the steps back, the newest first, on a context that does not depend on the one that may just have ended.
+// It ends at the first undo that fails, with its error: what lies below (the container and its checkpoint) is what
+// makes the rest visible for a retry.
 func (u undoStack) unwind(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), UndoTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
 	defer cancel()
 	for i := len(u) - 1; i >= 0; i-- {
 		if err := u[i].undo(ctx); err != nil {

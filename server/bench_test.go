@@ -11,13 +11,12 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// crowdedNode has that many containers, two in each pod, as the kubelet makes
-// them.
+// crowdedNode has that many containers, two in each pod, as the kubelet makes them.
 func crowdedNode(containers int) (n *node, podID, id string) {
 	n = newNode()
 	for i := range containers / 2 {
 		podID = fmt.Sprintf("%064x", 1<<32+i)
-		n.mirror.PutPod(state.Pod{
+		n.cache.PutPod(state.Pod{
 			ID: podID,
 			Meta: state.PodMeta{CreatedAt: time.Unix(int64(i), 1), Config: &runtimeapi.PodSandboxConfig{
 				Metadata:    &runtimeapi.PodSandboxMetadata{Name: podID[:12], Namespace: "default", Uid: podID[:32]},
@@ -28,7 +27,7 @@ func crowdedNode(containers int) (n *node, podID, id string) {
 		})
 		for j := range 2 {
 			id = fmt.Sprintf("%064x", 2*i+j)
-			n.mirror.PutContainer(state.Container{
+			n.cache.PutContainer(state.Container{
 				ID: id, SandboxID: podID,
 				Meta: state.ContainerMeta{ImageID: "sha256:" + podID, CreatedAt: time.Unix(int64(i), int64(j)), Config: &runtimeapi.ContainerConfig{
 					Metadata: &runtimeapi.ContainerMetadata{Name: fmt.Sprint(j)},
@@ -42,8 +41,7 @@ func crowdedNode(containers int) (n *node, podID, id string) {
 	return n, podID, id
 }
 
-// BenchmarkListContainers is the list alone; "encoded" is what a client pays
-// for as well.
+// BenchmarkListContainers is the list alone; "encoded" is what a client pays for as well.
 func BenchmarkListContainers(b *testing.B) {
 	for _, size := range []int{1000, 10000} {
 		n, _, _ := crowdedNode(size)

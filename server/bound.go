@@ -11,7 +11,7 @@ import (
 // bound gives a request whose client set no deadline one of ours, so that no
 // request waits for ever for an engine that hangs:
 //
-//   - StopContainer and ExecSync get their own timeout and the request timeout
+//   - StopContainer, CheckpointContainer and ExecSync get their own timeout and the request timeout
 //     for the rest; an ExecSync without timeout may run for ever (CRI text),
 //   - PullImage is bounded by its progress,
 //   - everything else gets the request timeout.
@@ -30,14 +30,15 @@ func (s *Server) bound(ctx context.Context, req any) (context.Context, context.C
 			return ctx, func() {}
 		}
 		limit = longer(limit, r.GetTimeout())
+	case *runtimeapi.CheckpointContainerRequest:
+		limit = longer(limit, r.GetTimeout())
 	case *runtimeapi.StopContainerRequest:
 		limit = longer(limit, r.GetTimeout())
 	}
 	return context.WithTimeout(ctx, limit)
 }
 
-// longer adds n seconds to limit. Nonsense, which the handler refuses, leaves
-// it as it is.
+// longer adds n seconds to limit. Nonsense, which the handler refuses, leaves it as it is.
 func longer(limit time.Duration, n int64) time.Duration {
 	extra, err := seconds("timeout", n)
 	if err != nil || extra > math.MaxInt64-limit {

@@ -2,15 +2,13 @@ package server
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Attach returns a URL at which the streams of a running container are. That
-// the container exists and runs is checked before a URL is given out, and again
-// when it is used.
+// Attach returns a URL at which the streams of a running container are. That the container exists and runs is checked
+// before a URL is given out, and again when it is used. The engine is asked, because a client that is refused here
+// reads the log instead, and one that is refused later reports an internal error.
 func (s *Server) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error) {
 	if err := require(need{"container_id", req.GetContainerId() != ""}); err != nil {
 		return nil, err
@@ -19,7 +17,10 @@ func (s *Server) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (*ru
 	if err != nil {
 		return nil, err
 	}
-	url, err := s.opts.Streams.Attach(&runtimeapi.AttachRequest{
+	if err := s.opts.Containers.CheckRunning(ctx, id); err != nil {
+		return nil, err
+	}
+	url, err := s.opts.Streams.Attach(ctx, &runtimeapi.AttachRequest{
 		ContainerId: id,
 		Tty:         req.GetTty(),
 		Stdin:       req.GetStdin(),
@@ -30,25 +31,4 @@ func (s *Server) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (*ru
 		return nil, err
 	}
 	return &runtimeapi.AttachResponse{Url: url}, nil
-}
-
-// runningContainer returns the full id of a container, which must run, or else
-// it fails with ErrFailedPrecondition. While the engine is away it fails with
-// ErrUnavailable: no session could begin.
-func (s *Server) runningContainer(ctx context.Context, idOrPrefix string) (string, error) {
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return "", err
-	}
-	if err := s.opts.Mirror.Err(); err != nil {
-		return "", err
-	}
-	c, err := snapshot.Container(idOrPrefix)
-	if err != nil {
-		return "", err
-	}
-	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
-		return "", fmt.Errorf("container %s does not run: %w", c.ID, errdefs.ErrFailedPrecondition)
-	}
-	return c.ID, nil
 }

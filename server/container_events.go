@@ -12,20 +12,17 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// GetContainerEvents tells of everything that happens to pods and containers
-// from now on, each time with the pod's status and the statuses of its
-// containers, so that the kubelet needs no list (KEP-3386). A pod's own events
-// carry the sandbox's id as the container id. The header is sent once nothing is
-// missed any more.
+// GetContainerEvents tells of everything that happens to pods and containers from now on, each time with the pod's
+// status and the statuses of its containers, so that the kubelet needs no list (KEP-3386). A pod's own events carry the
+// sandbox's id as the container id. The header is sent once nothing is missed any more.
 //
-// It ends with the client, with ResourceExhausted for a client that does not
-// keep up, and with Unavailable when the server shuts down; the kubelet then
-// subscribes and lists again.
+// It ends with the client, with ResourceExhausted for a client that does not keep up, and with Unavailable when the
+// server shuts down; the kubelet then subscribes and lists again.
 func (s *Server) GetContainerEvents(_ *runtimeapi.GetEventsRequest, stream grpc.ServerStreamingServer[runtimeapi.ContainerEventResponse]) error {
 	if _, err := s.snapshot(stream.Context()); err != nil {
 		return err
 	}
-	events := s.opts.Mirror.Subscribe()
+	events := s.opts.Cache.Subscribe()
 	defer events.Close()
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err

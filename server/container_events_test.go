@@ -38,10 +38,9 @@ func next(t *testing.T, stream eventStream) (string, *runtimeapi.ContainerEventR
 	return kind + " " + event.GetContainerId(), event
 }
 
-// TestEventsOfAPodsLife takes a pod through all rooms and reads what the kubelet
-// reads of each event.
+// TestEventsOfAPodsLife takes a pod through all services and reads what the kubelet reads of each event.
 func TestEventsOfAPodsLife(t *testing.T) {
-	w := newWhole(t)
+	w := newStack(t)
 	stream := subscribe(t, w.conn)
 	ctx := t.Context()
 	run, err := w.runtime.RunPodSandbox(ctx, w.podRequest("web"))
@@ -119,8 +118,7 @@ func TestEventsWaitWhileNothingHappens(t *testing.T) {
 	}
 }
 
-// TestSlowClientIsCutOff: it gets an error, and the others everything, while
-// the writers wait for nobody.
+// TestSlowClientIsCutOff: it gets an error, and the others everything, while the writers wait for nobody.
 func TestSlowClientIsCutOff(t *testing.T) {
 	n := nodeWithPod()
 	slow, quick := subscribe(t, n.dial(t)), subscribe(t, n.dial(t))
@@ -136,7 +134,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 		}
 	})
 	for i := range changes {
-		n.mirror.PutContainer(state.Container{ID: fmt.Sprint("c", i), Meta: state.ContainerMeta{
+		n.cache.PutContainer(state.Container{ID: fmt.Sprint("c", i), Meta: state.ContainerMeta{
 			Config: &runtimeapi.ContainerConfig{Annotations: map[string]string{"note": strings.Repeat("x", 100)}},
 		}})
 		if i%100 == 0 {
@@ -161,8 +159,7 @@ func TestSlowClientIsCutOff(t *testing.T) {
 	}
 }
 
-// TestEventsEndWithTheServer: a graceful stop must not wait for a client that
-// never goes.
+// TestEventsEndWithTheServer: a graceful stop must not wait for a client that never goes.
 func TestEventsEndWithTheServer(t *testing.T) {
 	n := nodeWithPod()
 	stream := subscribe(t, n.dial(t))
@@ -172,11 +169,10 @@ func TestEventsEndWithTheServer(t *testing.T) {
 	}
 }
 
-// TestEventsWaitForTheFirstSync: a kubelet that listed nothing must not count
-// on events.
+// TestEventsWaitForTheFirstSync: a kubelet that listed nothing must not count on events.
 func TestEventsWaitForTheFirstSync(t *testing.T) {
 	n := nodeWithPod()
-	n.mirror.unsynced = true
+	n.cache.unsynced = true
 	conn := n.dial(t)
 	n.firstSync, n.longestSync = time.Millisecond, time.Millisecond
 	stream, err := runtimeapi.NewRuntimeServiceClient(conn).GetContainerEvents(t.Context(), &runtimeapi.GetEventsRequest{})

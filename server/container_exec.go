@@ -6,9 +6,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// Exec returns a URL at which a command runs in a container with the client's
-// streams. That the container exists and runs is checked before a URL is given
-// out, and again when it is used.
+// Exec returns a URL at which a command runs in a container with the client's streams. That the container exists and
+// runs is checked before a URL is given out, and again when it is used.
 func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error) {
 	if err := require(
 		need{"container_id", req.GetContainerId() != ""},
@@ -20,7 +19,7 @@ func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (*runtim
 	if err != nil {
 		return nil, err
 	}
-	url, err := s.opts.Streams.Exec(&runtimeapi.ExecRequest{
+	url, err := s.opts.Streams.Exec(ctx, &runtimeapi.ExecRequest{
 		ContainerId: id,
 		Cmd:         req.GetCmd(),
 		Tty:         req.GetTty(),

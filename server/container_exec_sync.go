@@ -8,9 +8,8 @@ import (
 	"github.com/criadapter/criadapter/container"
 )
 
-// ExecSync runs a command in a container and returns its output. A command that
-// outlives the timeout is killed, and the answer is DEADLINE_EXCEEDED, which
-// the kubelet takes for a failed probe.
+// ExecSync runs a command in a container and returns its output. A command that outlives the timeout is killed, and the
+// answer is DEADLINE_EXCEEDED, which the kubelet takes for a failed probe.
 func (s *Server) ExecSync(ctx context.Context, req *runtimeapi.ExecSyncRequest) (*runtimeapi.ExecSyncResponse, error) {
 	if err := require(
 		need{"container_id", req.GetContainerId() != ""},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -28,6 +29,17 @@ func (s *Server) ListContainers(ctx context.Context, req *runtimeapi.ListContain
 	return list().(*runtimeapi.ListContainersResponse), nil
 }
 
+// StreamContainers is ListContainers as a stream of batches (KEP-5825).
+func (s *Server) StreamContainers(req *runtimeapi.StreamContainersRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamContainersResponse]) error {
+	snapshot, err := s.snapshot(stream.Context())
+	if err != nil {
+		return err
+	}
+	return sendBatches(containerItems(snapshot, req.GetFilter()), func(batch []*runtimeapi.Container) error {
+		return stream.Send(&runtimeapi.StreamContainersResponse{Containers: batch})
+	})
+}
+
 // containerItems is shared by the list and its streaming twin.
 func containerItems(snapshot *state.Snapshot, filter *runtimeapi.ContainerFilter) []*runtimeapi.Container {
 	containers := containerCandidates(snapshot, filter)
@@ -40,7 +52,7 @@ func containerItems(snapshot *state.Snapshot, filter *runtimeapi.ContainerFilter
 	return items
 }
 
-// containerCandidates returns the shortest list that the mirror keeps ready of
+// containerCandidates returns the shortest list that the cache keeps ready of
 // containers among which all are that match the filter.
 func containerCandidates(snapshot *state.Snapshot, filter *runtimeapi.ContainerFilter) []*state.Container {
 	uid, labelled := filter.GetLabelSelector()[state.LabelPodUID]

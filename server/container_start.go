@@ -17,20 +17,3 @@ func (s *Server) StartContainer(ctx context.Context, req *runtimeapi.StartContai
 	}
 	return &runtimeapi.StartContainerResponse{}, nil
 }
-
-// containerID returns the full id of the container that a request names. It
-// fails with ErrNotFound when there is none.
-func (s *Server) containerID(ctx context.Context, idOrPrefix string) (string, error) {
-	if err := require(need{"container_id", idOrPrefix != ""}); err != nil {
-		return "", err
-	}
-	snapshot, err := s.snapshot(ctx)
-	if err != nil {
-		return "", err
-	}
-	container, err := snapshot.Container(idOrPrefix)
-	if err != nil {
-		return "", err
-	}
-	return container.ID, nil
-}

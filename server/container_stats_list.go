@@ -4,19 +4,30 @@ import (
 	"context"
 	"strings"
 
+	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/state"
 )
 
-// ListContainerStats returns what the running containers that match a filter
-// use, the newest first.
+// ListContainerStats returns what the running containers that match a filter use, the newest first.
 func (s *Server) ListContainerStats(ctx context.Context, req *runtimeapi.ListContainerStatsRequest) (*runtimeapi.ListContainerStatsResponse, error) {
 	items, err := s.listContainerStats(ctx, req.GetFilter())
 	if err != nil {
 		return nil, err
 	}
 	return &runtimeapi.ListContainerStatsResponse{Stats: items}, nil
+}
+
+// StreamContainerStats is ListContainerStats as a stream of batches (KEP-5825).
+func (s *Server) StreamContainerStats(req *runtimeapi.StreamContainerStatsRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamContainerStatsResponse]) error {
+	items, err := s.listContainerStats(stream.Context(), req.GetFilter())
+	if err != nil {
+		return err
+	}
+	return sendBatches(items, func(batch []*runtimeapi.ContainerStats) error {
+		return stream.Send(&runtimeapi.StreamContainerStatsResponse{ContainerStats: batch})
+	})
 }
 
 // listContainerStats is shared by the list and its streaming twin.

@@ -31,8 +31,7 @@ func (s *Server) ContainerStatus(ctx context.Context, req *runtimeapi.ContainerS
 	return response, err
 }
 
-// containerStatus converts a container. What it shares with the snapshot is
-// only read.
+// containerStatus converts a container. What it shares with the snapshot is only read.
 func containerStatus(c *state.Container) *runtimeapi.ContainerStatus {
 	return &runtimeapi.ContainerStatus{
 		Id:          c.ID,
@@ -43,7 +42,7 @@ func containerStatus(c *state.Container) *runtimeapi.ContainerStatus {
 		FinishedAt:  nanoseconds(c.Status.FinishedAt),
 		ExitCode:    int32(c.Status.ExitCode),
 		Image:       imageOf(c),
-		ImageRef:    c.Meta.ImageID,
+		ImageRef:    c.Meta.ImageRef,
 		Reason:      reason(c),
 		Message:     c.Status.Error,
 		Labels:      c.Meta.Config.GetLabels(),
@@ -65,9 +64,8 @@ const (
 	reasonError     = "Error"
 )
 
-// reason says why a container has ended, empty while it has not. The engine
-// calls a container OOM-killed even when only a child process was killed and
-// the container went on to succeed, which is no failure for want of memory.
+// reason says why a container has ended, empty while it has not. The engine calls a container OOM-killed even when only
+// a child process was killed and the container went on to succeed, which is no failure for want of memory.
 func reason(c *state.Container) string {
 	switch {
 	case c.Status.State() != runtimeapi.ContainerState_CONTAINER_EXITED:
@@ -84,7 +82,7 @@ func reason(c *state.Container) string {
 }
 
 // neverRan reports whether a container's start failed: the engine says why, or
-// the mirror, having no times for it, put both at the creation.
+// the cache, having no times for it, put both at the creation.
 func neverRan(c *state.Container) bool {
 	st := c.Status
 	return st.Error != "" || st.ExitCode != 0 && st.StartedAt.Equal(st.FinishedAt) && st.StartedAt.Equal(c.Meta.CreatedAt)

@@ -18,7 +18,7 @@ func (s *Server) StopContainer(ctx context.Context, req *runtimeapi.StopContaine
 	if err == nil {
 		err = s.opts.Containers.Stop(ctx, id, grace)
 	}
-	if err := s.unlessGone(err); err != nil {
+	if err := s.ignoreNotFound(err); err != nil {
 		return nil, err
 	}
 	return &runtimeapi.StopContainerResponse{}, nil

@@ -9,9 +9,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// containerUser returns the identity that the container's first process began
-// with: as it was told to the OCI runtime, where that was seen, or else what the
-// engine was given, when that is known for sure.
+// containerUser returns the identity that the container's first process began with: as it was told to the OCI runtime,
+// where that was seen, or else what the engine was given, when that is known for sure.
 func containerUser(c *state.Container) *runtimeapi.ContainerUser {
 	identity := c.Status.Identity
 	if identity == nil {
@@ -24,9 +23,8 @@ func containerUser(c *state.Container) *runtimeapi.ContainerUser {
 	return &runtimeapi.ContainerUser{Linux: user}
 }
 
-// givenUser is known for sure when the engine was given a numeric user and
-// group, as it adds no groups of the image then. A name, or a user without a
-// group, is resolved by files inside the image.
+// givenUser is known for sure when the engine was given a numeric user and group, as it adds no groups of the image
+// then. A name, or a user without a group, is resolved by files inside the image.
 func givenUser(c *state.Container) *runtimeapi.ContainerUser {
 	user, group, _ := strings.Cut(c.Meta.User, ":")
 	uid, err := strconv.ParseInt(user, 10, 64)

@@ -1,15 +1,29 @@
 package server
 
 import (
-	"github.com/sirupsen/logrus"
+	"context"
+	"maps"
+
+	"github.com/containerd/log"
+	"go.opentelemetry.io/otel/trace"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// describe returns what the log says about a request: ids and names, never
-// credentials, environments or commands. The names of existing pods and
-// containers come from the mirror, before the request changes anything.
-func (s *Server) describe(req any) logrus.Fields {
-	fields := logrus.Fields{}
+// requestFields are those of every log line of a request, in whatever package it is written: its number and RPC, the
+// trace that it is recorded in, and the ids and names of what it is about.
+func (s *Server) requestFields(ctx context.Context, c *call, req any) log.Fields {
+	fields := s.describe(req)
+	fields["request"], fields["rpc"] = c.number, c.method
+	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
+		fields["traceID"] = span.TraceID().String()
+	}
+	return fields
+}
+
+// describe returns what the log says about a request: ids and names, never credentials, environments or commands. The
+// names of existing pods and containers come from the cache, before the request changes anything.
+func (s *Server) describe(req any) log.Fields {
+	fields := log.Fields{}
 	switch r := req.(type) {
 	case *runtimeapi.RunPodSandboxRequest:
 		addPod(fields, r.GetConfig().GetMetadata())
@@ -21,13 +35,9 @@ func (s *Server) describe(req any) logrus.Fields {
 		}
 	}
 	if r, ok := req.(interface{ GetPodSandboxId() string }); ok && r.GetPodSandboxId() != "" {
-		fields["sandboxID"] = r.GetPodSandboxId()
-		if pod, err := s.opts.Mirror.Snapshot().Pod(r.GetPodSandboxId()); err == nil {
-			addPod(fields, pod.Meta.Config.GetMetadata())
-		}
+		s.addSandbox(fields, r.GetPodSandboxId())
 	}
 	if r, ok := req.(interface{ GetContainerId() string }); ok && r.GetContainerId() != "" {
-		fields["containerID"] = r.GetContainerId()
 		s.addContainer(fields, r.GetContainerId())
 	}
 	if r, ok := req.(interface{ GetImage() *runtimeapi.ImageSpec }); ok && r.GetImage() != nil {
@@ -36,30 +46,37 @@ func (s *Server) describe(req any) logrus.Fields {
 	return fields
 }
 
-func addPod(fields logrus.Fields, metadata *runtimeapi.PodSandboxMetadata) {
+func addPod(fields log.Fields, metadata *runtimeapi.PodSandboxMetadata) {
 	if metadata != nil {
 		fields["pod"] = metadata.GetNamespace() + "/" + metadata.GetName()
 	}
 }
 
-func (s *Server) addContainer(fields logrus.Fields, id string) {
-	snapshot := s.opts.Mirror.Snapshot()
-	container, err := snapshot.Container(id)
-	if err != nil {
-		return
-	}
-	fields["container"] = container.Meta.Config.GetMetadata().GetName()
-	if pod, err := snapshot.Pod(container.SandboxID); err == nil {
-		addPod(fields, pod.Meta.Config.GetMetadata())
+// addSandbox describes a sandbox, which the client may name by a part of its id.
+func (s *Server) addSandbox(fields log.Fields, id string) {
+	fields["podSandboxID"] = id
+	if pod, err := s.opts.Cache.Snapshot().Pod(id); err == nil {
+		maps.Copy(fields, pod.LogFields())
 	}
 }
 
-// describeResponse returns the id that a request brought forth.
-func describeResponse(resp any) logrus.Fields {
+// addContainer describes a container and its pod.
+func (s *Server) addContainer(fields log.Fields, id string) {
+	fields["containerID"] = id
+	container, err := s.opts.Cache.Snapshot().Container(id)
+	if err != nil {
+		return
+	}
+	maps.Copy(fields, container.LogFields())
+	s.addSandbox(fields, container.SandboxID)
+}
+
+// responseFields has the id that a request brought forth, or would have.
+func responseFields(resp any) log.Fields {
 	var field, id string
 	switch r := resp.(type) {
 	case *runtimeapi.RunPodSandboxResponse:
-		field, id = "sandboxID", r.GetPodSandboxId()
+		field, id = "podSandboxID", r.GetPodSandboxId()
 	case *runtimeapi.CreateContainerResponse:
 		field, id = "containerID", r.GetContainerId()
 	case *runtimeapi.PullImageResponse:
@@ -68,5 +85,5 @@ func describeResponse(resp any) logrus.Fields {
 	if id == "" {
 		return nil
 	}
-	return logrus.Fields{field: id}
+	return log.Fields{field: id}
 }

@@ -11,9 +11,8 @@ import (
 	crierrors "k8s.io/cri-api/pkg/errors"
 )
 
-// kubeletSentinels are the errors that the kubelet knows by the beginning of
-// their text. They must go out as codes.Unknown, because its client strips
-// "rpc error: code = …" from no other code.
+// kubeletSentinels are the errors that the kubelet knows by the beginning of their text. They must go out as
+// codes.Unknown, because its client strips "rpc error: code = …" from no other code.
 var kubeletSentinels = []error{
 	crierrors.ErrRegistryUnavailable,
 	crierrors.ErrSignatureValidationFailed,
@@ -21,9 +20,8 @@ var kubeletSentinels = []error{
 	crierrors.ErrImageVolumeMountFailed,
 }
 
-// codesOf pairs the types of errors inside with gRPC codes. The order counts
-// for an error of several types: the caller's own deadline comes first, then
-// what the caller can do something about.
+// codesOf pairs the types of errors inside with gRPC codes. The order counts for an error of several types: the
+// caller's own deadline comes first, then what the caller can do something about.
 var codesOf = []struct {
 	is   func(error) bool
 	code codes.Code
@@ -69,9 +67,8 @@ func toStatus(err error) error {
 	return status.Error(codes.Unknown, err.Error())
 }
 
-// textOf is the text of a typed error without the name of its type at the end
-// where that says no more than the code. "not found" and the like stay: they are
-// the predicate of their sentence.
+// textOf is the text of a typed error without the name of its type at the end where that says no more than the code.
+// "not found" and the like stay: they are the predicate of their sentence.
 func textOf(err error) string {
 	text := err.Error()
 	for _, kind := range []error{errdefs.ErrInvalidArgument, errdefs.ErrFailedPrecondition, errdefs.ErrNotImplemented, errdefs.ErrInternal} {
@@ -80,17 +77,11 @@ func textOf(err error) string {
 	return text
 }
 
-// sentinelFirst is the text of err with the sentinel at its beginning, where
-// the kubelet looks for it.
+// sentinelFirst is the text of err with the sentinel at its beginning, where the kubelet looks for it.
 func sentinelFirst(sentinel, err error) string {
 	text := err.Error()
 	if strings.HasPrefix(text, sentinel.Error()) {
 		return text
 	}
 	return sentinel.Error() + ": " + text
-}
-
-// later is the answer of an RPC that this version does not have.
-func later(what string) error {
-	return status.Error(codes.Unimplemented, what+" is not implemented in this version of criadapter")
 }

@@ -40,7 +40,6 @@ func TestToStatus(t *testing.T) {
 		{"cancelled", wrap(context.Canceled), codes.Canceled},
 		{"deadline while the engine was away", errors.Join(errdefs.ErrUnavailable, context.DeadlineExceeded), codes.DeadlineExceeded},
 		{"a status already", wrap(status.Error(codes.ResourceExhausted, "full")), codes.ResourceExhausted},
-		{"a later RPC", later("attach"), codes.Unimplemented},
 		{"a sentinel of another type", fmt.Errorf("%w: x: %w", crierrors.ErrRegistryUnavailable, errdefs.ErrUnavailable), codes.Unknown},
 	} {
 		t.Run(test.name, func(t *testing.T) {

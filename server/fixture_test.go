@@ -29,21 +29,21 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// node is a node whose rooms live in memory: what its sandboxes and containers
-// do is seen in its mirror, as with the real ones.
+// node is a node whose services live in memory: what its sandboxes and containers
+// do is seen in its cache, as with the real ones.
 type node struct {
 	*Server
-	mirror  *mirror
-	engine  *engine
-	network *network
-	images  *images
-	rooms   *rooms
+	cache    *cache
+	engine   *engine
+	network  *network
+	images   *images
+	services *services
 }
 
 func newNode() *node {
-	m := &mirror{Mirror: state.New(state.Options{})}
+	m := &cache{Cache: state.New(state.Options{})}
 	n := &node{
-		mirror: m,
+		cache: m,
 		engine: &engine{features: docker.Features{
 			ServerVersion:    "20.10.24",
 			APIVersion:       "1.41",
@@ -52,17 +52,17 @@ func newNode() *node {
 			DefaultRuntime:   "runc",
 			NegativeOOMScore: true,
 		}},
-		network: &network{},
-		images:  &images{present: map[string]bool{}},
-		rooms:   &rooms{mirror: m},
+		network:  &network{},
+		images:   &images{present: map[string]bool{}},
+		services: &services{cache: m},
 	}
 	n.Server = New(Options{
-		Mirror:     m,
+		Cache:      m,
 		Engine:     n.engine,
-		Sandboxes:  sandboxes{n.rooms},
-		Containers: containers{n.rooms},
+		Sandboxes:  sandboxes{n.services},
+		Containers: containers{n.services},
 		Images:     n.images,
-		Stats:      figures{},
+		Stats:      fakeStats{},
 		Streams:    sessions{},
 		Network:    n.network,
 	})
@@ -93,24 +93,23 @@ func (n *node) dial(t *testing.T) *grpc.ClientConn {
 	return conn
 }
 
-// mirror is a mirror that follows no engine, and is complete unless it is told
-// otherwise.
-type mirror struct {
-	*state.Mirror
+// cache is a cache that follows no engine, and is complete unless it is told otherwise.
+type cache struct {
+	*state.Cache
 	err      error
 	unsynced bool
 	// synced ends that.
 	synced chan struct{}
 }
 
-func (m *mirror) Err() error { return m.err }
+func (c *cache) Err() error { return c.err }
 
-func (m *mirror) WaitSynced(ctx context.Context) error {
-	if !m.unsynced {
+func (c *cache) WaitSynced(ctx context.Context) error {
+	if !c.unsynced {
 		return nil
 	}
 	select {
-	case <-m.synced:
+	case <-c.synced:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -177,30 +176,30 @@ func (i *images) FsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse, error
 	return &runtimeapi.ImageFsInfoResponse{}, i.err
 }
 
-// rooms makes and ends pods and containers in the mirror.
-type rooms struct {
-	mirror *mirror
-	mu     sync.Mutex
-	made   int
+// services makes and ends pods and containers in the cache.
+type services struct {
+	cache *cache
+	mu    sync.Mutex
+	made  int
 	// before, when set, is called in each call that changes something.
 	before func(ctx context.Context) error
 }
 
-func (r *rooms) enter(ctx context.Context) error {
+func (r *services) enter(ctx context.Context) error {
 	if r.before == nil {
 		return nil
 	}
 	return r.before(ctx)
 }
 
-func (r *rooms) nextID() string {
+func (r *services) nextID() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.made++
 	return fmt.Sprintf("%064x", r.made)
 }
 
-type sandboxes struct{ *rooms }
+type sandboxes struct{ *services }
 
 func (s sandboxes) Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
 	if err := s.enter(ctx); err != nil {
@@ -211,7 +210,7 @@ func (s sandboxes) Run(ctx context.Context, config *runtimeapi.PodSandboxConfig,
 		Meta:   state.PodMeta{Config: config, RuntimeHandler: handler, CreatedAt: time.Unix(1, 1)},
 		Status: state.PodStatus{Running: true, NetworkReady: true, PID: 4321, IPs: []string{"10.0.0.2"}},
 	}
-	s.mirror.PutPod(pod)
+	s.cache.PutPod(pod)
 	return pod.ID, nil
 }
 
@@ -219,7 +218,7 @@ func (s sandboxes) Stop(ctx context.Context, id string) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	s.mirror.UpdatePod(id, func(st *state.PodStatus) { st.Running, st.Stopping = false, true })
+	s.cache.UpdatePod(id, func(st *state.PodStatus) { st.Running, st.Stopping = false, true })
 	return nil
 }
 
@@ -227,11 +226,39 @@ func (s sandboxes) Remove(ctx context.Context, id string) error {
 	if err := s.enter(ctx); err != nil {
 		return err
 	}
-	s.mirror.RemovePod(id)
+	s.cache.RemovePod(id)
 	return nil
 }
 
-type containers struct{ *rooms }
+func (s sandboxes) UpdateResources(ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	s.cache.UpdatePod(id, func(st *state.PodStatus) { st.Overhead, st.Resources = overhead, resources })
+	return nil
+}
+
+func (s sandboxes) Checkpoint(ctx context.Context, _, _ string, _ []string) error {
+	return s.enter(ctx)
+}
+
+func (s sandboxes) Restore(ctx context.Context, _ string, config *runtimeapi.PodSandboxConfig, handler string, _ []*runtimeapi.ContainerConfig) (string, map[string]string, error) {
+	id, err := s.Run(ctx, config, handler)
+	return id, nil, err
+}
+
+type containers struct{ *services }
+
+func (c containers) Checkpoint(ctx context.Context, _, _ string) error { return c.enter(ctx) }
+
+// CheckpointAll and Restore are what a sandbox.Service asks for.
+func (c containers) CheckpointAll(ctx context.Context, _ string, _ []string, _ string) error {
+	return c.enter(ctx)
+}
+
+func (c containers) Restore(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig, _ string) (string, error) {
+	return c.Create(ctx, sandboxID, config, podConfig)
+}
 
 func (c containers) Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
 	if err := c.enter(ctx); err != nil {
@@ -242,7 +269,7 @@ func (c containers) Create(ctx context.Context, sandboxID string, config *runtim
 		SandboxID: sandboxID,
 		Meta:      state.ContainerMeta{Config: config, ImageID: "sha256:1", CreatedAt: time.Unix(2, 2), StopSignal: "SIGTERM"},
 	}
-	c.mirror.PutContainer(made)
+	c.cache.PutContainer(made)
 	return made.ID, nil
 }
 
@@ -250,7 +277,7 @@ func (c containers) Start(ctx context.Context, id string) error {
 	if err := c.enter(ctx); err != nil {
 		return err
 	}
-	c.mirror.UpdateContainer(id, func(st *state.ContainerStatus) {
+	c.cache.UpdateContainer(id, func(st *state.ContainerStatus) {
 		st.Running, st.StartedAt, st.PID = true, time.Unix(3, 3), 1234
 	})
 	return nil
@@ -260,7 +287,7 @@ func (c containers) Stop(ctx context.Context, id string, _ time.Duration) error 
 	if err := c.enter(ctx); err != nil {
 		return err
 	}
-	c.mirror.UpdateContainer(id, func(st *state.ContainerStatus) {
+	c.cache.UpdateContainer(id, func(st *state.ContainerStatus) {
 		st.Running, st.FinishedAt, st.ExitCode, st.PID = false, time.Unix(4, 4), 143, 0
 	})
 	return nil
@@ -270,7 +297,7 @@ func (c containers) Remove(ctx context.Context, id string) error {
 	if err := c.enter(ctx); err != nil {
 		return err
 	}
-	c.mirror.RemoveContainer(id)
+	c.cache.RemoveContainer(id)
 	return nil
 }
 
@@ -278,7 +305,7 @@ func (c containers) Update(ctx context.Context, request *runtimeapi.UpdateContai
 	if err := c.enter(ctx); err != nil {
 		return err
 	}
-	c.mirror.UpdateContainer(request.GetContainerId(), func(st *state.ContainerStatus) {
+	c.cache.UpdateContainer(request.GetContainerId(), func(st *state.ContainerStatus) {
 		st.Resources = &runtimeapi.ContainerResources{Linux: request.GetLinux()}
 	})
 	return nil
@@ -288,7 +315,7 @@ func (c containers) ExecSync(ctx context.Context, id string, request container.E
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := c.mirror.Snapshot().Container(id); err != nil {
+	if _, err := c.cache.Snapshot().Container(id); err != nil {
 		return nil, err
 	}
 	return &container.ExecResult{Stdout: []byte(request.Command[0]), ExitCode: 3}, nil
@@ -298,18 +325,20 @@ func (c containers) ReopenLog(ctx context.Context, id string) error {
 	if err := c.enter(ctx); err != nil {
 		return err
 	}
-	_, err := c.mirror.Snapshot().Container(id)
+	_, err := c.cache.Snapshot().Container(id)
 	return err
 }
 
-// figures are those of a node where nothing uses anything.
-type figures struct{}
+func (c containers) CheckRunning(ctx context.Context, _ string) error { return c.enter(ctx) }
 
-func (figures) Container(_ context.Context, c *state.Container) *runtimeapi.ContainerStats {
+// fakeStats is those of a node where nothing uses anything.
+type fakeStats struct{}
+
+func (fakeStats) Container(_ context.Context, c *state.Container) *runtimeapi.ContainerStats {
 	return &runtimeapi.ContainerStats{Attributes: &runtimeapi.ContainerAttributes{Id: c.ID}}
 }
 
-func (f figures) Containers(ctx context.Context, _ *state.Snapshot, containers []*state.Container) []*runtimeapi.ContainerStats {
+func (f fakeStats) Containers(ctx context.Context, _ *state.Snapshot, containers []*state.Container) []*runtimeapi.ContainerStats {
 	var all []*runtimeapi.ContainerStats
 	for _, c := range containers {
 		all = append(all, f.Container(ctx, c))
@@ -317,11 +346,11 @@ func (f figures) Containers(ctx context.Context, _ *state.Snapshot, containers [
 	return all
 }
 
-func (figures) Pod(_ context.Context, _ *state.Snapshot, pod *state.Pod) *runtimeapi.PodSandboxStats {
+func (fakeStats) Pod(_ context.Context, _ *state.Snapshot, pod *state.Pod) *runtimeapi.PodSandboxStats {
 	return &runtimeapi.PodSandboxStats{Attributes: &runtimeapi.PodSandboxAttributes{Id: pod.ID}}
 }
 
-func (f figures) Pods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod) []*runtimeapi.PodSandboxStats {
+func (f fakeStats) Pods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod) []*runtimeapi.PodSandboxStats {
 	var all []*runtimeapi.PodSandboxStats
 	for _, pod := range pods {
 		all = append(all, f.Pod(ctx, snapshot, pod))
@@ -329,7 +358,7 @@ func (f figures) Pods(ctx context.Context, snapshot *state.Snapshot, pods []*sta
 	return all
 }
 
-func (figures) Metrics(_ context.Context, snapshot *state.Snapshot) []*runtimeapi.PodSandboxMetrics {
+func (fakeStats) Metrics(_ context.Context, snapshot *state.Snapshot) []*runtimeapi.PodSandboxMetrics {
 	var all []*runtimeapi.PodSandboxMetrics
 	for _, pod := range snapshot.Pods() {
 		all = append(all, &runtimeapi.PodSandboxMetrics{PodSandboxId: pod.ID})
@@ -337,24 +366,24 @@ func (figures) Metrics(_ context.Context, snapshot *state.Snapshot) []*runtimeap
 	return all
 }
 
-func (figures) MetricDescriptors() []*runtimeapi.MetricDescriptor {
+func (fakeStats) MetricDescriptors() []*runtimeapi.MetricDescriptor {
 	return []*runtimeapi.MetricDescriptor{{Name: "container_last_seen"}}
 }
 
-// errAway is what every room says while the engine is away.
+// errAway is what every service says while the engine is away.
 var errAway = fmt.Errorf("the engine is away: %w", errdefs.ErrUnavailable)
 
 // sessions gives out URLs that name what they are for, and that nobody serves.
 type sessions struct{}
 
-func (sessions) Exec(req *runtimeapi.ExecRequest) (string, error) {
+func (sessions) Exec(_ context.Context, req *runtimeapi.ExecRequest) (string, error) {
 	return "exec/" + req.GetContainerId(), nil
 }
 
-func (sessions) Attach(req *runtimeapi.AttachRequest) (string, error) {
+func (sessions) Attach(_ context.Context, req *runtimeapi.AttachRequest) (string, error) {
 	return "attach/" + req.GetContainerId(), nil
 }
 
-func (sessions) PortForward(req *runtimeapi.PortForwardRequest) (string, error) {
+func (sessions) PortForward(_ context.Context, req *runtimeapi.PortForwardRequest) (string, error) {
 	return "portforward/" + req.GetPodSandboxId(), nil
 }

@@ -8,37 +8,38 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/criadapter/criadapter/server/fields"
 )
 
-// UnaryInterceptor stands before every unary RPC: it bounds its time, recovers
-// from a panic, turns its error into a gRPC status and logs it.
-func (s *Server) UnaryInterceptor(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+// unaryInterceptor stands before every unary RPC: it bounds its time, refuses fields that no engine does, recovers from
+// a panic, turns its error into a gRPC status and logs it. The context of the handler carries the request's logger, see requestFields.
+func (s *Server) unaryInterceptor(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	call := s.begin(info.FullMethod)
 	defer func() {
 		if cause := recover(); cause != nil {
 			resp, err = nil, call.panicked(cause)
 		}
 		err = toStatus(err)
-		if !changes[call.method] && logrus.IsLevelEnabled(call.level(err)) {
-			call.about(s.describe(req))
-		}
 		call.end(resp, err)
 	}()
-	if changes[call.method] { // afterwards it may be gone
-		call.about(s.describe(req))
-	}
-	ctx, cancel := s.bound(ctx, req)
+	ctx, cancel := s.bound(s.withLogger(ctx, call, req), req)
 	defer cancel()
+	if message, ok := req.(proto.Message); ok {
+		if err := fields.Check(message); err != nil {
+			return nil, err
+		}
+	}
 	return handler(ctx, req)
 }
 
-// StreamInterceptor is UnaryInterceptor for RPCs that answer with a stream,
-// whose time only the client bounds.
-func (s *Server) StreamInterceptor(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+// streamInterceptor is UnaryInterceptor for RPCs that answer with a stream, whose time only the client bounds.
+func (s *Server) streamInterceptor(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	call := s.begin(info.FullMethod)
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -47,8 +48,17 @@ func (s *Server) StreamInterceptor(srv any, stream grpc.ServerStream, info *grpc
 		err = toStatus(err)
 		call.end(nil, err)
 	}()
-	return handler(srv, stream)
+	return handler(srv, &loggedStream{ServerStream: stream, ctx: s.withLogger(stream.Context(), call, nil)})
 }
+
+// loggedStream is a stream whose context carries the request's logger.
+type loggedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context implements grpc.ServerStream.
+func (s *loggedStream) Context() context.Context { return s.ctx }
 
 // changes are the RPCs that change something on the node. Each gets a line in
 // the log; the others would fill it, as the kubelet lists every second.
@@ -71,66 +81,84 @@ var changes = map[string]bool{
 	"RemoveImage":               true,
 }
 
+// fromMemory are the RPCs that the server answers from memory alone. Nothing below it logs a line for them, and the
+// kubelet asks them many times a second, so they get a logger only where their own debug line is wanted.
+var fromMemory = map[string]bool{
+	"Version":               true,
+	"ListPodSandbox":        true,
+	"PodSandboxStatus":      true,
+	"ListContainers":        true,
+	"ContainerStatus":       true,
+	"ListMetricDescriptors": true,
+}
+
 // call is one request on its way.
 type call struct {
 	method  string
 	number  uint64
-	begun   time.Time
-	fields  logrus.Fields // what it is about, nil while nobody wants to know
+	started time.Time
+	logger  *log.Entry // nil until withLogger
 	observe func(method string, code codes.Code, took time.Duration)
 }
 
 func (s *Server) begin(fullMethod string) *call {
-	method := path.Base(fullMethod)
 	return &call{
-		method:  method,
+		method:  path.Base(fullMethod),
 		number:  s.requests.Add(1),
-		begun:   time.Now(),
+		started: time.Now(),
 		observe: s.opts.Observe,
 	}
 }
 
-// about notes what the request is about for the log.
-func (c *call) about(fields logrus.Fields) { c.fields = fields }
-
-// log returns an entry for the log with what is known of the request.
-func (c *call) log() *logrus.Entry {
-	return logrus.WithFields(c.fields).WithFields(logrus.Fields{"rpc": c.method, "request": c.number})
+// withLogger returns the context for a request's handler, with a logger whose lines all say which request they belong
+// to. Names are looked up now: afterwards the pod or container may be gone.
+func (s *Server) withLogger(ctx context.Context, c *call, req any) context.Context {
+	if fromMemory[c.method] && !log.L.Logger.IsLevelEnabled(log.DebugLevel) {
+		return ctx
+	}
+	c.logger = log.L.WithFields(s.requestFields(ctx, c, req))
+	return log.WithLogger(ctx, c.logger)
 }
 
-// panicked logs a panic with its stack and returns the error for the client,
-// who gets to know neither.
+func (c *call) log() *log.Entry {
+	if c.logger == nil {
+		c.logger = log.L.WithFields(log.Fields{"request": c.number, "rpc": c.method})
+	}
+	return c.logger
+}
+
+// panicked logs a panic with its stack and returns the error for the client, who gets to know neither.
 func (c *call) panicked(cause any) error {
-	c.log().WithField("stack", string(debug.Stack())).Errorf("panic: %v", cause)
+	c.log().WithFields(log.Fields{"panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).Error("request panicked")
 	return fmt.Errorf("%s failed unexpectedly, see the log of criadapter: %w", c.method, errdefs.ErrInternal)
 }
 
 // end counts and logs a request that is over. A log line that nobody reads costs nothing: the kubelet
 // asks many times a second.
 func (c *call) end(resp any, err error) {
-	took := time.Since(c.begun)
+	took := time.Since(c.started)
 	c.observe(c.method, status.Code(err), took)
 	level := c.level(err)
-	if !logrus.IsLevelEnabled(level) {
+	if !log.L.Logger.IsLevelEnabled(level) {
 		return
 	}
-	entry := c.log().WithFields(describeResponse(resp)).
-		WithField("took", took.Round(time.Microsecond))
+	entry := c.log().WithFields(responseFields(resp)).
+		WithField("duration", took.Round(time.Microsecond))
 	if err != nil {
 		entry = entry.WithError(err)
 	}
 	entry.Log(level, "CRI request")
 }
 
-func (c *call) level(err error) logrus.Level {
+func (c *call) level(err error) log.Level {
 	switch code := status.Code(err); {
 	case code == codes.Internal:
-		return logrus.ErrorLevel
+		return log.ErrorLevel
 	case !changes[c.method]:
-		return logrus.DebugLevel
+		return log.DebugLevel
 	case code == codes.OK, code == codes.Canceled:
-		return logrus.InfoLevel
+		return log.InfoLevel
 	default:
-		return logrus.WarnLevel
+		return log.WarnLevel
 	}
 }

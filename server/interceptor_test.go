@@ -10,13 +10,13 @@ import (
 
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// logged collects the log of a test at all levels. Tests that use it must not
-// run in parallel.
+// logged collects the log of a test at all levels. Tests that use it must not run in parallel.
 func logged(t *testing.T) *logtest.Hook {
 	t.Helper()
 	logger := logrus.StandardLogger()
@@ -33,7 +33,7 @@ func logged(t *testing.T) *logtest.Hook {
 func TestPanicBecomesInternal(t *testing.T) {
 	hook := logged(t)
 	n := nodeWithPod()
-	n.rooms.before = func(context.Context) error { panic("a secret detail") }
+	n.services.before = func(context.Context) error { panic("a secret detail") }
 	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
 	_, err := client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID})
 	if status.Code(err) != codes.Internal || strings.Contains(err.Error(), "secret") {
@@ -41,26 +41,26 @@ func TestPanicBecomesInternal(t *testing.T) {
 	}
 	var stack string
 	for _, entry := range hook.AllEntries() {
-		if text, ok := entry.Data["stack"].(string); ok && strings.Contains(entry.Message, "a secret detail") {
+		if text, ok := entry.Data["stack"].(string); ok && entry.Data["panic"] == "a secret detail" {
 			stack = text
 		}
 	}
 	if !strings.Contains(stack, "StopPodSandbox") {
 		t.Errorf("the log has no stack of the panic: %q", stack)
 	}
-	n.rooms.before = nil
+	n.services.before = nil
 	if _, err := client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID}); err != nil {
 		t.Errorf("the server does not go on: %v", err)
 	}
 }
 
-// explodingMirror has no snapshot: whatever asks for one panics.
-type explodingMirror struct{ *mirror }
+// explodingCache has no snapshot: whatever asks for one panics.
+type explodingCache struct{ *cache }
 
 func TestPanicInAStreamBecomesInternal(t *testing.T) {
 	logged(t)
 	n := newNode()
-	n.opts.Mirror = explodingMirror{}
+	n.opts.Cache = explodingCache{}
 	stream, err := runtimeapi.NewRuntimeServiceClient(n.dial(t)).StreamContainers(t.Context(), &runtimeapi.StreamContainersRequest{})
 	if err != nil {
 		t.Fatal(err)
@@ -115,7 +115,7 @@ func TestLogHasNamesAndNoSecrets(t *testing.T) {
 	}
 	checkLine(t, lines["PullImage"], logrus.InfoLevel, logrus.Fields{"image": "busybox", "imageID": "busybox"})
 	checkLine(t, lines["CreateContainer"], logrus.InfoLevel, logrus.Fields{
-		"pod": "default/web", "container": "side", "sandboxID": podID, "containerID": created.GetContainerId(),
+		"pod": "default/web", "container": "side", "podSandboxID": podID, "containerID": created.GetContainerId(),
 	})
 	checkLine(t, lines["ExecSync"], logrus.DebugLevel, logrus.Fields{"container": "main", "pod": "default/web"})
 	checkLine(t, lines["RemoveContainer"], logrus.InfoLevel, logrus.Fields{"container": "side", "pod": "default/web"})
@@ -135,7 +135,7 @@ func checkLine(t *testing.T, entry *logrus.Entry, level logrus.Level, fields log
 			t.Errorf("%v: %s is %v, want %v", entry.Data["rpc"], key, entry.Data[key], want)
 		}
 	}
-	if _, ok := entry.Data["took"].(time.Duration); !ok {
+	if _, ok := entry.Data["duration"].(time.Duration); !ok {
 		t.Errorf("%v: no duration", entry.Data["rpc"])
 	}
 }
@@ -220,12 +220,47 @@ func TestHangingRequestEndsAtTheRequestTimeout(t *testing.T) {
 	logged(t)
 	n := nodeWithPod()
 	n.opts.RequestTimeout = 20 * time.Millisecond
-	n.rooms.before = func(ctx context.Context) error {
+	n.services.before = func(ctx context.Context) error {
 		<-ctx.Done()
 		return errors.Join(errors.New("the engine hangs"), ctx.Err())
 	}
 	_, err := runtimeapi.NewRuntimeServiceClient(n.dial(t)).StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: containerID})
 	if status.Code(err) != codes.DeadlineExceeded {
 		t.Errorf("got %v, want DeadlineExceeded", err)
+	}
+}
+
+// TestAnswersFromMemoryPayForNoLogger checks that a request of those that the kubelet repeats all the time costs no
+// more than the note of its beginning, while nobody reads its line.
+func TestAnswersFromMemoryPayForNoLogger(t *testing.T) {
+	n, podID, _ := crowdedNode(10)
+	ctx, req := t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID}
+	allocations := testing.AllocsPerRun(100, func() {
+		c := n.begin("/runtime.v1.RuntimeService/PodSandboxStatus")
+		if n.withLogger(ctx, c, req) != ctx {
+			t.Error("it has a logger")
+		}
+		c.end(nil, nil)
+	})
+	if allocations > 1 {
+		t.Errorf("%v allocations, want that of the call alone", allocations)
+	}
+}
+
+func BenchmarkInterceptor(b *testing.B) {
+	n, podID, _ := crowdedNode(1000)
+	for method, req := range map[string]any{
+		"PodSandboxStatus": &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID}, // from memory
+		"PodSandboxStats":  &runtimeapi.PodSandboxStatsRequest{PodSandboxId: podID},  // with a logger
+	} {
+		b.Run(method, func(b *testing.B) {
+			info := &grpc.UnaryServerInfo{FullMethod: "/runtime.v1.RuntimeService/" + method}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := n.unaryInterceptor(b.Context(), req, info, func(context.Context, any) (any, error) { return nil, nil }); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -22,7 +22,7 @@ import (
 func putPods(n *node) {
 	for i, letter := range []string{"a", "b", "c", "d"} {
 		id := "a" + letter + strings.Repeat("0", 62)
-		n.mirror.PutPod(state.Pod{
+		n.cache.PutPod(state.Pod{
 			ID: id,
 			Meta: state.PodMeta{
 				Config: &runtimeapi.PodSandboxConfig{
@@ -35,7 +35,7 @@ func putPods(n *node) {
 			Status: state.PodStatus{Running: i%2 == 0, NetworkReady: true},
 		})
 		for j := range 2 {
-			n.mirror.PutContainer(state.Container{
+			n.cache.PutContainer(state.Container{
 				ID:        fmt.Sprintf("c%s%d%s", letter, j, strings.Repeat("0", 61)),
 				SandboxID: id,
 				Meta: state.ContainerMeta{
@@ -136,8 +136,8 @@ func TestStreamsSendWhatListsReturn(t *testing.T) {
 	podStream, err := runtime.StreamPodSandboxes(t.Context(), &runtimeapi.StreamPodSandboxesRequest{})
 	wantOK(t, err)
 	sameItems(t, pods.GetItems(), receive(t, func() ([]*runtimeapi.PodSandbox, error) {
-		piece, err := podStream.Recv()
-		return piece.GetPodSandboxes(), err
+		batch, err := podStream.Recv()
+		return batch.GetPodSandboxes(), err
 	}))
 
 	containers, err := runtime.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
@@ -145,8 +145,8 @@ func TestStreamsSendWhatListsReturn(t *testing.T) {
 	containerStream, err := runtime.StreamContainers(t.Context(), &runtimeapi.StreamContainersRequest{})
 	wantOK(t, err)
 	sameItems(t, containers.GetContainers(), receive(t, func() ([]*runtimeapi.Container, error) {
-		piece, err := containerStream.Recv()
-		return piece.GetContainers(), err
+		batch, err := containerStream.Recv()
+		return batch.GetContainers(), err
 	}))
 
 	list, err := images.ListImages(t.Context(), &runtimeapi.ListImagesRequest{})
@@ -154,8 +154,8 @@ func TestStreamsSendWhatListsReturn(t *testing.T) {
 	imageStream, err := images.StreamImages(t.Context(), &runtimeapi.StreamImagesRequest{})
 	wantOK(t, err)
 	sameItems(t, list.GetImages(), receive(t, func() ([]*runtimeapi.Image, error) {
-		piece, err := imageStream.Recv()
-		return piece.GetImages(), err
+		batch, err := imageStream.Recv()
+		return batch.GetImages(), err
 	}))
 }
 
@@ -170,15 +170,15 @@ func receive[T any](t *testing.T, next func() ([]T, error)) []T {
 	t.Helper()
 	var all []T
 	for {
-		piece, err := next()
+		batch, err := next()
 		if errors.Is(err, io.EOF) {
 			return all
 		}
 		wantOK(t, err)
-		if len(piece) == 0 {
-			t.Error("an empty piece")
+		if len(batch) == 0 {
+			t.Error("an empty batch")
 		}
-		all = append(all, piece...)
+		all = append(all, batch...)
 	}
 }
 
@@ -197,43 +197,42 @@ func TestPieces(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		sizes []int
-		want  []int // items per piece
+		want  []int // items per batch
 	}{
 		{"none", nil, nil},
 		{"one", []int{10}, []int{1}},
 		{"small ones", []int{10, 10, 10}, []int{3}},
-		{"one above the limit", []int{2 * pieceSize}, []int{1}},
-		{"large between small", []int{10, 2 * pieceSize, 10}, []int{1, 1, 1}},
-		{"many", []int{pieceSize / 2, pieceSize / 3, pieceSize / 3, pieceSize / 2}, []int{2, 2}},
+		{"one above the limit", []int{2 * batchSize}, []int{1}},
+		{"large between small", []int{10, 2 * batchSize, 10}, []int{1, 1, 1}},
+		{"many", []int{batchSize / 2, batchSize / 3, batchSize / 3, batchSize / 2}, []int{2, 2}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var items []*runtimeapi.Image
 			for _, size := range test.sizes {
 				items = append(items, item(size))
 			}
-			var pieces []int
+			var batches []int
 			var sent []*runtimeapi.Image
-			err := inPieces(items, func(piece []*runtimeapi.Image) error {
-				pieces, sent = append(pieces, len(piece)), append(sent, piece...)
+			err := sendBatches(items, func(batch []*runtimeapi.Image) error {
+				batches, sent = append(batches, len(batch)), append(sent, batch...)
 				return nil
 			})
-			if err != nil || !slices.Equal(pieces, test.want) || !slices.Equal(sent, items) {
-				t.Errorf("sent %v, %v, want %v", pieces, err, test.want)
+			if err != nil || !slices.Equal(batches, test.want) || !slices.Equal(sent, items) {
+				t.Errorf("sent %v, %v, want %v", batches, err, test.want)
 			}
 		})
 	}
 	broken := errors.New("the client is gone")
-	err := inPieces([]*runtimeapi.Image{item(pieceSize), item(pieceSize), item(pieceSize)}, func([]*runtimeapi.Image) error { return broken })
+	err := sendBatches([]*runtimeapi.Image{item(batchSize), item(batchSize), item(batchSize)}, func([]*runtimeapi.Image) error { return broken })
 	if !errors.Is(err, broken) {
 		t.Errorf("got %v, want the error of the stream", err)
 	}
 }
 
-// TestNothingIsAnsweredBeforeTheFirstSync: an empty list would make a kubelet
-// start everything again.
+// TestNothingIsAnsweredBeforeTheFirstSync: an empty list would make a kubelet start everything again.
 func TestNothingIsAnsweredBeforeTheFirstSync(t *testing.T) {
 	n := nodeWithPod()
-	n.mirror.unsynced = true
+	n.cache.unsynced = true
 	conn := n.dial(t)
 	n.firstSync, n.longestSync = time.Millisecond, time.Millisecond
 	for _, r := range allRPCs(t) {
@@ -243,13 +242,13 @@ func TestNothingIsAnsweredBeforeTheFirstSync(t *testing.T) {
 			continue
 		}
 		for _, engineErr := range []error{nil, errAway} {
-			n.mirror.err = engineErr
-			if err := r.call(t.Context(), conn, wholeRequest(r)); status.Code(err) != codes.Unavailable {
+			n.cache.err = engineErr
+			if err := r.call(t.Context(), conn, fullRequest(r)); status.Code(err) != codes.Unavailable {
 				t.Errorf("%s: %v, want Unavailable", r.name, err)
 			}
 		}
 	}
-	n.mirror.unsynced, n.mirror.err = false, nil
+	n.cache.unsynced, n.cache.err = false, nil
 	response, err := n.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
 	if err != nil || len(response.GetItems()) != 1 {
 		t.Errorf("after the sync: %v, %v", response, err)
@@ -262,7 +261,7 @@ func TestListsGoOnWhileTheEngineIsAway(t *testing.T) {
 	if _, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	n.mirror.unsynced, n.mirror.err, n.engine.err = true, errAway, errAway
+	n.cache.unsynced, n.cache.err, n.engine.err = true, errAway, errAway
 	response, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
 	if err != nil || len(response.GetContainers()) != 1 {
 		t.Errorf("got %v, %v", response, err)

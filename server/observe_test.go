@@ -40,7 +40,7 @@ func TestRequestsAreObserved(t *testing.T) {
 	if !errors.Is(err, io.EOF) {
 		t.Fatal(err)
 	}
-	n.rooms.before = func(context.Context) error { panic("in a room") }
+	n.services.before = func(context.Context) error { panic("in a service") }
 	_, _ = client.StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: podID})
 	mu.Lock()
 	defer mu.Unlock()
@@ -65,18 +65,17 @@ func TestPullsArePodsInTheLog(t *testing.T) {
 	}
 }
 
-// TestEachChangeIsOneLine has every RPC called: those that change something
-// leave one line that an operator sees, with the names of the pod and the
-// container they are about, and the others none.
+// TestEachChangeIsOneLine has every RPC called: those that change something leave one line that an operator sees, with
+// the names of the pod and the container they are about, and the others none.
 func TestEachChangeIsOneLine(t *testing.T) {
 	hook := logged(t)
 	for _, r := range allRPCs(t) {
 		n := nodeWithPod()
 		hook.Reset()
-		_ = r.call(t.Context(), n.dial(t), wholeRequest(r)) // what is not implemented is logged as well
+		_ = r.call(t.Context(), n.dial(t), fullRequest(r)) // what is not implemented is logged as well
 		var lines []*logrus.Entry
 		for _, entry := range hook.AllEntries() {
-			if entry.Data["rpc"] == r.name && entry.Level <= logrus.InfoLevel {
+			if entry.Message == "CRI request" && entry.Data["rpc"] == r.name && entry.Level <= logrus.InfoLevel {
 				lines = append(lines, entry)
 			}
 		}

@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/server/fields"
 )
 
 // rpc is one RPC of the CRI API, found by reflection.
@@ -55,8 +57,7 @@ func messageType(t *testing.T, descriptor protoreflect.MessageDescriptor) protor
 	return found
 }
 
-// call sends a request and reads the whole answer; of an answer without end the
-// beginning.
+// call sends a request and reads the whole answer; of an answer without end the beginning.
 func (r rpc) call(ctx context.Context, conn *grpc.ClientConn, request proto.Message) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -88,13 +89,13 @@ func (r rpc) call(ctx context.Context, conn *grpc.ClientConn, request proto.Mess
 	}
 }
 
-// requiredMessages are the message fields without which a request makes no
-// sense, by RPC.
+// requiredMessages are the message fields without which a request makes no sense, by RPC.
 var requiredMessages = map[string][]string{
 	"RunPodSandbox":            {"config", "config.metadata"},
 	"CreateContainer":          {"config", "config.metadata", "config.image"},
 	"UpdateContainerResources": {"linux"},
 	"UpdateRuntimeConfig":      {"runtime_config"},
+	"RestorePod":               {"config", "config.metadata", "container_configs"},
 	"ImageStatus":              {"image"},
 	"PullImage":                {"image"},
 	"RemoveImage":              {"image"},
@@ -107,18 +108,16 @@ func TestEveryRPCIsThere(t *testing.T) {
 	}
 }
 
-// TestRequestsWithoutAField sends every RPC an empty request, a whole one, and
-// the whole one without each of its message fields, at any depth. No request
-// may cause a panic or an answer that says nothing, and a refusal names the
-// field.
+// TestRequestsWithoutAField sends every RPC an empty request, a full one, and the full one without each of its message
+// fields, at any depth. No request may cause a panic or an answer that says nothing, and a refusal names the field.
 func TestRequestsWithoutAField(t *testing.T) {
 	for _, r := range allRPCs(t) {
 		t.Run(r.name, func(t *testing.T) {
 			check(t, r, r.request.New().Interface(), "")
-			check(t, r, wholeRequest(r), "")
+			check(t, r, fullRequest(r), "")
 			refused := map[string]bool{}
-			for _, path := range messageFields(wholeRequest(r).ProtoReflect(), "") {
-				request := wholeRequest(r)
+			for _, path := range messageFields(fullRequest(r).ProtoReflect(), "") {
+				request := fullRequest(r)
 				clearField(request.ProtoReflect(), path)
 				if check(t, r, request, path) == codes.InvalidArgument {
 					refused[path] = true
@@ -137,8 +136,7 @@ func TestRequestsWithoutAField(t *testing.T) {
 	}
 }
 
-// check sends a request from which the field at path was removed to a fresh
-// node and returns the code of the answer.
+// check sends a request from which the field at path was removed to a fresh node and returns the code of the answer.
 func check(t *testing.T, r rpc, request proto.Message, path string) codes.Code {
 	t.Helper()
 	err := r.call(t.Context(), nodeWithPod().dial(t), request)
@@ -165,14 +163,14 @@ var (
 func nodeWithPod() *node {
 	n := newNode()
 	ctx := context.Background()
-	id, err := sandboxes{n.rooms}.Run(ctx, &runtimeapi.PodSandboxConfig{
+	id, err := sandboxes{n.services}.Run(ctx, &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "default", Uid: "u1"},
 		Labels:   map[string]string{"app": "web"},
 	}, "")
 	if err != nil || id != podID {
 		panic(fmt.Sprintf("%s, %v", id, err))
 	}
-	id, err = containers{n.rooms}.Create(ctx, podID, &runtimeapi.ContainerConfig{
+	id, err = containers{n.services}.Create(ctx, podID, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
 		Image:    &runtimeapi.ImageSpec{Image: "sha256:1", UserSpecifiedImage: "busybox:1.29"},
 		Labels:   map[string]string{"tier": "front"},
@@ -180,42 +178,45 @@ func nodeWithPod() *node {
 	if err != nil || id != containerID {
 		panic(fmt.Sprintf("%s, %v", id, err))
 	}
-	if err := (containers{n.rooms}).Start(ctx, containerID); err != nil {
+	if err := (containers{n.services}).Start(ctx, containerID); err != nil {
 		panic(err)
 	}
 	return n
 }
 
-// wholeRequest returns a request of which every field has a value.
-func wholeRequest(r rpc) proto.Message {
+// fullRequest returns a request of which every field has a value.
+func fullRequest(r rpc) proto.Message {
 	request := r.request.New()
 	fill(request, nil)
 	return request.Interface()
 }
 
-// fill gives every field of a message a value, except where the message would
-// contain itself.
+// fill gives every field of a message a value, except where the message would contain itself, and those that are refused.
 func fill(message protoreflect.Message, within []protoreflect.FullName) {
 	within = append(within, message.Descriptor().FullName())
-	fields := message.Descriptor().Fields()
-	for i := range fields.Len() {
-		field := fields.Get(i)
-		switch {
-		case field.IsMap():
-			message.Mutable(field).Map().Set(protoreflect.ValueOfString("key").MapKey(), protoreflect.ValueOfString("value"))
-		case field.Message() != nil && contains(within, field.Message().FullName()):
-		case field.IsList():
-			list := message.Mutable(field).List()
-			if field.Message() == nil {
-				list.Append(scalar(field))
-				continue
-			}
-			fill(list.AppendMutable().Message(), within)
-		case field.Message() != nil:
-			fill(message.Mutable(field).Message(), within)
-		default:
-			message.Set(field, scalar(field))
+	all := message.Descriptor().Fields()
+	for i := range all.Len() {
+		field := all.Get(i)
+		fillField(message, field, within)
+		if errdefs.IsNotImplemented(fields.Check(message.Interface())) {
+			message.Clear(field)
 		}
+	}
+}
+
+func fillField(message protoreflect.Message, field protoreflect.FieldDescriptor, within []protoreflect.FullName) {
+	switch {
+	case field.IsMap():
+		message.Mutable(field).Map().Set(protoreflect.ValueOfString("key").MapKey(), protoreflect.ValueOfString("value"))
+	case field.Message() != nil && contains(within, field.Message().FullName()):
+	case field.IsList() && field.Message() == nil:
+		message.Mutable(field).List().Append(scalar(field))
+	case field.IsList():
+		fill(message.Mutable(field).List().AppendMutable().Message(), within)
+	case field.Message() != nil:
+		fill(message.Mutable(field).Message(), within)
+	default:
+		message.Set(field, scalar(field))
 	}
 }
 
@@ -304,24 +305,28 @@ func clearField(message protoreflect.Message, path string) {
 // TestRequestsWithoutAnID empties each field that must hold a name or an id.
 func TestRequestsWithoutAnID(t *testing.T) {
 	required := map[string][]string{
-		"RunPodSandbox":            {"config.metadata.name", "config.metadata.namespace", "config.metadata.uid"},
-		"StopPodSandbox":           {"pod_sandbox_id"},
-		"RemovePodSandbox":         {"pod_sandbox_id"},
-		"PodSandboxStatus":         {"pod_sandbox_id"},
-		"CreateContainer":          {"pod_sandbox_id", "config.metadata.name", "config.image.image"},
-		"StartContainer":           {"container_id"},
-		"StopContainer":            {"container_id"},
-		"RemoveContainer":          {"container_id"},
-		"ContainerStatus":          {"container_id"},
-		"UpdateContainerResources": {"container_id"},
-		"ExecSync":                 {"container_id", "cmd"},
-		"ImageStatus":              {"image.image"},
-		"PullImage":                {"image.image"},
-		"RemoveImage":              {"image.image"},
+		"RunPodSandbox":             {"config.metadata.name", "config.metadata.namespace", "config.metadata.uid"},
+		"StopPodSandbox":            {"pod_sandbox_id"},
+		"RemovePodSandbox":          {"pod_sandbox_id"},
+		"PodSandboxStatus":          {"pod_sandbox_id"},
+		"CreateContainer":           {"pod_sandbox_id", "config.metadata.name", "config.image.image"},
+		"StartContainer":            {"container_id"},
+		"StopContainer":             {"container_id"},
+		"RemoveContainer":           {"container_id"},
+		"ContainerStatus":           {"container_id"},
+		"UpdateContainerResources":  {"container_id"},
+		"UpdatePodSandboxResources": {"pod_sandbox_id"},
+		"CheckpointContainer":       {"container_id", "location"},
+		"CheckpointPod":             {"pod_sandbox_id", "output_path", "container_ids"},
+		"RestorePod":                {"checkpoint_path", "config.metadata.name", "config.metadata.namespace", "config.metadata.uid"},
+		"ExecSync":                  {"container_id", "cmd"},
+		"ImageStatus":               {"image.image"},
+		"PullImage":                 {"image.image"},
+		"RemoveImage":               {"image.image"},
 	}
 	for _, r := range allRPCs(t) {
 		for _, path := range required[r.name] {
-			request := wholeRequest(r)
+			request := fullRequest(r)
 			clearField(request.ProtoReflect(), path)
 			err := r.call(t.Context(), nodeWithPod().dial(t), request)
 			if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), path+" is required") {
@@ -334,25 +339,28 @@ func TestRequestsWithoutAnID(t *testing.T) {
 func TestUnknownIDs(t *testing.T) {
 	conn := nodeWithPod().dial(t)
 	want := map[string]codes.Code{
-		"StopPodSandbox":           codes.OK,
-		"RemovePodSandbox":         codes.OK,
-		"PodSandboxStatus":         codes.NotFound,
-		"CreateContainer":          codes.NotFound,
-		"StartContainer":           codes.NotFound,
-		"StopContainer":            codes.OK,
-		"RemoveContainer":          codes.OK,
-		"ContainerStatus":          codes.NotFound,
-		"UpdateContainerResources": codes.NotFound,
-		"ExecSync":                 codes.NotFound,
-		"RemoveImage":              codes.OK,
-		"ImageStatus":              codes.OK,
+		"StopPodSandbox":            codes.OK,
+		"RemovePodSandbox":          codes.OK,
+		"PodSandboxStatus":          codes.NotFound,
+		"CreateContainer":           codes.NotFound,
+		"StartContainer":            codes.NotFound,
+		"StopContainer":             codes.OK,
+		"RemoveContainer":           codes.OK,
+		"ContainerStatus":           codes.NotFound,
+		"UpdateContainerResources":  codes.NotFound,
+		"UpdatePodSandboxResources": codes.NotFound,
+		"CheckpointContainer":       codes.NotFound,
+		"CheckpointPod":             codes.NotFound,
+		"ExecSync":                  codes.NotFound,
+		"RemoveImage":               codes.OK,
+		"ImageStatus":               codes.OK,
 	}
 	for _, r := range allRPCs(t) {
 		code, listed := want[r.name]
 		if !listed {
 			continue
 		}
-		request := wholeRequest(r)
+		request := fullRequest(r)
 		for _, name := range []protoreflect.Name{"pod_sandbox_id", "container_id"} {
 			message := request.ProtoReflect()
 			if field := message.Descriptor().Fields().ByName(name); field != nil {
@@ -366,10 +374,10 @@ func TestUnknownIDs(t *testing.T) {
 }
 
 // TestUnknownIDsWhileTheEngineIsAway shows that a Stop or Remove is not taken for
-// done on the word of a mirror that is behind.
+// done on the word of a cache that is behind.
 func TestUnknownIDsWhileTheEngineIsAway(t *testing.T) {
 	n := nodeWithPod()
-	n.mirror.err = errdefs.ErrUnavailable.WithMessage("the engine is away")
+	n.cache.err = errdefs.ErrUnavailable.WithMessage("the engine is away")
 	conn := n.dial(t)
 	pod := &runtimeapi.StopPodSandboxRequest{PodSandboxId: "feed"}
 	runtime := runtimeapi.NewRuntimeServiceClient(conn)

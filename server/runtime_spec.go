@@ -8,8 +8,7 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// runtimeSpec is the part of an OCI runtime specification that is known without
-// asking the engine.
+// runtimeSpec is the part of an OCI runtime specification that is known without asking the engine.
 type runtimeSpec struct {
 	Hostname    string            `json:"hostname,omitempty"`
 	Process     *specProcess      `json:"process,omitempty"`
@@ -39,9 +38,8 @@ type specLinux struct {
 	Namespaces  []specNamespace                     `json:"namespaces"`
 }
 
-// specNamespace is a namespace that the container has of its own, or joins when
-// it has a path. A namespace of the node is left out, as in the OCI
-// specification.
+// specNamespace is a namespace that the container has of its own, or joins when it has a path. A namespace of the node
+// is left out, as in the OCI specification.
 type specNamespace struct {
 	Type string `json:"type"`
 	Path string `json:"path,omitempty"`

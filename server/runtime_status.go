@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/server/fields"
 )
 
 // Status returns whether pods can run and be networked, and if not, why. It
@@ -20,11 +22,11 @@ func (s *Server) Status(ctx context.Context, req *runtimeapi.StatusRequest) (*ru
 	networkErr := s.networkError(ctx)
 	response := &runtimeapi.StatusResponse{
 		Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
-			runtimeCondition(s.opts.Mirror.Err()),
-			networkCondition(networkErr),
+			runtimeCondition(s.opts.Cache.Err()),
+			s.networkCondition(networkErr, features),
 		}},
-		RuntimeHandlers: runtimeHandlers(features.Runtimes),
-		Features:        &runtimeapi.RuntimeFeatures{},
+		RuntimeHandlers: s.runtimeHandlers(features),
+		Features:        &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: features.OCIRuntime.Name != ""},
 	}
 	if !req.GetVerbose() {
 		return response, nil
@@ -33,7 +35,7 @@ func (s *Server) Status(ctx context.Context, req *runtimeapi.StatusRequest) (*ru
 	if known {
 		engine = &features
 	}
-	info, err := s.runtimeInfo(engine, networkErr)
+	info, err := s.runtimeInfo(ctx, engine, networkErr)
 	response.Info = info
 	return response, err
 }
@@ -45,8 +47,7 @@ func (s *Server) networkError(ctx context.Context) error {
 	return s.opts.Network.Status(ctx)
 }
 
-// runtimeCondition is RuntimeReady. The reasons are for the node's condition,
-// which people read.
+// runtimeCondition is RuntimeReady. The reasons are for the node's condition, which people read.
 func runtimeCondition(err error) *runtimeapi.RuntimeCondition {
 	condition := &runtimeapi.RuntimeCondition{Type: runtimeapi.RuntimeReady, Status: err == nil}
 	if err == nil {
@@ -59,29 +60,57 @@ func runtimeCondition(err error) *runtimeapi.RuntimeCondition {
 	return condition
 }
 
-func networkCondition(err error) *runtimeapi.RuntimeCondition {
-	condition := &runtimeapi.RuntimeCondition{Type: runtimeapi.NetworkReady, Status: err == nil}
-	if err != nil {
+// networkCondition is NetworkReady. It is not while the default runtime cannot be joined to a CNI network: no pod could
+// run but those of the host's network, which the kubelet starts all the same.
+func (s *Server) networkCondition(err error, features docker.Features) *runtimeapi.RuntimeCondition {
+	condition := &runtimeapi.RuntimeCondition{Type: runtimeapi.NetworkReady}
+	switch {
+	case err != nil:
 		condition.Reason, condition.Message = "NetworkPluginNotReady", err.Error()
+	case features.BridgeFault != "":
+		condition.Reason, condition.Message = "EngineBridgeNotSupported", features.BridgeFault
+	case s.cannotJoin(features.DefaultRuntime, features):
+		condition.Reason = "DefaultRuntimeNotSupported"
+		condition.Message = fmt.Sprintf("the engine's default runtime %q cannot be joined to a CNI network: set default-runtime of daemon.json to runc or its kin, or use --network-plugin=bridge", features.DefaultRuntime)
+	default:
+		condition.Status = true
 	}
 	return condition
 }
 
-// runtimeHandlers lists the default handler, named "", and the engine's OCI
-// runtimes. None has the optional features: user namespaces per pod cannot be
-// said in the engine's API.
-func runtimeHandlers(runtimes []string) []*runtimeapi.RuntimeHandler {
-	names := append([]string{""}, runtimes...)
+// cannotJoin reports whether a runtime cannot be joined to the network that the pods get.
+func (s *Server) cannotJoin(runtime string, features docker.Features) bool {
+	return s.opts.Network != nil && slices.Contains(features.SandboxedRuntimes, runtime)
+}
+
+// runtimeHandlers lists the default handler, named "", and the engine's OCI runtimes, without those that cannot be
+// joined to a CNI network, and what works on them: recursive read-only mounts, of which the kubelet offers none that is
+// not announced. Runtimes that read notes are none of them. The default is always there; NetworkReady says when it cannot be joined. User namespaces per pod cannot
+// be said in the engine's API.
+func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.RuntimeHandler {
+	names := append([]string{""}, features.Runtimes...)
 	handlers := make([]*runtimeapi.RuntimeHandler, 0, len(names))
 	for _, name := range slices.Compact(names) {
-		handlers = append(handlers, &runtimeapi.RuntimeHandler{Name: name, Features: &runtimeapi.RuntimeHandlerFeatures{}})
+		runtime := cmp.Or(name, features.DefaultRuntime)
+		if name != "" && s.cannotJoin(name, features) {
+			continue
+		}
+		handlers = append(handlers, &runtimeapi.RuntimeHandler{Name: name, Features: &runtimeapi.RuntimeHandlerFeatures{
+			RecursiveReadOnlyMounts: hasRecursiveReadOnly(runtime, features),
+		}})
 	}
 	return handlers
 }
 
-// runtimeInfo is the verbose part, shown by `crictl info`. engine is nil when
-// it was never reached.
-func (s *Server) runtimeInfo(engine *docker.Features, networkErr error) (map[string]string, error) {
+// hasRecursiveReadOnly reports whether read-only mounts can be recursive: by the engine, or by the OCI runtime in front of
+// the default one.
+func hasRecursiveReadOnly(runtime string, features docker.Features) bool {
+	return slices.Contains(features.RecursiveReadOnly, runtime) ||
+		features.OCIRuntime.RecursiveReadOnly && runtime == features.DefaultRuntime
+}
+
+// runtimeInfo is the verbose part, shown by `crictl info`. engine is nil when it was never reached.
+func (s *Server) runtimeInfo(ctx context.Context, engine *docker.Features, networkErr error) (map[string]string, error) {
 	network := "OK"
 	if networkErr != nil {
 		network = networkErr.Error()
@@ -90,11 +119,16 @@ func (s *Server) runtimeInfo(engine *docker.Features, networkErr error) (map[str
 		"golang":            runtime.Version(),
 		"lastCNILoadStatus": network,
 	}
+	if s.opts.Report != nil {
+		parts[ReportKey] = s.opts.Report(ctx)
+	}
 	if s.opts.Config != nil {
 		parts["config"] = s.opts.Config
 	}
 	if engine != nil {
 		parts["engine"] = engine
+		// An object, because crictl shows a bare list as unformatted text.
+		parts["fields"] = map[string][]fields.Ability{"abilities": fields.Abilities(*engine)}
 	}
 	if s.opts.Network != nil {
 		parts["cniconfig"] = s.opts.Network.Config()
@@ -102,27 +136,25 @@ func (s *Server) runtimeInfo(engine *docker.Features, networkErr error) (map[str
 	if cidr := s.podCIDR.Load(); cidr != nil {
 		parts["podCIDR"] = *cidr
 	}
-	// An object, because crictl shows a bare list as unformatted text.
-	if warnings := s.warnings(engine); len(warnings) > 0 {
+	if warnings := s.warnings(ctx, engine); len(warnings) > 0 {
 		parts["warnings"] = map[string][]string{"messages": warnings}
 	}
 	return encodeInfo(parts)
 }
 
 // warnings are what an operator should know of.
-func (s *Server) warnings(engine *docker.Features) []string {
+func (s *Server) warnings(ctx context.Context, engine *docker.Features) []string {
 	var warnings []string
 	if engine != nil && !engine.NegativeOOMScore {
 		warnings = append(warnings, "the engine lacks CAP_SYS_RESOURCE: negative oom_score_adj values are raised to 0, so under memory pressure the kernel may kill sandboxes and guaranteed pods like any others")
 	}
 	if s.opts.Warnings != nil {
-		warnings = append(warnings, s.opts.Warnings()...)
+		warnings = append(warnings, s.opts.Warnings(ctx)...)
 	}
 	return warnings
 }
 
-// encodeInfo makes the info map of a verbose answer: plain text stays as it is,
-// anything else becomes JSON.
+// encodeInfo makes the info map of a verbose answer: plain text stays as it is, anything else becomes JSON.
 func encodeInfo(parts map[string]any) (map[string]string, error) {
 	info := make(map[string]string, len(parts))
 	for key, part := range parts {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/server/fields"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -28,8 +30,7 @@ func TestVersion(t *testing.T) {
 	if again, err := n.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil || again.GetRuntimeVersion() != "20.10.24" {
 		t.Errorf("while the engine is away: %v, %v", again, err)
 	}
-	// Clients ask for the version when they connect, also before the engine is
-	// up for the first time.
+	// Clients ask for the version when they connect, also before the engine is up for the first time.
 	never := newNode()
 	never.engine.err = errAway
 	if got, err := never.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil || got.GetRuntimeVersion() == "" {
@@ -108,7 +109,7 @@ func TestConditions(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			n := newNode()
-			n.mirror.err, n.network.err = test.runtime, test.network
+			n.cache.err, n.network.err = test.runtime, test.network
 			got := conditions(t, n)
 			checkCondition(t, got[runtimeapi.RuntimeReady], test.runtime, test.runtimeReason)
 			checkCondition(t, got[runtimeapi.NetworkReady], test.network, test.net)
@@ -134,6 +135,35 @@ func TestBridgeModeNeedsNoNetworkPlugin(t *testing.T) {
 	}
 }
 
+// TestRecursiveReadOnlyIsAnnounced looks at the handlers of an engine on which
+// one of the runtimes can do it, named and as the default.
+func TestRecursiveReadOnlyIsAnnounced(t *testing.T) {
+	for _, c := range []struct{ fallback, want string }{{"runc", "map[:true kata:false runc:true]"}, {"kata", "map[:false kata:false runc:true]"}} {
+		features := docker.Features{Runtimes: []string{"kata", "runc"}, DefaultRuntime: c.fallback, RecursiveReadOnly: []string{"runc"}}
+		got := map[string]bool{}
+		for _, handler := range new(Server).runtimeHandlers(features) {
+			got[handler.GetName()] = handler.GetFeatures().GetRecursiveReadOnlyMounts()
+		}
+		if fmt.Sprint(got) != c.want {
+			t.Errorf("with the default %s: %v, want %s", c.fallback, got, c.want)
+		}
+	}
+}
+
+// What notes can say is announced where the engine has the runtime that reads them, for the handlers it stands in front of.
+func TestOCIRuntimeIsAnnounced(t *testing.T) {
+	features := docker.Features{
+		Runtimes: []string{"other", "runc"}, DefaultRuntime: "runc", OCIRuntime: docker.OCIRuntime{Name: "criadapter", RecursiveReadOnly: true},
+	}
+	got := map[string]bool{}
+	for _, handler := range new(Server).runtimeHandlers(features) {
+		got[handler.GetName()] = handler.GetFeatures().GetRecursiveReadOnlyMounts()
+	}
+	if want := "map[:true other:false runc:true]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}
+
 func TestRuntimeHandlers(t *testing.T) {
 	n := newNode()
 	check := func(want ...string) {
@@ -154,20 +184,51 @@ func TestRuntimeHandlers(t *testing.T) {
 			t.Errorf("the features are %v", response.GetFeatures())
 		}
 	}
-	// Already the first call counts: the kubelet publishes the node's features
-	// from it.
+	// Already the first call counts: the kubelet publishes the node's features from it.
 	check("", "io.containerd.runc.v2", "runc")
 	n.engine.err = errAway
 	check("", "io.containerd.runc.v2", "runc")
 	n = newNode()
 	n.engine.err = errAway
 	check("")
+
+	n = newNode()
+	n.engine.features.Runtimes = []string{"kata", "runc"}
+	n.engine.features.SandboxedRuntimes = []string{"kata"}
+	n.engine.features.DefaultRuntime = "runc"
+	check("", "runc")
+	n.engine.features.DefaultRuntime = "kata"
+	check("", "runc")
+	n.opts.Network = nil
+	check("", "kata", "runc")
+}
+
+// Where the default runtime is refused, no pod may be scheduled.
+func TestRefusedDefaultRuntimeMakesTheNetworkNotReady(t *testing.T) {
+	n := newNode()
+	n.engine.features.Runtimes, n.engine.features.SandboxedRuntimes = []string{"kata", "runc"}, []string{"kata"}
+	n.engine.features.DefaultRuntime = "kata"
+	got := conditions(t, n)[runtimeapi.NetworkReady]
+	if got.GetStatus() || got.GetReason() != "DefaultRuntimeNotSupported" || !strings.Contains(got.GetMessage(), `"kata"`) {
+		t.Errorf("with CNI: %v", got)
+	}
+	if !conditions(t, n)[runtimeapi.RuntimeReady].GetStatus() {
+		t.Error("the engine counts as away")
+	}
+	n.engine.features.DefaultRuntime = "runc"
+	if got := conditions(t, n)[runtimeapi.NetworkReady]; !got.GetStatus() {
+		t.Errorf("with runc as the default: %v", got)
+	}
+	n.engine.features.DefaultRuntime, n.opts.Network = "kata", nil
+	if got := conditions(t, n)[runtimeapi.NetworkReady]; !got.GetStatus() {
+		t.Errorf("on the bridge: %v", got)
+	}
 }
 
 func TestVerboseStatus(t *testing.T) {
 	n := newNode()
 	n.opts.Config = struct{ DockerEndpoint string }{"unix:///run/docker.sock"}
-	n.opts.Warnings = func() []string { return []string{"a checkpoint is in quarantine"} }
+	n.opts.Warnings = func(context.Context) []string { return []string{"a checkpoint is in quarantine"} }
 	n.engine.features.NegativeOOMScore = false
 	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
 	wantOK(t, err)
@@ -203,12 +264,11 @@ func (hungEngine) Features(ctx context.Context) (docker.Features, error) {
 	return docker.Features{}, ctx.Err()
 }
 
-// TestStatusWhileTheEngineHangs shows that the answer comes before crictl gives
-// up, after 2 s.
+// TestStatusWhileTheEngineHangs shows that the answer comes before crictl gives up, after 2 s.
 func TestStatusWhileTheEngineHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := &mirror{Mirror: state.New(state.Options{}), err: errdefs.ErrUnavailable.WithMessage("no answer")}
-		s := New(Options{Mirror: m, Engine: hungEngine{}})
+		m := &cache{Cache: state.New(state.Options{}), err: errdefs.ErrUnavailable.WithMessage("no answer")}
+		s := New(Options{Cache: m, Engine: hungEngine{}})
 		begun := time.Now()
 		if _, err := s.Version(t.Context(), &runtimeapi.VersionRequest{}); err != nil {
 			t.Error(err)
@@ -233,9 +293,34 @@ func TestVerboseStatusWithoutAnEngine(t *testing.T) {
 	response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
 	wantOK(t, err)
 	if _, ok := response.GetInfo()["engine"]; ok {
-		t.Error("figures of an engine that was never there")
+		t.Error("stats of an engine that was never there")
 	}
 	if _, ok := response.GetInfo()["warnings"]; ok {
 		t.Error("a warning of an engine that was never there")
+	}
+}
+
+// TestStatusTellsWhatTheEngineCan shows what `crictl info` has for an operator who wonders why a pod is refused.
+func TestStatusTellsWhatTheEngineCan(t *testing.T) {
+	n := newNode()
+	n.engine.features.NoCheckpoint = "the program criu"
+	for _, cdi := range []bool{false, true} {
+		n.engine.features.CDI = cdi
+		response, err := n.Status(t.Context(), &runtimeapi.StatusRequest{Verbose: true})
+		wantOK(t, err)
+		var shown struct{ Abilities []fields.Ability }
+		wantOK(t, json.Unmarshal([]byte(response.GetInfo()["fields"]), &shown))
+		found := map[string]bool{}
+		for _, ability := range shown.Abilities {
+			for _, field := range ability.Fields {
+				found[field] = ability.Available
+			}
+		}
+		if available, shown := found["CDIDevice.name"]; !shown || available != cdi {
+			t.Errorf("CDI is shown: %t, available: %t, want %t", shown, available, cdi)
+		}
+		if available, shown := found["CheckpointContainerRequest.location"]; !shown || available {
+			t.Errorf("checkpoints are shown: %t, available: %t", shown, available)
+		}
 	}
 }

@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// UpdateRuntimeConfig takes note of the node's pod CIDR. The CNI configuration
-// is what gives out addresses, and whoever installs the network plugin writes
-// it, so the CIDR changes nothing here; it shows in a verbose Status.
-func (s *Server) UpdateRuntimeConfig(_ context.Context, req *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
+// UpdateRuntimeConfig takes note of the node's pod CIDR. The CNI configuration is what gives out addresses, and whoever
+// installs the network plugin writes it, so the CIDR changes nothing here; it shows in a verbose Status.
+func (s *Server) UpdateRuntimeConfig(ctx context.Context, req *runtimeapi.UpdateRuntimeConfigRequest) (*runtimeapi.UpdateRuntimeConfigResponse, error) {
 	if err := require(need{"runtime_config", req.GetRuntimeConfig() != nil}); err != nil {
 		return nil, err
 	}
@@ -23,13 +22,12 @@ func (s *Server) UpdateRuntimeConfig(_ context.Context, req *runtimeapi.UpdateRu
 		return nil, err
 	}
 	if old := s.podCIDR.Swap(&cidr); old == nil || *old != cidr {
-		logrus.WithField("podCIDR", cidr).Info("the node's pod CIDR is known; addresses come from the CNI configuration all the same")
+		log.G(ctx).WithField("podCIDR", cidr).Info("pod CIDR noted, addresses come from the CNI configuration")
 	}
 	return &runtimeapi.UpdateRuntimeConfigResponse{}, nil
 }
 
-// checkCIDRs checks the comma-separated CIDRs of a node, one per IP family;
-// none is fine.
+// checkCIDRs checks the comma-separated CIDRs of a node, one per IP family; none is fine.
 func checkCIDRs(list string) error {
 	if list == "" {
 		return nil

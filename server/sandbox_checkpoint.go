@@ -6,7 +6,20 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// CheckpointPod is not implemented yet.
-func (s *Server) CheckpointPod(context.Context, *runtimeapi.CheckpointPodRequest) (*runtimeapi.CheckpointPodResponse, error) {
-	return nil, later("checkpointing a pod")
+// CheckpointPod writes containers of a pod into a directory, all as of one moment. They run on.
+func (s *Server) CheckpointPod(ctx context.Context, req *runtimeapi.CheckpointPodRequest) (*runtimeapi.CheckpointPodResponse, error) {
+	id, err := s.sandboxID(ctx, req.GetPodSandboxId())
+	if err != nil {
+		return nil, err
+	}
+	if err := require(
+		need{"output_path", req.GetOutputPath() != ""},
+		need{"container_ids", len(req.GetContainerIds()) > 0},
+	); err != nil {
+		return nil, err
+	}
+	if err := s.opts.Sandboxes.Checkpoint(ctx, id, req.GetOutputPath(), req.GetContainerIds()); err != nil {
+		return nil, err
+	}
+	return &runtimeapi.CheckpointPodResponse{}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -23,6 +24,17 @@ func (s *Server) ListPodSandbox(ctx context.Context, req *runtimeapi.ListPodSand
 		return s.allSandboxes.answer(snapshot, list).(*runtimeapi.ListPodSandboxResponse), nil
 	}
 	return list().(*runtimeapi.ListPodSandboxResponse), nil
+}
+
+// StreamPodSandboxes is ListPodSandbox as a stream of batches (KEP-5825).
+func (s *Server) StreamPodSandboxes(req *runtimeapi.StreamPodSandboxesRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxesResponse]) error {
+	snapshot, err := s.snapshot(stream.Context())
+	if err != nil {
+		return err
+	}
+	return sendBatches(sandboxItems(snapshot, req.GetFilter()), func(batch []*runtimeapi.PodSandbox) error {
+		return stream.Send(&runtimeapi.StreamPodSandboxesResponse{PodSandboxes: batch})
+	})
 }
 
 // sandboxItems is shared by the list and its streaming twin.

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -14,6 +15,17 @@ func (s *Server) ListPodSandboxMetrics(ctx context.Context, _ *runtimeapi.ListPo
 		return nil, err
 	}
 	return &runtimeapi.ListPodSandboxMetricsResponse{PodMetrics: items}, nil
+}
+
+// StreamPodSandboxMetrics is ListPodSandboxMetrics as a stream of batches (KEP-5825).
+func (s *Server) StreamPodSandboxMetrics(_ *runtimeapi.StreamPodSandboxMetricsRequest, stream grpc.ServerStreamingServer[runtimeapi.StreamPodSandboxMetricsResponse]) error {
+	items, err := s.listPodSandboxMetrics(stream.Context())
+	if err != nil {
+		return err
+	}
+	return sendBatches(items, func(batch []*runtimeapi.PodSandboxMetrics) error {
+		return stream.Send(&runtimeapi.StreamPodSandboxMetricsResponse{PodSandboxMetrics: batch})
+	})
 }
 
 // listPodSandboxMetrics is shared by the list and its streaming twin.

@@ -25,7 +25,7 @@ func (s *Server) PortForward(ctx context.Context, req *runtimeapi.PortForwardReq
 	if pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY {
 		return nil, fmt.Errorf("pod sandbox %s is not ready: %w", pod.ID, errdefs.ErrFailedPrecondition)
 	}
-	url, err := s.opts.Streams.PortForward(&runtimeapi.PortForwardRequest{PodSandboxId: pod.ID, Port: req.GetPort()})
+	url, err := s.opts.Streams.PortForward(ctx, &runtimeapi.PortForwardRequest{PodSandboxId: pod.ID, Port: req.GetPort()})
 	if err != nil {
 		return nil, err
 	}

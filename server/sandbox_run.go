@@ -23,8 +23,6 @@ func (s *Server) RunPodSandbox(ctx context.Context, req *runtimeapi.RunPodSandbo
 		return nil, err
 	}
 	id, err := s.opts.Sandboxes.Run(ctx, config, req.GetRuntimeHandler())
-	if err != nil {
-		return nil, err
-	}
-	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: id}, nil
+	// With an error the response is for the log alone: gRPC does not send it.
+	return &runtimeapi.RunPodSandboxResponse{PodSandboxId: id}, err
 }

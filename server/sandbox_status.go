@@ -19,8 +19,7 @@ func (s *Server) PodSandboxStatus(ctx context.Context, req *runtimeapi.PodSandbo
 	if err != nil {
 		return nil, err
 	}
-	// Taken before the snapshot is read, so that nothing newer is ever taken
-	// for older (KEP-3386).
+	// Taken before the snapshot is read, so that nothing newer is ever taken for older (KEP-3386).
 	now := time.Now()
 	pod, err := snapshot.Pod(req.GetPodSandboxId())
 	if err != nil {
@@ -50,8 +49,7 @@ func sandboxStatus(pod *state.Pod) *runtimeapi.PodSandboxStatus {
 	}
 }
 
-// sandboxNetwork has no addresses for a pod on the node's network: the kubelet
-// knows the node's own.
+// sandboxNetwork has no addresses for a pod on the node's network: the kubelet knows the node's own.
 func sandboxNetwork(pod *state.Pod) *runtimeapi.PodSandboxNetworkStatus {
 	network := &runtimeapi.PodSandboxNetworkStatus{}
 	if pod.Meta.HostNetwork || len(pod.Status.IPs) == 0 {
@@ -64,9 +62,8 @@ func sandboxNetwork(pod *state.Pod) *runtimeapi.PodSandboxNetworkStatus {
 	return network
 }
 
-// namespaceOptions are those of the pod's configuration, with the network that
-// the sandbox really has: the kubelet makes a new sandbox for a pod whose
-// network mode differs.
+// namespaceOptions are those of the pod's configuration, with the network that the sandbox really has: the kubelet
+// makes a new sandbox for a pod whose network mode differs.
 func namespaceOptions(pod *state.Pod) *runtimeapi.NamespaceOption {
 	options := &runtimeapi.NamespaceOption{}
 	if asked := pod.Meta.Config.GetLinux().GetSecurityContext().GetNamespaceOptions(); asked != nil {

@@ -16,16 +16,15 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// maxMessageSize is the largest gRPC message in either direction: what the
-// kubelet's and crictl's client accepts.
+// maxMessageSize is the largest gRPC message in either direction: what the kubelet's and crictl's client accepts.
 const maxMessageSize = 16 << 20
 
-// DefaultRequestTimeout bounds a request whose client gave no deadline when
+// defaultRequestTimeout bounds a request whose client gave no deadline when
 // Options names no other time, the default of --runtime-request-timeout.
-const DefaultRequestTimeout = 2 * time.Minute
+const defaultRequestTimeout = 2 * time.Minute
 
-// Mirror is what the server reads of the node's state; *state.Mirror is one.
-type Mirror interface {
+// Cache is what the server reads of the node's state; *state.Cache is one.
+type Cache interface {
 	// Snapshot returns the pods and containers as they are now.
 	Snapshot() *state.Snapshot
 	// Err is nil while the engine answers and the snapshot is fresh.
@@ -41,16 +40,21 @@ type Engine interface {
 	Features(ctx context.Context) (docker.Features, error)
 }
 
-// Sandboxes runs pods; *sandbox.Service is one. Stop and Remove of an unknown
-// id succeed.
+// Sandboxes runs pods; *sandbox.Service is one. Stop and Remove of an unknown id succeed.
 type Sandboxes interface {
+	// Run returns the sandbox's id with an error as well, once it had one.
 	Run(ctx context.Context, config *runtimeapi.PodSandboxConfig, runtimeHandler string) (id string, err error)
 	Stop(ctx context.Context, id string) error
 	Remove(ctx context.Context, id string) error
+	// UpdateResources changes what limits a pod; what is nil stays.
+	UpdateResources(ctx context.Context, id string, overhead, resources *runtimeapi.LinuxContainerResources) error
+	// Checkpoint writes running containers of a pod into an empty directory.
+	Checkpoint(ctx context.Context, id, dir string, containerIDs []string) error
+	// Restore makes a pod from a checkpoint and returns its id, and the ids of its containers by their names.
+	Restore(ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, runtimeHandler string, configs []*runtimeapi.ContainerConfig) (id string, containers map[string]string, err error)
 }
 
-// Containers runs containers; *container.Service is one. Stop and Remove of an
-// unknown id succeed.
+// Containers runs containers; *container.Service is one. Stop and Remove of an unknown id succeed.
 type Containers interface {
 	Create(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig) (id string, err error)
 	Start(ctx context.Context, id string) error
@@ -59,6 +63,11 @@ type Containers interface {
 	Update(ctx context.Context, request *runtimeapi.UpdateContainerResourcesRequest) error
 	ExecSync(ctx context.Context, id string, request container.ExecRequest) (*container.ExecResult, error)
 	ReopenLog(ctx context.Context, id string) error
+	// Checkpoint writes a running container into an archive.
+	Checkpoint(ctx context.Context, id, location string) error
+	// CheckRunning asks the engine whether a container runs, and fails with
+	// errdefs.ErrFailedPrecondition when it does not.
+	CheckRunning(ctx context.Context, id string) error
 }
 
 // Images holds images; *image.Service is one.
@@ -70,13 +79,12 @@ type Images interface {
 	FsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
 }
 
-// Streams gives out URLs of streaming sessions, for ids in full;
-// *streaming.Server does. A request for streams that cannot be fails with
-// ErrInvalidArgument.
+// Streams gives out URLs of streaming sessions, for ids in full; *streaming.Server does. The lines that a session logs
+// are those of ctx's logger. A request for streams that cannot be fails with ErrInvalidArgument.
 type Streams interface {
-	Exec(req *runtimeapi.ExecRequest) (url string, err error)
-	Attach(req *runtimeapi.AttachRequest) (url string, err error)
-	PortForward(req *runtimeapi.PortForwardRequest) (url string, err error)
+	Exec(ctx context.Context, req *runtimeapi.ExecRequest) (url string, err error)
+	Attach(ctx context.Context, req *runtimeapi.AttachRequest) (url string, err error)
+	PortForward(ctx context.Context, req *runtimeapi.PortForwardRequest) (url string, err error)
 }
 
 // Stats tells what pods and containers use; *stats.Collector does. None of its
@@ -98,56 +106,53 @@ type Network interface {
 	Config() cni.Config
 }
 
-// Options are what a Server needs. All rooms are required but Network.
+// ReportKey is where a verbose Status has Options.Report. No other CRI server has this key.
+const ReportKey = "criadapter"
+
+// Options are what a Server needs. All services are required but Network.
 type Options struct {
-	Mirror     Mirror
+	Cache      Cache
 	Engine     Engine
 	Sandboxes  Sandboxes
 	Containers Containers
 	Images     Images
 	Stats      Stats
 	Streams    Streams
-	// Network is nil when the engine itself connects pods to its default
-	// bridge (--network-plugin=bridge).
+	// Network is nil when the engine itself connects pods to its default bridge (--network-plugin=bridge).
 	Network Network
-	// Observe, when not nil, is told of every request that is over: its method
-	// without the service's name, its code, and the time from its arrival to the
-	// end of its answer.
+	// Observe, when not nil, is told of every request that is over: its method without the service's name, its code,
+	// and the time from its arrival to the end of its answer.
 	Observe func(method string, code codes.Code, took time.Duration)
-	// RequestTimeout bounds unary requests whose client gave no deadline, 0 for
-	// DefaultRequestTimeout. Requests that may take long by their nature
-	// get more, see bound.
+	// RequestTimeout bounds unary requests whose client gave no deadline, 0 for defaultRequestTimeout. Requests that
+	// may take long by their nature get more, see bound.
 	RequestTimeout time.Duration
-	// Config is the program's configuration in effect, encoded as JSON into a
-	// verbose Status. It must hold no secrets.
+	// Config is the program's configuration in effect, encoded as JSON into a verbose Status. It must hold no secrets.
 	Config any
-	// Warnings returns what an operator should know of, one sentence each, for
-	// a verbose Status: checkpoints put into quarantine, for example. It may be
-	// nil.
-	Warnings func() []string
+	// Report returns how the program fares, encoded as JSON into a verbose Status below ReportKey. It may be nil.
+	Report func(ctx context.Context) any
+	// Warnings returns what an operator should know of, one sentence each, for a verbose Status: checkpoints put into
+	// quarantine, for example. It may be nil.
+	Warnings func(ctx context.Context) []string
 }
 
-// Server answers the RPCs of RuntimeService and ImageService. All methods are
-// safe for concurrent use.
+// Server answers the RPCs of RuntimeService and ImageService. All methods are safe for concurrent use.
 type Server struct {
 	// The Unsafe forms make the compiler demand every RPC.
 	runtimeapi.UnsafeRuntimeServiceServer
 	runtimeapi.UnsafeImageServiceServer
 
 	opts Options
-	// firstSync and longestSync are the constants of these names, shorter in
-	// tests.
+	// firstSync and longestSync are the constants of these names, shorter in tests.
 	firstSync, longestSync time.Duration
-	// allSandboxes and allContainers are the last whole lists.
-	allSandboxes, allContainers wholeList
+	// allSandboxes and allContainers cache the last lists without a filter.
+	allSandboxes, allContainers listCache
 	// ending is closed by EndStreams.
 	ending chan struct{}
-	// synced is true once the mirror has been complete.
+	// synced is true once the cache has been complete.
 	synced atomic.Bool
 	// requests numbers the requests for the log.
 	requests atomic.Uint64
-	// features is what the engine last said of itself, nil before the first
-	// time.
+	// features is what the engine last said of itself, nil before the first time.
 	features atomic.Pointer[docker.Features]
 	// podCIDR is what UpdateRuntimeConfig last brought.
 	podCIDR atomic.Pointer[string]
@@ -156,7 +161,7 @@ type Server struct {
 // New returns a server. It does nothing until Register.
 func New(opts Options) *Server {
 	if opts.RequestTimeout == 0 {
-		opts.RequestTimeout = DefaultRequestTimeout
+		opts.RequestTimeout = defaultRequestTimeout
 	}
 	if opts.Observe == nil {
 		opts.Observe = func(string, codes.Code, time.Duration) {}
@@ -164,24 +169,22 @@ func New(opts Options) *Server {
 	return &Server{opts: opts, firstSync: firstSync, longestSync: longestSync, ending: make(chan struct{})}
 }
 
-// Register makes a gRPC server answer both CRI services with s. The gRPC
-// server must have been made with GRPCOptions.
+// Register makes a gRPC server answer both CRI services with s. The gRPC server must have been made with GRPCOptions.
 func (s *Server) Register(server *grpc.Server) {
 	runtimeapi.RegisterRuntimeServiceServer(server, s)
 	runtimeapi.RegisterImageServiceServer(server, s)
 }
 
-// streamWorkers is how many goroutines wait for requests. Each request would get
-// a new one otherwise, whose stack has to grow first: 7 % of a status. There are
-// more when all of these are busy.
+// streamWorkers is how many goroutines wait for requests. Each request would get a new one otherwise, whose stack has
+// to grow first: 7 % of a status. There are more when all of these are busy.
 const streamWorkers = 4
 
 // GRPCOptions returns the options that a gRPC server needs: both interceptors,
 // the codec and the message sizes that CRI clients count on.
 func (s *Server) GRPCOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.ChainUnaryInterceptor(s.UnaryInterceptor),
-		grpc.ChainStreamInterceptor(s.StreamInterceptor),
+		grpc.ChainUnaryInterceptor(s.unaryInterceptor),
+		grpc.ChainStreamInterceptor(s.streamInterceptor),
 		grpc.ForceServerCodecV2(newCodec(&s.allSandboxes, &s.allContainers)),
 		grpc.NumStreamWorkers(streamWorkers),
 		grpc.MaxRecvMsgSize(maxMessageSize),

@@ -33,8 +33,8 @@ func TestRequestsWaitForTheFirstSync(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := nodeWithPod()
-				n.mirror.unsynced, n.mirror.err, n.mirror.synced = true, tc.engineErr, make(chan struct{})
-				sync := time.AfterFunc(tc.syncedAfter, func() { close(n.mirror.synced) })
+				n.cache.unsynced, n.cache.err, n.cache.synced = true, tc.engineErr, make(chan struct{})
+				sync := time.AfterFunc(tc.syncedAfter, func() { close(n.cache.synced) })
 				defer sync.Stop()
 				ctx, cancel := context.WithCancel(t.Context())
 				if tc.deadline != 0 {

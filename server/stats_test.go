@@ -58,8 +58,7 @@ func TestListPodSandboxStatsFilters(t *testing.T) {
 	})
 }
 
-// Stats of one are found by a beginning of the id, and unknown ones are not
-// found.
+// Stats of one are found by a beginning of the id, and unknown ones are not found.
 func TestStatsOfOne(t *testing.T) {
 	n := newNode()
 	putPods(n)
@@ -94,8 +93,8 @@ func TestStatsStreams(t *testing.T) {
 	containerStream, err := client.StreamContainerStats(t.Context(), &runtimeapi.StreamContainerStatsRequest{})
 	wantOK(t, err)
 	sameItems(t, containers.GetStats(), receive(t, func() ([]*runtimeapi.ContainerStats, error) {
-		piece, err := containerStream.Recv()
-		return piece.GetContainerStats(), err
+		batch, err := containerStream.Recv()
+		return batch.GetContainerStats(), err
 	}))
 
 	pods, err := client.ListPodSandboxStats(t.Context(), &runtimeapi.ListPodSandboxStatsRequest{})
@@ -103,8 +102,8 @@ func TestStatsStreams(t *testing.T) {
 	podStream, err := client.StreamPodSandboxStats(t.Context(), &runtimeapi.StreamPodSandboxStatsRequest{})
 	wantOK(t, err)
 	sameItems(t, pods.GetStats(), receive(t, func() ([]*runtimeapi.PodSandboxStats, error) {
-		piece, err := podStream.Recv()
-		return piece.GetPodSandboxStats(), err
+		batch, err := podStream.Recv()
+		return batch.GetPodSandboxStats(), err
 	}))
 
 	metrics, err := client.ListPodSandboxMetrics(t.Context(), &runtimeapi.ListPodSandboxMetricsRequest{})
@@ -112,8 +111,8 @@ func TestStatsStreams(t *testing.T) {
 	metricStream, err := client.StreamPodSandboxMetrics(t.Context(), &runtimeapi.StreamPodSandboxMetricsRequest{})
 	wantOK(t, err)
 	sameItems(t, metrics.GetPodMetrics(), receive(t, func() ([]*runtimeapi.PodSandboxMetrics, error) {
-		piece, err := metricStream.Recv()
-		return piece.GetPodSandboxMetrics(), err
+		batch, err := metricStream.Recv()
+		return batch.GetPodSandboxMetrics(), err
 	}))
 	if len(metrics.GetPodMetrics()) != len(newestPods) {
 		t.Errorf("metrics of %d pods", len(metrics.GetPodMetrics()))

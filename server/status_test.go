@@ -20,7 +20,7 @@ func TestContainerStatus(t *testing.T) {
 	n := newNode()
 	mounts := []*runtimeapi.Mount{{ContainerPath: "/data", HostPath: "/srv", Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}}
 	limits := &runtimeapi.ContainerResources{Linux: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20}}
-	n.mirror.PutContainer(state.Container{
+	n.cache.PutContainer(state.Container{
 		ID:        "c1",
 		SandboxID: "p1",
 		Meta: state.ContainerMeta{
@@ -35,6 +35,7 @@ func TestContainerStatus(t *testing.T) {
 				}},
 			},
 			ImageID:    "sha256:1",
+			ImageRef:   "busybox@sha256:2",
 			CreatedAt:  time.Unix(1, 1),
 			LogPath:    "/var/log/pods/x/main/2.log",
 			User:       "1000:2000",
@@ -55,7 +56,7 @@ func TestContainerStatus(t *testing.T) {
 		FinishedAt:  3e9 + 3,
 		ExitCode:    137,
 		Image:       &runtimeapi.ImageSpec{Image: "busybox:1.29", UserSpecifiedImage: "busybox:1.29"},
-		ImageRef:    "sha256:1",
+		ImageRef:    "busybox@sha256:2",
 		ImageId:     "sha256:1",
 		Reason:      "OOMKilled",
 		Labels:      map[string]string{"a": "b"},
@@ -166,7 +167,7 @@ func TestImageNameWithoutTheUsers(t *testing.T) {
 
 func TestPodSandboxStatus(t *testing.T) {
 	n := nodeWithPod()
-	n.mirror.UpdatePod(podID, func(st *state.PodStatus) { st.IPs = []string{"10.0.0.2", "fd00::2", "fd01::2"} })
+	n.cache.UpdatePod(podID, func(st *state.PodStatus) { st.IPs = []string{"10.0.0.2", "fd00::2", "fd01::2"} })
 	before := time.Now()
 	response, err := n.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID})
 	wantOK(t, err)
@@ -204,8 +205,7 @@ func TestHostNetworkPodHasNoAddress(t *testing.T) {
 	}
 }
 
-// TestStatusDoesNotChangeTheSnapshot: converted messages share memory with the
-// mirror's entries, which are immutable.
+// TestStatusDoesNotChangeTheSnapshot: converted messages share memory with the cache's entries, which are immutable.
 func TestStatusDoesNotChangeTheSnapshot(t *testing.T) {
 	asked := &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}
 	pod := &state.Pod{Meta: state.PodMeta{Config: &runtimeapi.PodSandboxConfig{Linux: &runtimeapi.LinuxPodSandboxConfig{
@@ -251,8 +251,7 @@ func at(t *testing.T, value any, keys ...string) any {
 	return value
 }
 
-// namespacePath is the script's
-// .info.runtimeSpec.linux.namespaces[] | select(.type == kind) | .path
+// namespacePath is the script's .info.runtimeSpec.linux.namespaces[] | select(.type == kind) | .path
 func namespacePath(t *testing.T, info map[string]any, kind string) (path string, found bool) {
 	t.Helper()
 	list, ok := at(t, info, "info", "runtimeSpec", "linux", "namespaces").([]any)
@@ -270,7 +269,7 @@ func namespacePath(t *testing.T, info map[string]any, kind string) (path string,
 
 func TestVerbosePodSandboxStatus(t *testing.T) {
 	n := nodeWithPod()
-	n.mirror.UpdatePod(podID, func(st *state.PodStatus) { st.NetnsPath = "/run/netns/cri-1" })
+	n.cache.UpdatePod(podID, func(st *state.PodStatus) { st.NetnsPath = "/run/netns/cri-1" })
 	response, err := n.PodSandboxStatus(t.Context(), &runtimeapi.PodSandboxStatusRequest{PodSandboxId: podID, Verbose: true})
 	wantOK(t, err)
 	info := verbose(t, response.GetInfo())
@@ -298,7 +297,7 @@ func TestVerbosePodSandboxStatus(t *testing.T) {
 
 func TestVerboseContainerStatus(t *testing.T) {
 	n := nodeWithPod()
-	n.mirror.UpdatePod(podID, func(st *state.PodStatus) { st.NetnsPath = "/run/netns/cri-1" })
+	n.cache.UpdatePod(podID, func(st *state.PodStatus) { st.NetnsPath = "/run/netns/cri-1" })
 	response, err := n.ContainerStatus(t.Context(), &runtimeapi.ContainerStatusRequest{ContainerId: containerID, Verbose: true})
 	wantOK(t, err)
 	info := verbose(t, response.GetInfo())
@@ -326,7 +325,7 @@ func TestVerboseContainerStatus(t *testing.T) {
 
 func TestNamespacesOfContainers(t *testing.T) {
 	n := nodeWithPod()
-	snapshot := n.mirror.Snapshot()
+	snapshot := n.cache.Snapshot()
 	pod, err := snapshot.Pod(podID)
 	wantOK(t, err)
 	for _, test := range []struct {

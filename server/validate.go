@@ -25,9 +25,8 @@ func require(needs ...need) error {
 	return nil
 }
 
-// seconds converts a number of seconds of a request. It fails with
-// ErrInvalidArgument for a negative one; one beyond what a duration holds is
-// cut down to the longest, some 292 years.
+// seconds converts a number of seconds of a request. It fails with ErrInvalidArgument for a negative one; one beyond
+// what a duration holds is cut down to the longest, some 292 years.
 func seconds(field string, n int64) (time.Duration, error) {
 	if n < 0 {
 		return 0, fmt.Errorf("%s must not be negative, it is %d: %w", field, n, errdefs.ErrInvalidArgument)

@@ -20,8 +20,11 @@ type sandboxDetails struct {
 	RuntimeHandler     string                       `json:"runtimeHandler"`
 	RuntimeType        string                       `json:"runtimeType"`
 	Config             *runtimeapi.PodSandboxConfig `json:"config"`
-	RuntimeSpec        runtimeSpec                  `json:"runtimeSpec"`
-	CNIResult          *cniResult                   `json:"cniResult,omitempty"`
+	// Overhead and Resources are the limits now in force.
+	Overhead    *runtimeapi.LinuxContainerResources `json:"overhead,omitempty"`
+	Resources   *runtimeapi.LinuxContainerResources `json:"resources,omitempty"`
+	RuntimeSpec runtimeSpec                         `json:"runtimeSpec"`
+	CNIResult   *cniResult                          `json:"cniResult,omitempty"`
 }
 
 // containerDetails is what `crictl inspect` shows under info.
@@ -60,6 +63,8 @@ func (s *Server) sandboxInfo(ctx context.Context, pod *state.Pod) (map[string]st
 		RuntimeHandler:     pod.Meta.RuntimeHandler,
 		RuntimeType:        s.runtimeType(ctx, pod),
 		Config:             pod.Meta.Config,
+		Overhead:           pod.Status.Overhead,
+		Resources:          pod.Status.Resources,
 		RuntimeSpec: runtimeSpec{
 			Hostname:    pod.Meta.Config.GetHostname(),
 			Annotations: pod.Meta.Config.GetAnnotations(),
@@ -85,8 +90,7 @@ func addressesOf(pod *state.Pod) *cniResult {
 	return &cniResult{Interfaces: map[string]cniInterface{"eth0": eth0}}
 }
 
-// runtimeType is the OCI runtime of a pod: its handler, or the engine's default
-// where that is known.
+// runtimeType is the OCI runtime of a pod: its handler, or the engine's default where that is known.
 func (s *Server) runtimeType(ctx context.Context, pod *state.Pod) string {
 	if pod != nil && pod.Meta.RuntimeHandler != "" {
 		return pod.Meta.RuntimeHandler
@@ -97,8 +101,7 @@ func (s *Server) runtimeType(ctx context.Context, pod *state.Pod) string {
 
 func (s *Server) containerInfo(ctx context.Context, snapshot *state.Snapshot, c *state.Container) (map[string]string, error) {
 	config := c.Meta.Config
-	// A container may outlive its pod's entry; then what the pod would tell is
-	// left out.
+	// A container may outlive its pod's entry; then what the pod would tell is left out.
 	pod, err := snapshot.Pod(c.SandboxID)
 	if err != nil {
 		pod = nil

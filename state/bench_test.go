@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// filled is a mirror with that many containers, two in each pod.
-func filled(containers int) (m *Mirror, podID, id string) {
+// filled is a cache with that many containers, two in each pod.
+func filled(containers int) (m *Cache, podID, id string) {
 	m = New(Options{})
 	all := &Snapshot{}
 	for i := range containers / 2 {
@@ -35,7 +35,7 @@ func filled(containers int) (m *Mirror, podID, id string) {
 	return m, podID, id
 }
 
-func benchmarkSizes(b *testing.B, run func(b *testing.B, m *Mirror, podID, id string)) {
+func benchmarkSizes(b *testing.B, run func(b *testing.B, m *Cache, podID, id string)) {
 	for _, size := range []int{100, 1000, 10000} {
 		m, podID, id := filled(size)
 		b.Run(fmt.Sprintf("containers=%d", size), func(b *testing.B) {
@@ -47,7 +47,7 @@ func benchmarkSizes(b *testing.B, run func(b *testing.B, m *Mirror, podID, id st
 
 // BenchmarkSnapshot is what each request pays before it reads.
 func BenchmarkSnapshot(b *testing.B) {
-	benchmarkSizes(b, func(b *testing.B, m *Mirror, podID, id string) {
+	benchmarkSizes(b, func(b *testing.B, m *Cache, podID, id string) {
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
 				if _, err := m.Snapshot().Container(id); err != nil {
@@ -58,10 +58,9 @@ func BenchmarkSnapshot(b *testing.B) {
 	})
 }
 
-// BenchmarkList is a list of a node on which nothing has changed since the last
-// one.
+// BenchmarkList is a list of a node on which nothing has changed since the last one.
 func BenchmarkList(b *testing.B) {
-	benchmarkSizes(b, func(b *testing.B, m *Mirror, podID, id string) {
+	benchmarkSizes(b, func(b *testing.B, m *Cache, podID, id string) {
 		for b.Loop() {
 			if snapshot := m.Snapshot(); len(snapshot.Pods()) == 0 || len(snapshot.Containers()) == 0 {
 				b.Fatal("empty")
@@ -72,7 +71,7 @@ func BenchmarkList(b *testing.B) {
 
 // BenchmarkWrite is one change, as an event makes it.
 func BenchmarkWrite(b *testing.B) {
-	benchmarkSizes(b, func(b *testing.B, m *Mirror, podID, id string) {
+	benchmarkSizes(b, func(b *testing.B, m *Cache, podID, id string) {
 		for b.Loop() {
 			m.UpdateContainer(id, func(s *ContainerStatus) { s.ExitCode++ })
 		}
@@ -81,7 +80,7 @@ func BenchmarkWrite(b *testing.B) {
 
 // BenchmarkWriteThenList is a change and the first list after it.
 func BenchmarkWriteThenList(b *testing.B) {
-	benchmarkSizes(b, func(b *testing.B, m *Mirror, podID, id string) {
+	benchmarkSizes(b, func(b *testing.B, m *Cache, podID, id string) {
 		for b.Loop() {
 			m.UpdateContainer(id, func(s *ContainerStatus) { s.ExitCode++ })
 			m.Snapshot().Containers()
@@ -91,7 +90,7 @@ func BenchmarkWriteThenList(b *testing.B) {
 
 // BenchmarkFindByPrefix is what a request with a shortened id pays.
 func BenchmarkFindByPrefix(b *testing.B) {
-	benchmarkSizes(b, func(b *testing.B, m *Mirror, podID, id string) {
+	benchmarkSizes(b, func(b *testing.B, m *Cache, podID, id string) {
 		for b.Loop() {
 			if _, err := m.Snapshot().Container(id[:63]); err == nil {
 				continue

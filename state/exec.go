@@ -8,12 +8,11 @@ type execWatchers struct {
 	waits map[string]chan int
 }
 
-// WatchExec returns a channel that gets the exit code of the process with this
-// exec id when the engine reports its end. Call it between creating and
-// starting the exec, one watcher per id; cancel ends the watch. Events can be
-// lost, so a caller also needs a slow look of its own.
-func (m *Mirror) WatchExec(execID string) (exit <-chan int, cancel func()) {
-	return m.execs.watch(execID)
+// WatchExec returns a channel that gets the exit code of the process with this exec id when the engine reports its end.
+// Call it between creating and starting the exec, one watcher per id; cancel ends the watch. Events can be lost, so a
+// caller also needs a slow look of its own.
+func (c *Cache) WatchExec(execID string) (exit <-chan int, cancel func()) {
+	return c.execs.watch(execID)
 }
 
 func (w *execWatchers) watch(execID string) (<-chan int, func()) {

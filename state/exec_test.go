@@ -19,7 +19,7 @@ func TestWatchExecGetsTheExitCode(t *testing.T) {
 		run := func(command string, watch bool) <-chan int {
 			execID, err := n.engine.CreateExec(n.Context(), id, docker.ExecOptions{Command: []string{command}})
 			n.must(err)
-			exit, cancel := n.mirror.WatchExec(execID)
+			exit, cancel := n.cache.WatchExec(execID)
 			if !watch {
 				cancel()
 				cancel()
@@ -45,7 +45,7 @@ func TestWatchExecGetsTheExitCode(t *testing.T) {
 			n.Errorf("a cancelled watch got %d", got)
 		default:
 		}
-		if left := len(n.mirror.execs.waits); left != 0 {
+		if left := len(n.cache.execs.waits); left != 0 {
 			n.Errorf("%d watches are left", left)
 		}
 	})

@@ -38,27 +38,26 @@ var errNoSuchCommand = errors.New("no such command")
 
 const testImage = "example.com/test:1"
 
-// node is an engine in memory with a mirror.
+// node is an engine in memory with a cache.
 type node struct {
 	testing.TB
 	engine   *engine
 	features docker.Features
 	records  *records
-	mirror   *Mirror
-	// stop ends the mirror and waits for its end; nil while it does not run.
+	cache    *Cache
+	// stop ends the cache and waits for its end; nil while it does not run.
 	stop func()
 }
 
-// onNode runs a test with a node whose mirror is not running yet, in a bubble
-// of its own: time passes only while everybody waits, synctest.Wait returns
-// when the mirror has done all that it had to do, and goroutines that are left
-// at the end fail the test.
+// onNode runs a test with a node whose cache is not running yet, in a bubble of its own: time passes only while
+// everybody waits, synctest.Wait returns when the cache has done all that it had to do, and goroutines that are left at
+// the end fail the test.
 func onNode(t *testing.T, opts dockertest.Options, test func(*node)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, opts)
 		defer n.engine.Close()
-		defer n.stopMirror()
+		defer n.stopCache()
 		test(n)
 	})
 }
@@ -73,20 +72,20 @@ func newNode(t testing.TB, opts dockertest.Options) *node {
 	var err error
 	n.features, err = n.engine.Features(n.Context())
 	n.must(err)
-	n.newMirror()
+	n.newCache()
 	return n
 }
 
-// newMirror makes the mirror that a start of the program makes.
-func (n *node) newMirror() {
-	n.mirror = New(Options{Engine: n.engine, Records: n.records})
+// newCache makes the cache that a start of the program makes.
+func (n *node) newCache() {
+	n.cache = New(Options{Engine: n.engine, Records: n.records})
 }
 
-// follow runs the mirror until stopMirror.
+// follow runs the cache until stopCache.
 func (n *node) follow() {
 	ctx, cancel := context.WithCancel(n.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- n.mirror.Run(ctx) }()
+	go func() { ended <- n.cache.Run(ctx) }()
 	n.stop = func() {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
@@ -95,18 +94,18 @@ func (n *node) follow() {
 	}
 }
 
-func (n *node) stopMirror() {
+func (n *node) stopCache() {
 	if n.stop != nil {
 		n.stop()
 		n.stop = nil
 	}
 }
 
-// sync runs the mirror and waits until it has seen all.
+// sync runs the cache and waits until it has seen all.
 func (n *node) sync() {
 	n.Helper()
 	n.follow()
-	if err := n.mirror.WaitSynced(n.Context()); err != nil {
+	if err := n.cache.WaitSynced(n.Context()); err != nil {
 		n.Fatal(err)
 	}
 	synctest.Wait()
@@ -138,8 +137,7 @@ func (n *node) createPod(name string) string {
 	return id
 }
 
-// startPod makes a pod as sandbox.Service leaves it: its sandbox runs and its
-// checkpoint says that it is ready.
+// startPod makes a pod as sandbox.Service leaves it: its sandbox runs and its checkpoint says that it is ready.
 func (n *node) startPod(name string) string {
 	n.Helper()
 	id := n.createPod(name)
@@ -211,14 +209,14 @@ func (n *node) must(err error) {
 
 func (n *node) pod(id string) *Pod {
 	n.Helper()
-	pod, err := n.mirror.Snapshot().Pod(id)
+	pod, err := n.cache.Snapshot().Pod(id)
 	n.must(err)
 	return pod
 }
 
 func (n *node) container(id string) *Container {
 	n.Helper()
-	c, err := n.mirror.Snapshot().Container(id)
+	c, err := n.cache.Snapshot().Container(id)
 	n.must(err)
 	return c
 }
@@ -240,7 +238,7 @@ func (n *node) wantPod(id string, want runtimeapi.PodSandboxState) {
 // wantUnknown checks that an id is neither a pod nor a container.
 func (n *node) wantUnknown(id string) {
 	n.Helper()
-	snapshot := n.mirror.Snapshot()
+	snapshot := n.cache.Snapshot()
 	if _, err := snapshot.Pod(id); !errdefs.IsNotFound(err) {
 		n.Errorf("the pod is there (%v), want NotFound", err)
 	}
@@ -257,7 +255,7 @@ const (
 	exited      = runtimeapi.ContainerState_CONTAINER_EXITED
 )
 
-// caughtUp returns when the mirror has looked at all that it was told of.
+// caughtUp returns when the cache has looked at all that it was told of.
 func caughtUp() {
 	time.Sleep(eventPause)
 	synctest.Wait()
@@ -270,8 +268,7 @@ func settle() {
 	synctest.Wait()
 }
 
-// engine is an engine in memory whose answers can be held back and whose events
-// can get lost.
+// engine is an engine in memory whose answers can be held back and whose events can get lost.
 type engine struct {
 	*dockertest.Engine
 
@@ -370,7 +367,10 @@ type records struct {
 	err  error
 }
 
-func (r *records) Load(id string) (checkpoint.Record, error) {
+func (r *records) Load(ctx context.Context, id string) (checkpoint.Record, error) {
+	if err := ctx.Err(); err != nil {
+		return checkpoint.Record{}, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if record, ok := r.byID[id]; ok {
@@ -379,7 +379,10 @@ func (r *records) Load(id string) (checkpoint.Record, error) {
 	return checkpoint.Record{}, errdefs.ErrNotFound
 }
 
-func (r *records) List() ([]checkpoint.Record, []checkpoint.Quarantined, error) {
+func (r *records) List(ctx context.Context) ([]checkpoint.Record, []checkpoint.Quarantined, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Collect(maps.Values(r.byID)), nil, r.err

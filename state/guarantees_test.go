@@ -15,21 +15,20 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-// The tests of this file are the guarantees of the package comment, in its
-// order.
+// The tests of this file are the guarantees of the package comment, in its order.
 
 func TestSnapshotIsImmutable(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, id := n.startContainer("app")
 		n.sync()
-		before := n.mirror.Snapshot()
+		before := n.cache.Snapshot()
 		pods, containers := slices.Clone(before.Pods()), slices.Clone(before.Containers())
 		pod, app := *pods[0], *containers[0]
 
-		n.mirror.UpdatePod(podID, func(s *PodStatus) { s.Stopping = true })
-		n.mirror.UpdateContainer(id, func(s *ContainerStatus) { s.ExitCode = 3 })
-		n.mirror.PutPod(Pod{ID: "another"})
-		n.mirror.RemoveContainer(id)
+		n.cache.UpdatePod(podID, func(s *PodStatus) { s.Stopping = true })
+		n.cache.UpdateContainer(id, func(s *ContainerStatus) { s.ExitCode = 3 })
+		n.cache.PutPod(Pod{ID: "another"})
+		n.cache.RemoveContainer(id)
 
 		if !slices.Equal(before.Pods(), pods) || !slices.Equal(before.Containers(), containers) {
 			n.Error("writes changed an older snapshot's lists")
@@ -50,13 +49,13 @@ func TestSnapshotIsImmutable(t *testing.T) {
 func TestReadersDoNotWaitForWriters(t *testing.T) {
 	n := newNode(t, dockertest.Options{})
 	defer n.engine.Close()
-	n.mirror.PutPod(Pod{ID: "p"})
-	n.mirror.PutContainer(Container{ID: "c", SandboxID: "p"})
-	n.mirror.mu.Lock()
-	defer n.mirror.mu.Unlock()
+	n.cache.PutPod(Pod{ID: "p"})
+	n.cache.PutContainer(Container{ID: "c", SandboxID: "p"})
+	n.cache.mu.Lock()
+	defer n.cache.mu.Unlock()
 	read := make(chan error, 1)
 	go func() {
-		snapshot := n.mirror.Snapshot()
+		snapshot := n.cache.Snapshot()
 		_, podErr := snapshot.Pod("p")
 		_, containerErr := snapshot.Container("c")
 		err := errors.Join(podErr, containerErr)
@@ -75,17 +74,17 @@ func TestReadersDoNotWaitForWriters(t *testing.T) {
 
 func TestOwnWritesAreReadAtOnce(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
-		n.mirror.PutPod(Pod{ID: "p"})
+		n.cache.PutPod(Pod{ID: "p"})
 		n.pod("p")
-		n.mirror.UpdatePod("p", func(s *PodStatus) { s.Running, s.NetworkReady = true, true })
+		n.cache.UpdatePod("p", func(s *PodStatus) { s.Running, s.NetworkReady = true, true })
 		n.wantPod("p", podReady)
-		n.mirror.PutContainer(Container{ID: "c", SandboxID: "p"})
+		n.cache.PutContainer(Container{ID: "c", SandboxID: "p"})
 		n.wantContainer("c", created)
-		n.mirror.UpdateContainer("c", func(s *ContainerStatus) { s.Running = true })
+		n.cache.UpdateContainer("c", func(s *ContainerStatus) { s.Running = true })
 		n.wantContainer("c", running)
-		n.mirror.RemoveContainer("c")
+		n.cache.RemoveContainer("c")
 		n.wantUnknown("c")
-		n.mirror.RemovePod("p")
+		n.cache.RemovePod("p")
 		n.wantUnknown("p")
 	})
 }
@@ -98,19 +97,19 @@ func TestRefreshShowsWhatTheCallerDid(t *testing.T) {
 		n.engine.loseEvents(allEvents)
 		n.sync()
 		n.start(id)
-		got, err := n.mirror.RefreshContainer(n.Context(), id)
+		got, err := n.cache.RefreshContainer(n.Context(), id)
 		n.must(err)
 		if got.Status.State() != running || n.container(id) != got {
 			n.Errorf("after the start the refresh returned %v and the snapshot has %v", got.Status, n.container(id).Status)
 		}
 		n.must(n.engine.StopContainer(n.Context(), podID, 0))
-		pod, err := n.mirror.RefreshPod(n.Context(), podID)
+		pod, err := n.cache.RefreshPod(n.Context(), podID)
 		n.must(err)
 		if pod.Status.State() != podNotReady || n.pod(podID) != pod {
 			n.Errorf("after the stop the refresh returned %v", pod.Status)
 		}
 		n.must(n.engine.RemoveContainer(n.Context(), id))
-		if _, err := n.mirror.RefreshContainer(n.Context(), id); !errdefs.IsNotFound(err) {
+		if _, err := n.cache.RefreshContainer(n.Context(), id); !errdefs.IsNotFound(err) {
 			n.Errorf("after the removal the refresh returned %v, want NotFound", err)
 		}
 		n.wantUnknown(id)
@@ -125,7 +124,7 @@ func TestAnswerAskedForBeforeAWriteIsThrownAway(t *testing.T) {
 		arrived, release := n.engine.holdInspect(id)
 		done := make(chan error, 1)
 		go func() {
-			_, err := n.mirror.RefreshContainer(n.Context(), id)
+			_, err := n.cache.RefreshContainer(n.Context(), id)
 			done <- err
 		}()
 		<-arrived
@@ -135,7 +134,7 @@ func TestAnswerAskedForBeforeAWriteIsThrownAway(t *testing.T) {
 		n.must(err)
 		newer := *n.container(id)
 		newer.Status = containerStatus(inspect)
-		n.mirror.PutContainer(newer)
+		n.cache.PutContainer(newer)
 		calls := n.engine.Calls("InspectContainer")
 		release()
 		n.must(<-done)
@@ -156,12 +155,12 @@ func TestWriteOfOneEntryDoesNotDelayAnother(t *testing.T) {
 		arrived, release := n.engine.holdInspect(id)
 		done := make(chan error, 1)
 		go func() {
-			_, err := n.mirror.RefreshContainer(n.Context(), id)
+			_, err := n.cache.RefreshContainer(n.Context(), id)
 			done <- err
 		}()
 		<-arrived
 		calls := n.engine.Calls("InspectContainer")
-		n.mirror.UpdatePod(podID, func(s *PodStatus) { s.Stopping = true })
+		n.cache.UpdatePod(podID, func(s *PodStatus) { s.Stopping = true })
 		release()
 		n.must(<-done)
 		n.wantContainer(id, exited)
@@ -178,12 +177,12 @@ func TestRefreshOfAnEntryThatIsWrittenAllTheTime(t *testing.T) {
 		_, id := n.startContainer("app")
 		n.sync()
 		n.engine.onInspect(func(answer *container.InspectResponse) {
-			n.mirror.UpdateContainer(id, func(*ContainerStatus) {})
+			n.cache.UpdateContainer(id, func(*ContainerStatus) {})
 		})
 		before := n.engine.Calls("InspectContainer")
 		ctx, cancel := context.WithTimeout(n.Context(), 10*time.Second)
 		defer cancel()
-		_, err := n.mirror.RefreshContainer(ctx, id)
+		_, err := n.cache.RefreshContainer(ctx, id)
 		if !errors.Is(err, context.DeadlineExceeded) {
 			n.Errorf("the refresh returned %v, want the end of its context", err)
 		}
@@ -191,7 +190,7 @@ func TestRefreshOfAnEntryThatIsWrittenAllTheTime(t *testing.T) {
 			n.Errorf("%d looks in 10 s, want about ten a second", looks)
 		}
 		n.engine.onInspect(nil)
-		if _, err := n.mirror.RefreshContainer(n.Context(), id); err != nil {
+		if _, err := n.cache.RefreshContainer(n.Context(), id); err != nil {
 			n.Error(err)
 		}
 	})
@@ -204,19 +203,19 @@ func TestRemovedIDNeverComesBack(t *testing.T) {
 		arrived, release := n.engine.holdInspect(id)
 		done := make(chan error, 1)
 		go func() {
-			_, err := n.mirror.RefreshContainer(n.Context(), id)
+			_, err := n.cache.RefreshContainer(n.Context(), id)
 			done <- err
 		}()
 		<-arrived
 		known := *n.container(id)
 		n.must(n.engine.RemoveContainer(n.Context(), id))
-		n.mirror.RemoveContainer(id)
-		n.mirror.PutContainer(known)
-		n.mirror.UpdateContainer(id, func(s *ContainerStatus) { s.Running = true })
+		n.cache.RemoveContainer(id)
+		n.cache.PutContainer(known)
+		n.cache.UpdateContainer(id, func(s *ContainerStatus) { s.Running = true })
 		n.wantUnknown(id)
 		// However many relists pass meanwhile.
 		for range 5 {
-			n.must(n.mirror.relist(n.Context(), nothing))
+			n.must(n.cache.relist(n.Context(), nothing))
 		}
 		release()
 		if err := <-done; !errdefs.IsNotFound(err) {
@@ -227,8 +226,7 @@ func TestRemovedIDNeverComesBack(t *testing.T) {
 	})
 }
 
-// What was removed is remembered only while an older answer is under way, so
-// that pods that come and go cost no memory.
+// What was removed is remembered only while an older answer is under way, so that pods that come and go cost no memory.
 func TestRemovedIDsAreForgotten(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
@@ -236,16 +234,16 @@ func TestRemovedIDsAreForgotten(t *testing.T) {
 			podID, id := n.startContainer("app")
 			caughtUp()
 			n.must(n.engine.RemoveContainer(n.Context(), id))
-			n.mirror.RemoveContainer(id)
+			n.cache.RemoveContainer(id)
 			n.must(n.engine.RemoveContainer(n.Context(), podID))
 			n.records.remove(podID)
-			n.mirror.RemovePod(podID)
-			n.mirror.UpdatePod("never seen", func(*PodStatus) {})
-			n.mirror.UpdateContainer("never seen", func(*ContainerStatus) {})
+			n.cache.RemovePod(podID)
+			n.cache.UpdatePod("never seen", func(*PodStatus) {})
+			n.cache.UpdateContainer("never seen", func(*ContainerStatus) {})
 		}
 		caughtUp()
-		n.must(n.mirror.relist(n.Context(), n.mirror.agrees))
-		m := n.mirror
+		n.must(n.cache.relist(n.Context(), n.cache.agrees))
+		m := n.cache
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for name, size := range map[string]int{
@@ -269,7 +267,7 @@ func TestExitedNeverRunsAgainUnderOneStart(t *testing.T) {
 		caughtUp()
 		n.wantContainer(id, exited)
 		// An engine that answers with what was.
-		if merged, err := n.mirror.merge(n.Context(), before, n.mirror.ask()); !merged || err != nil {
+		if merged, err := n.cache.merge(n.Context(), before, n.cache.ask()); !merged || err != nil {
 			n.Fatalf("merge: %v, %v", merged, err)
 		}
 		n.wantContainer(id, exited)
@@ -282,7 +280,7 @@ func TestExitedNeverRunsAgainUnderOneStart(t *testing.T) {
 }
 
 // After a die event the list of Docker 20.10 says running for a moment. A
-// relist at that moment changes nothing, and a mirror that starts then is right.
+// relist at that moment changes nothing, and a cache that starts then is right.
 func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
 	onNode(t, dockertest.Options{Flavor: dockertest.Docker20, EventLag: time.Hour}, func(n *node) {
 		podID, id := n.startContainer("app")
@@ -297,12 +295,12 @@ func TestListThatLagsBehindADieIsNotBelieved(t *testing.T) {
 		caughtUp()
 		n.wantContainer(id, exited)
 		n.wantPod(podID, podNotReady)
-		n.must(n.mirror.relist(n.Context(), n.mirror.agrees))
+		n.must(n.cache.relist(n.Context(), n.cache.agrees))
 		n.wantContainer(id, exited)
 		n.wantPod(podID, podNotReady)
 
-		n.stopMirror()
-		n.newMirror()
+		n.stopCache()
+		n.newCache()
 		n.sync()
 		n.wantContainer(id, exited)
 		n.wantPod(podID, podNotReady)
@@ -324,7 +322,7 @@ func TestEventFromOutsideIsSeenAfterOneInspect(t *testing.T) {
 		"removal": {
 			func(n *node, id string) error { return n.engine.RemoveContainer(n.Context(), id) },
 			func(n *node, id string) bool {
-				_, err := n.mirror.Snapshot().Container(id)
+				_, err := n.cache.Snapshot().Container(id)
 				return errdefs.IsNotFound(err)
 			},
 		},
@@ -362,7 +360,7 @@ func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
 			n.engine.loseEvents(allEvents)
 			n.start(id)
 			n.must(n.engine.Exit(id, 7))
-			_, err := n.mirror.RefreshContainer(n.Context(), id)
+			_, err := n.cache.RefreshContainer(n.Context(), id)
 			n.must(err)
 		},
 		"found by the relist": func(n *node, id string) {
@@ -393,7 +391,7 @@ func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
 				podID := n.startPod("web")
 				id := n.createContainer(podID, "web", "app")
 				hooked := 0
-				n.mirror.OnExit(func(_ context.Context, c *Container) {
+				n.cache.OnExit(func(_ context.Context, c *Container) {
 					if c.ID != id || c.Status.State() != exited {
 						n.Errorf("the hook got %s, %v", c.ID, c.Status)
 					}
@@ -421,13 +419,12 @@ func TestExitHookRunsBeforeTheExitIsPublished(t *testing.T) {
 	}
 }
 
-// An exit whose log is not drained is not published, but it is not forgotten
-// either.
+// An exit whose log is not drained is not published, but it is not forgotten either.
 func TestExitIsPublishedLaterWhenItsHookWasCutShort(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")
 		drained := make(chan struct{})
-		n.mirror.OnExit(func(ctx context.Context, _ *Container) {
+		n.cache.OnExit(func(ctx context.Context, _ *Container) {
 			select {
 			case <-drained:
 			case <-ctx.Done():
@@ -451,7 +448,7 @@ func TestSlowExitHookDelaysOnlyItsContainer(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, slow := n.startContainer("slow")
 		_, quick := n.startContainer("quick")
-		n.mirror.OnExit(func(ctx context.Context, c *Container) {
+		n.cache.OnExit(func(ctx context.Context, c *Container) {
 			if c.ID == slow {
 				<-ctx.Done()
 			}

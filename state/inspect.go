@@ -1,12 +1,14 @@
 package state
 
 import (
+	"cmp"
+	"context"
 	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
-	"github.com/sirupsen/logrus"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -16,45 +18,44 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// fromInspect turns the engine's view of one container, and what the
-// checkpoint holds of it, into a *Pod or a *Container; nil when it is neither, or
-// another criadapter's.
-func (m *Mirror) fromInspect(inspect *container.InspectResponse) any {
+// fromInspect turns the engine's view of one container, and what the checkpoint holds of it, into a *Pod or a
+// *Container; nil when it is neither, or another criadapter's.
+func (c *Cache) fromInspect(ctx context.Context, inspect *container.InspectResponse) any {
 	if inspect.Config == nil || inspect.State == nil {
 		return nil
 	}
 	name := strings.TrimPrefix(inspect.Name, "/")
-	if m.owner(inspect.ID, name, inspect.Config.Labels) != "" {
+	if c.owner(ctx, inspect.ID, name, inspect.Config.Labels) != "" {
 		return nil
 	}
 	switch translate.Identify(name, inspect.Config.Labels) {
 	case translate.KindSandbox:
-		return podFromInspect(inspect, name, m.record(inspect.ID))
+		return podFromInspect(ctx, inspect, name, c.record(ctx, inspect.ID))
 	case translate.KindContainer:
-		return m.containerFromInspect(inspect, name)
+		return c.containerFromInspect(ctx, inspect, name)
 	default:
 		return nil
 	}
 }
 
 // record returns the checkpoint of a pod, nil when there is none.
-func (m *Mirror) record(sandboxID string) *checkpoint.Record {
-	record, err := m.opts.Records.Load(sandboxID)
+func (c *Cache) record(ctx context.Context, sandboxID string) *checkpoint.Record {
+	record, err := c.opts.Records.Load(ctx, sandboxID)
 	if err != nil {
 		if !errdefs.IsNotFound(err) {
-			logrus.WithError(err).WithField("sandbox", sandboxID).Warn("cannot read a pod's checkpoint, using the engine's labels")
+			log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).Warn("cannot read checkpoint of pod sandbox, using labels")
 		}
 		return nil
 	}
 	return &record
 }
 
-// NewPod makes the mirror's entry of a pod that has just been set up.
-func NewPod(inspect *container.InspectResponse, record checkpoint.Record) Pod {
-	return *podFromInspect(inspect, strings.TrimPrefix(inspect.Name, "/"), &record)
+// NewPod makes the cache's entry of a pod that has just been set up.
+func NewPod(ctx context.Context, inspect *container.InspectResponse, record checkpoint.Record) Pod {
+	return *podFromInspect(ctx, inspect, strings.TrimPrefix(inspect.Name, "/"), &record)
 }
 
-func podFromInspect(inspect *container.InspectResponse, name string, record *checkpoint.Record) *Pod {
+func podFromInspect(ctx context.Context, inspect *container.InspectResponse, name string, record *checkpoint.Record) *Pod {
 	pod := &Pod{
 		ID: inspect.ID,
 		Meta: PodMeta{
@@ -66,37 +67,41 @@ func podFromInspect(inspect *container.InspectResponse, name string, record *che
 			Running:    inspect.State.Running,
 			PID:        inspect.State.Pid,
 			StartedAt:  parseTime(inspect.State.StartedAt),
-			FinishedAt: parseTime(inspect.State.FinishedAt),
+			finishedAt: parseTime(inspect.State.FinishedAt),
 		},
 	}
 	if inspect.HostConfig != nil {
 		pod.Meta.HostNetwork = inspect.HostConfig.NetworkMode.IsHost()
 	}
-	pod.Meta.Config = podConfigFromLabels(inspect, name)
+	pod.Meta.Config = podConfigFromLabels(ctx, inspect, name)
 	switch {
 	case record != nil:
-		fromRecord(pod, *record)
+		fromRecord(ctx, pod, *record)
+		if ips := docker.Addresses(inspect); record.NetnsPath == "" && len(ips) > 0 {
+			pod.Status.IPs = ips // the engine's bridge gives other ones at each start
+		}
 	case !translate.MadeByUs(inspect.Config.Labels):
 		// Another shim's pod: its network is known where Docker made it.
 		pod.Status.NetworkReady = true
 		pod.Status.IPs = docker.Addresses(inspect)
 	}
-	// A pod of ours without a record is one whose set-up was cut short before
-	// it had an address: it stays NOTREADY.
+	// A pod of ours without a record is one whose set-up was cut short before it had an address: it stays NOTREADY.
 	return pod
 }
 
 // fromRecord fills in what the checkpoint knows of a pod.
-func fromRecord(pod *Pod, record checkpoint.Record) {
+func fromRecord(ctx context.Context, pod *Pod, record checkpoint.Record) {
 	config := &runtimeapi.PodSandboxConfig{}
 	switch {
-	case unmarshal(record.Config, config, record.SandboxID):
+	case unmarshal(ctx, record.Config, config, log.Fields{"podSandboxID": record.SandboxID}):
 		pod.Meta.Config = config
 	case pod.Meta.Config == nil:
 		pod.Meta.Config = &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{
 			Name: record.Name, Namespace: record.Namespace, Uid: record.UID, Attempt: record.Attempt,
 		}}
 	}
+	pod.Status.Overhead = pod.Meta.Config.GetLinux().GetOverhead()
+	pod.Status.Resources = pod.Meta.Config.GetLinux().GetResources()
 	pod.Meta.RuntimeHandler = record.RuntimeHandler
 	pod.Status.NetnsPath = record.NetnsPath
 	pod.Status.Stopping = record.Phase == checkpoint.PhaseStopped
@@ -106,28 +111,29 @@ func fromRecord(pod *Pod, record checkpoint.Record) {
 	}
 }
 
-func podConfigFromLabels(inspect *container.InspectResponse, name string) *runtimeapi.PodSandboxConfig {
+func podConfigFromLabels(ctx context.Context, inspect *container.InspectResponse, name string) *runtimeapi.PodSandboxConfig {
 	config, err := translate.PodConfig(inspect.Config.Labels, name)
 	if err != nil {
-		logrus.WithError(err).WithField("sandbox", inspect.ID).Warn("cannot read a pod's labels")
+		log.G(ctx).WithError(err).WithField("podSandboxID", inspect.ID).Warn("cannot read labels of pod sandbox")
 		return &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{}}
 	}
 	return config
 }
 
-func (m *Mirror) containerFromInspect(inspect *container.InspectResponse, name string) *Container {
+func (c *Cache) containerFromInspect(ctx context.Context, inspect *container.InspectResponse, name string) *Container {
 	config, sandboxID, err := translate.ContainerConfig(inspect.Config.Labels, name)
 	if err != nil {
-		logrus.WithError(err).WithField("container", inspect.ID).Warn("cannot read a container's labels")
+		log.G(ctx).WithError(err).WithField("containerID", inspect.ID).Warn("cannot read labels of container")
 		return nil
 	}
-	c := &Container{
+	entry := &Container{
 		ID:        inspect.ID,
 		SandboxID: sandboxID,
 		Meta: ContainerMeta{
 			Name:          name,
 			Config:        config,
 			ImageID:       inspect.Image,
+			ImageRef:      inspect.Image,
 			CreatedAt:     parseTime(inspect.Created),
 			LogDriver:     logDriver(inspect),
 			EngineLogPath: inspect.LogPath,
@@ -138,29 +144,32 @@ func (m *Mirror) containerFromInspect(inspect *container.InspectResponse, name s
 		},
 		Status: containerStatus(inspect),
 	}
-	if c.Meta.StopSignal == "" {
-		c.Meta.StopSignal = "SIGTERM"
+	if inspect.HostConfig != nil {
+		entry.Meta.OOMScore = inspect.HostConfig.OomScoreAdj
 	}
-	if record := m.record(sandboxID); record != nil {
+	if entry.Meta.StopSignal == "" {
+		entry.Meta.StopSignal = "SIGTERM"
+	}
+	if record := c.record(ctx, sandboxID); record != nil {
 		if kept, ok := record.Containers[inspect.ID]; ok {
 			full := &runtimeapi.ContainerConfig{}
-			if unmarshal(kept.Config, full, inspect.ID) {
-				c.Meta.Config = full
+			if unmarshal(ctx, kept.Config, full, log.Fields{"containerID": inspect.ID}) {
+				entry.Meta.Config = full
 			}
-			if kept.User != nil && c.Status.Identity == nil && !c.Status.StartedAt.IsZero() {
-				c.Status.Identity = &docker.Identity{UID: kept.User.UID, GID: kept.User.GID, Groups: kept.User.Groups}
+			entry.Meta.ImageRef = cmp.Or(kept.ImageRef, entry.Meta.ImageRef)
+			if kept.User != nil && entry.Status.Identity == nil && !entry.Status.StartedAt.IsZero() {
+				entry.Status.Identity = &docker.Identity{UID: kept.User.UID, GID: kept.User.GID, Groups: kept.User.Groups}
 			}
 		}
 	}
-	if c.Meta.Config.Image == nil {
-		c.Meta.Config.Image = &runtimeapi.ImageSpec{Image: inspect.Config.Image}
+	if entry.Meta.Config.Image == nil {
+		entry.Meta.Config.Image = &runtimeapi.ImageSpec{Image: inspect.Config.Image}
 	}
-	c.Status.Resources = &runtimeapi.ContainerResources{Linux: resourcesInForce(c.Meta.Config, inspect.HostConfig)}
-	return c
+	entry.Status.Resources = &runtimeapi.ContainerResources{Linux: resourcesInForce(entry.Meta.Config, inspect.HostConfig)}
+	return entry
 }
 
-// upperDir is where the drivers of the overlay family say that they keep what a
-// container writes.
+// upperDir is where the drivers of the overlay family say that they keep what a container writes.
 func upperDir(inspect *container.InspectResponse) string {
 	if inspect.GraphDriver == nil {
 		return ""
@@ -199,8 +208,7 @@ func containerStatus(inspect *container.InspectResponse) ContainerStatus {
 	return s
 }
 
-// resourcesInForce is what the client asked for, where that is known, and else
-// what the engine holds.
+// resourcesInForce is what the client asked for, where that is known, and else what the engine holds.
 func resourcesInForce(config *runtimeapi.ContainerConfig, host *container.HostConfig) *runtimeapi.LinuxContainerResources {
 	if wanted := config.GetLinux().GetResources(); wanted != nil {
 		return proto.Clone(wanted).(*runtimeapi.LinuxContainerResources)
@@ -221,13 +229,13 @@ func resourcesInForce(config *runtimeapi.ContainerConfig, host *container.HostCo
 }
 
 // unmarshal reads a configuration of the checkpoint. Fields of a newer CRI are
-// passed over.
-func unmarshal(raw []byte, into proto.Message, id string) bool {
+// passed over. of names the pod or container in the log.
+func unmarshal(ctx context.Context, raw []byte, into proto.Message, of log.Fields) bool {
 	if len(raw) == 0 {
 		return false
 	}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(raw, into); err != nil {
-		logrus.WithError(err).WithField("id", id).Warn("cannot read a configuration in the checkpoint, using the engine's labels")
+		log.G(ctx).WithError(err).WithFields(of).Warn("cannot read configuration in checkpoint, using labels")
 		return false
 	}
 	return true
@@ -242,8 +250,7 @@ func parseTime(text string) time.Time {
 	return t
 }
 
-// logDriver returns the container's log driver, empty when the engine does not
-// tell it.
+// logDriver returns the container's log driver, empty when the engine does not tell it.
 func logDriver(inspect *container.InspectResponse) string {
 	if inspect.HostConfig == nil {
 		return ""

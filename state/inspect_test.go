@@ -122,7 +122,7 @@ func theirPod(labels map[string]string) *container.InspectResponse {
 
 func TestPodOfAnotherShim(t *testing.T) {
 	m := New(Options{Records: &records{}})
-	pod, ok := m.fromInspect(theirPod(nil)).(*Pod)
+	pod, ok := m.fromInspect(t.Context(), theirPod(nil)).(*Pod)
 	if !ok {
 		t.Fatal("not taken for a pod")
 	}
@@ -158,7 +158,7 @@ func TestContainerOfAnotherShim(t *testing.T) {
 		}},
 		State: &container.State{Status: container.StateRunning, Running: true, StartedAt: stampStarted, FinishedAt: stampZero},
 	}
-	c, ok := m.fromInspect(inspect).(*Container)
+	c, ok := m.fromInspect(t.Context(), inspect).(*Container)
 	if !ok {
 		t.Fatal("not taken for a container")
 	}
@@ -172,7 +172,7 @@ func TestContainerOfAnotherShim(t *testing.T) {
 		t.Errorf("the configuration is %v, want %v", c.Meta.Config, want)
 	}
 	if c.SandboxID != "their-pod" || c.Meta.LogPath != "/var/log/pods/web/app/0.log" || c.Meta.EngineLogPath != "/docker/x-json.log" ||
-		c.Meta.User != "33" || c.Meta.StopSignal != "SIGTERM" || c.Meta.ImageID != "sha256:app" {
+		c.Meta.User != "33" || c.Meta.StopSignal != "SIGTERM" || c.Meta.ImageID != "sha256:app" || c.Meta.ImageRef != "sha256:app" {
 		t.Errorf("the container is %+v", c)
 	}
 	limits := &runtimeapi.LinuxContainerResources{
@@ -201,7 +201,7 @@ func TestWhatIsNotOurs(t *testing.T) {
 	}
 	for name, inspect := range tests {
 		t.Run(name, func(t *testing.T) {
-			if entry := m.fromInspect(inspect); entry != nil {
+			if entry := m.fromInspect(t.Context(), inspect); entry != nil {
 				t.Errorf("taken for %#v", entry)
 			}
 		})
@@ -249,7 +249,7 @@ func TestPodOfOurs(t *testing.T) {
 				tt.record(&record)
 				n.records.save(record)
 			}
-			_, err = n.mirror.RefreshPod(t.Context(), id)
+			_, err = n.cache.RefreshPod(t.Context(), id)
 			n.must(err)
 			pod := n.pod(id)
 			if !proto.Equal(pod.Meta.Config, tt.want) {
@@ -296,7 +296,7 @@ func TestContainerOfOursIsWhatItsCheckpointSays(t *testing.T) {
 	record := readyRecord(podID, "web")
 	record.Containers = map[string]checkpoint.Container{id: {Config: raw}}
 	n.records.save(record)
-	c, err := n.mirror.RefreshContainer(t.Context(), id)
+	c, err := n.cache.RefreshContainer(t.Context(), id)
 	n.must(err)
 	if !proto.Equal(c.Meta.Config, config) {
 		t.Errorf("the configuration is %v, want %v", c.Meta.Config, config)
@@ -318,14 +318,14 @@ func TestFailedStartIsAnExit(t *testing.T) {
 		if err := n.engine.StartContainer(n.Context(), id); err == nil {
 			n.Fatal("the start succeeded")
 		}
-		c, err := n.mirror.RefreshContainer(n.Context(), id)
+		c, err := n.cache.RefreshContainer(n.Context(), id)
 		n.must(err)
 		if c.Status.State() != exited || c.Status.ExitCode != 127 || c.Status.Error != errNoSuchCommand.Error() {
 			n.Errorf("the container is %v: %+v", c.Status.State(), c.Status)
 		}
 		// And it stays one, also after a restart of the program.
-		n.stopMirror()
-		n.newMirror()
+		n.stopCache()
+		n.newCache()
 		n.sync()
 		n.wantContainer(id, exited)
 		time.Sleep(20 * time.Minute)
@@ -333,8 +333,7 @@ func TestFailedStartIsAnExit(t *testing.T) {
 	})
 }
 
-// FuzzParseTime: whatever the engine calls a time, the outcome is a time that
-// can be told to a client.
+// FuzzParseTime: whatever the engine calls a time, the outcome is a time that can be told to a client.
 func FuzzParseTime(f *testing.F) {
 	for _, seed := range []string{stampZero, stampStarted, "", "0000-00-00T00:00:00Z", "9999-12-31T23:59:59.999999999Z", "2024-05-06T07:08:10+14:00", "1-1-1"} {
 		f.Add(seed)

@@ -14,51 +14,49 @@ type look struct {
 }
 
 // askAbout is ask for one container; answeredAbout ends it.
-func (m *Mirror) askAbout(id string) question {
-	q := m.ask()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	l := m.looks[id]
+func (c *Cache) askAbout(id string) question {
+	q := c.ask()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.looks[id]
 	l.asked, l.at = q.number, time.Now().Round(0) // to be compared with the engine's clock
-	m.looks[id] = l
+	c.looks[id] = l
 	return q
 }
 
-func (m *Mirror) answeredAbout(id string, q question) {
-	m.answered(q)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if !m.knows(id) {
-		delete(m.looks, id)
+func (c *Cache) answeredAbout(id string, q question) {
+	c.answered(q)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.knows(id) {
+		delete(c.looks, id)
 	}
 }
 
 // answeredSince reports whether a question about an id that was asked after the
 // one of this number has been answered and merged.
-func (m *Mirror) answeredSince(id string, number uint64) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.looks[id].answered > number
+func (c *Cache) answeredSince(id string, number uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.looks[id].answered > number
 }
 
-// lookLater asks for a look at an id and never blocks. The answer to a question
-// that is asked from now on does as well.
-func (m *Mirror) lookLater(id string) {
-	m.mu.Lock()
-	since := m.asks
-	m.mu.Unlock()
-	m.refreshes.mark(id, since)
+// lookLater asks for a look at an id and never blocks. The answer to a question that is asked from now on does as well.
+func (c *Cache) lookLater(id string) {
+	c.mu.Lock()
+	since := c.asks
+	c.mu.Unlock()
+	c.refreshes.mark(id, since)
 }
 
-// lookAfter is lookLater for an event. It may arrive when whoever caused it has
-// already asked; then that answer does. The engine's clock is ours, and one that
-// was set back in between is noticed by a question that lies in the future.
-func (m *Mirror) lookAfter(event docker.Event) {
-	m.mu.Lock()
-	since := m.asks
-	if l, ok := m.looks[event.ID]; ok && event.Time.Before(l.at) && !l.at.After(time.Now().Round(0)) {
+// lookAfter is lookLater for an event. It may arrive when whoever caused it has already asked; then that answer does.
+// The engine's clock is ours, and one that was set back in between is noticed by a question that lies in the future.
+func (c *Cache) lookAfter(event docker.Event) {
+	c.mu.Lock()
+	since := c.asks
+	if l, ok := c.looks[event.ID]; ok && event.Time.Before(l.at) && !l.at.After(time.Now().Round(0)) {
 		since = l.asked - 1
 	}
-	m.mu.Unlock()
-	m.refreshes.mark(event.ID, since)
+	c.mu.Unlock()
+	c.refreshes.mark(event.ID, since)
 }

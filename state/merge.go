@@ -1,21 +1,25 @@
 package state
 
-// mergePod takes the engine's view of a pod into what is known. What the pod's
-// maker decided (namespace, addresses, stopping) is ours and stays.
-func mergePod(old, seen *Pod) *Pod {
+// mergePod takes the engine's view of a pod into what is known. What the pod's maker decided (namespace, its addresses,
+// its limits, stopping) is ours and stays. Without a pinned namespace the addresses are those of the engine's bridge, as of the
+// last start.
+func mergePod(old, now *Pod) *Pod {
 	if old == nil {
-		return seen
+		return now
 	}
-	merged := *seen
+	merged := *now
 	merged.Meta = old.Meta
 	merged.Status.NetworkReady = old.Status.NetworkReady
 	merged.Status.Stopping = old.Status.Stopping
 	merged.Status.NetnsPath = old.Status.NetnsPath
-	merged.Status.IPs = old.Status.IPs
-	if !old.Status.Running && seen.Status.Running && old.Status.StartedAt.Equal(seen.Status.StartedAt) {
+	merged.Status.Overhead, merged.Status.Resources = old.Status.Overhead, old.Status.Resources
+	if old.Status.NetnsPath != "" || !now.Status.Running {
+		merged.Status.IPs = old.Status.IPs
+	}
+	if !old.Status.Running && now.Status.Running && old.Status.StartedAt.Equal(now.Status.StartedAt) {
 		merged.Status = old.Status
 	}
-	if restarted(old.Status, seen.Status) && old.Status.NetnsPath != "" {
+	if restarted(old.Status, now.Status) && old.Status.NetnsPath != "" {
 		merged.Status.NetworkReady = false
 	}
 	return &merged
@@ -23,39 +27,38 @@ func mergePod(old, seen *Pod) *Pod {
 
 // restarted reports whether somebody started a sandbox a second time. It has a
 // new network namespace then, while the pod's addresses are in the pinned one.
-func restarted(old, seen PodStatus) bool {
-	return seen.Running && !old.StartedAt.IsZero() && !old.StartedAt.Equal(seen.StartedAt) && old.PID != seen.PID
+func restarted(old, now PodStatus) bool {
+	return now.Running && !old.StartedAt.IsZero() && !old.StartedAt.Equal(now.StartedAt) && old.PID != now.PID
 }
 
-// newExit reports whether a container has ended since it was last seen: it may
-// have been seen running, or not even started, or at the end of an earlier run.
-// Of one that was never seen before nobody waits for the end.
-func newExit(old, seen *Container) bool {
-	if old == nil || seen.Status.Running || seen.Status.FinishedAt.IsZero() {
+// newExit reports whether a container has ended since it was last observed: it may have been running then, or not even
+// started, or at the end of an earlier run. Nobody waits for the end of one that was never observed before.
+func newExit(old, now *Container) bool {
+	if old == nil || now.Status.Running || now.Status.FinishedAt.IsZero() {
 		return false
 	}
-	return old.Status.Running || !old.Status.FinishedAt.Equal(seen.Status.FinishedAt)
+	return old.Status.Running || !old.Status.FinishedAt.Equal(now.Status.FinishedAt)
 }
 
 // mergeContainer takes the engine's view of a container into what is known.
-func mergeContainer(old, seen *Container) *Container {
+func mergeContainer(old, now *Container) *Container {
 	if old == nil {
-		return seen
+		return now
 	}
-	merged := *seen
+	merged := *now
 	merged.Meta = old.Meta
 	merged.Status.Resources = old.Status.Resources
-	if merged.Status.Identity == nil && sameRun(old.Status, seen.Status) {
+	if merged.Status.Identity == nil && sameRun(old.Status, now.Status) {
 		merged.Status.Identity = old.Status.Identity
 	}
-	if old.Status.OOMReported && sameRun(old.Status, seen.Status) {
+	if old.Status.oomReported && sameRun(old.Status, now.Status) {
 		merged.Status = withOOM(merged.Status)
 	}
 	exited := !old.Status.Running && !old.Status.FinishedAt.IsZero()
-	if exited && seen.Status.Running && old.Status.StartedAt.Equal(seen.Status.StartedAt) {
+	if exited && now.Status.Running && old.Status.StartedAt.Equal(now.Status.StartedAt) {
 		merged.Status = old.Status
 	}
-	if exited && !seen.Status.Running && seen.Status.FinishedAt.IsZero() {
+	if exited && !now.Status.Running && now.Status.FinishedAt.IsZero() {
 		// A failed start: the engine keeps a created container, we know its end.
 		merged.Status = old.Status
 	}
@@ -63,18 +66,17 @@ func mergeContainer(old, seen *Container) *Container {
 }
 
 // sameRun reports whether two looks at a container are at one run of it.
-func sameRun(old, seen ContainerStatus) bool {
-	return old.StartedAt.IsZero() || old.StartedAt.Equal(seen.StartedAt)
+func sameRun(old, now ContainerStatus) bool {
+	return old.StartedAt.IsZero() || old.StartedAt.Equal(now.StartedAt)
 }
 
 // killedExitCode is the exit code of a process that SIGKILL has ended.
 const killedExitCode = 128 + 9
 
-// withOOM takes the engine's report of an out-of-memory kill into a status. The
-// kill may have hit another process than the container's own, which then goes
-// on or ends in its own way.
+// withOOM takes the engine's report of an out-of-memory kill into a status. The kill may have hit another process than
+// the container's own, which then goes on or ends in its own way.
 func withOOM(s ContainerStatus) ContainerStatus {
-	s.OOMReported = true
+	s.oomReported = true
 	if !s.Running && s.ExitCode == killedExitCode {
 		s.OOMKilled = true
 	}

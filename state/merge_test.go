@@ -91,17 +91,17 @@ func TestMergePod(t *testing.T) {
 		change(&s)
 		return s
 	}
-	ended := with(func(s *PodStatus) { s.Running, s.PID, s.FinishedAt = false, 0, t2 })
+	ended := with(func(s *PodStatus) { s.Running, s.PID, s.finishedAt = false, 0, t2 })
 	tests := map[string]struct{ old, seen, want PodStatus }{
 		"what its maker decided stays": {known, PodStatus{Running: true, PID: 5, StartedAt: t1}, known},
-		"ended":                        {known, PodStatus{StartedAt: t1, FinishedAt: t2}, ended},
+		"ended":                        {known, PodStatus{StartedAt: t1, finishedAt: t2}, ended},
 		"old news after the end":       {ended, PodStatus{Running: true, PID: 5, StartedAt: t1}, ended},
 		"started again: its network is in another namespace": {
 			ended, PodStatus{Running: true, PID: 6, StartedAt: t3},
 			with(func(s *PodStatus) { s.PID, s.StartedAt, s.NetworkReady = 6, t3, false }),
 		},
 		"started again on the host's network": {
-			PodStatus{StartedAt: t1, FinishedAt: t2, NetworkReady: true}, PodStatus{Running: true, PID: 6, StartedAt: t3},
+			PodStatus{StartedAt: t1, finishedAt: t2, NetworkReady: true}, PodStatus{Running: true, PID: 6, StartedAt: t3},
 			PodStatus{Running: true, PID: 6, StartedAt: t3, NetworkReady: true},
 		},
 	}

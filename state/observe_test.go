@@ -12,18 +12,18 @@ func TestRelistedIsTheLastFullComparison(t *testing.T) {
 		n.engine.Away()
 		n.follow()
 		settle()
-		if at := n.mirror.Relisted(); !at.IsZero() {
+		if at := n.cache.Relisted(); !at.IsZero() {
 			n.Errorf("relisted at %s without an engine", at)
 		}
 		n.engine.Back()
-		n.must(n.mirror.WaitSynced(n.Context()))
-		first := n.mirror.Relisted()
+		n.must(n.cache.WaitSynced(n.Context()))
+		first := n.cache.Relisted()
 		if age := time.Since(first); age < 0 || age > time.Second {
 			n.Errorf("relisted %s ago, just now", age)
 		}
 		time.Sleep(6 * time.Minute) // more than the period
 		settle()
-		if again := n.mirror.Relisted(); again.Sub(first) < 5*time.Minute {
+		if again := n.cache.Relisted(); again.Sub(first) < 5*time.Minute {
 			n.Errorf("relisted at %s and again at %s", first, again)
 		}
 	})
@@ -32,11 +32,11 @@ func TestRelistedIsTheLastFullComparison(t *testing.T) {
 func TestLagOfEventsIsObserved(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		var lags []time.Duration
-		n.mirror = New(Options{Engine: n.engine, Records: n.records, ObserveEvent: func(lag time.Duration) { lags = append(lags, lag) }})
+		n.cache = New(Options{Engine: n.engine, Records: n.records, ObserveEvent: func(lag time.Duration) { lags = append(lags, lag) }})
 		n.sync()
 		n.startContainer("app")
 		settle()
-		n.stopMirror()     // before lags is read
+		n.stopCache()      // before lags is read
 		if len(lags) < 4 { // the sandbox and the container, each created and started
 			n.Errorf("%d events were observed", len(lags))
 		}

@@ -10,7 +10,7 @@ import (
 // Docker 20.10 may report an out-of-memory kill before or after the exit that
 // it was the cause of, and in the latter case inspect never tells.
 func TestOutOfMemoryKillIsKnownFromItsEvent(t *testing.T) {
-	oom := func(n *node, id string) { n.mirror.handle(docker.Event{Kind: docker.ContainerOOM, ID: id}) }
+	oom := func(n *node, id string) { n.cache.handle(t.Context(), docker.Event{Kind: docker.ContainerOOM, ID: id}) }
 	exit := func(code int) func(*node, string) {
 		return func(n *node, id string) { n.must(n.engine.Exit(id, code)); settle() }
 	}
@@ -35,7 +35,7 @@ func TestOutOfMemoryKillIsKnownFromItsEvent(t *testing.T) {
 				for _, step := range test.steps {
 					step(n, id)
 				}
-				if _, err := n.mirror.RefreshContainer(n.Context(), id); err != nil {
+				if _, err := n.cache.RefreshContainer(n.Context(), id); err != nil {
 					t.Fatal(err)
 				}
 				if got := n.container(id).Status.OOMKilled; got != test.want {

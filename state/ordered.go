@@ -5,13 +5,11 @@ import (
 	"sort"
 )
 
-// ordered is a list of entries in the order of a comparison that finds no two
-// of them equal. It is never changed, only copied: at ten thousand entries that
-// takes some microseconds, less than a copy of a map by far.
+// ordered is a list of entries in the order of a comparison that finds no two of them equal. It is never changed, only
+// copied: at ten thousand entries that takes some microseconds, less than a copy of a map by far.
 type ordered[T any] []*T
 
-// from returns the entries from the first one on for which compare is not
-// negative. compare must rise along the order.
+// from returns the entries from the first one on for which compare is not negative. compare must rise along the order.
 func (o ordered[T]) from(compare func(*T) int) ordered[T] {
 	return o[sort.Search(len(o), func(i int) bool { return compare(o[i]) >= 0 }):]
 }
@@ -24,8 +22,7 @@ func (o ordered[T]) equal(compare func(*T) int) []*T {
 	return rest[:end:end]
 }
 
-// with returns a copy without old and with entry in its place, each nil for
-// none. order must be the one that o is in.
+// with returns a copy without old and with entry in its place, each nil for none. order must be the one that o is in.
 func (o ordered[T]) with(old, entry *T, order func(a, b *T) int) ordered[T] {
 	next := make(ordered[T], len(o), len(o)+1)
 	copy(next, o)

@@ -2,40 +2,39 @@ package state
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
-	"github.com/sirupsen/logrus"
 
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// owner returns the root directory of the criadapter that an engine container
-// belongs to, when that is another one than ours. A root directory that was
-// moved has taken its checkpoints along: their pods are ours, whatever the marks
-// say.
-func (m *Mirror) owner(id, name string, labels map[string]string) string {
-	other := translate.OtherRootDirectory(name, labels, m.opts.RootDirectory)
+// owner returns the root directory of the criadapter that an engine container belongs to, when that is another one than
+// ours. A root directory that was moved has taken its checkpoints along: their pods are ours, whatever the marks say.
+func (c *Cache) owner(ctx context.Context, id, name string, labels map[string]string) string {
+	other := translate.OtherRootDirectory(name, labels, c.opts.RootDirectory)
 	if other == "" {
 		return ""
 	}
 	sandboxID := cmp.Or(labels[translate.LabelSandboxID], id)
-	if _, err := m.opts.Records.Load(sandboxID); !errdefs.IsNotFound(err) {
+	if _, err := c.opts.Records.Load(ctx, sandboxID); !errdefs.IsNotFound(err) {
 		return ""
 	}
 	return other
 }
 
 // leaveOthers drops from a list what belongs to other criadapters on this
-// engine. The first time, it tells how many pods that are.
-func (m *Mirror) leaveOthers(list []container.Summary) []container.Summary {
+// engine. The first time, it logs how many pods that are.
+func (c *Cache) leaveOthers(ctx context.Context, list []container.Summary) []container.Summary {
 	pods := map[string]int{} // by root directory
 	ours := slices.DeleteFunc(list, func(summary container.Summary) bool {
 		for _, name := range summary.Names {
-			if owner := m.owner(summary.ID, name, summary.Labels); owner != "" {
+			if owner := c.owner(ctx, summary.ID, name, summary.Labels); owner != "" {
 				if summary.Labels[translate.LabelKind] == translate.LabelKindSandbox {
 					pods[owner]++
 				}
@@ -44,11 +43,11 @@ func (m *Mirror) leaveOthers(list []container.Summary) []container.Summary {
 		}
 		return false
 	})
-	m.othersTold.Do(func() { tellOthers(pods) })
+	c.othersLogged.Do(func() { logOthers(ctx, pods) })
 	return ours
 }
 
-func tellOthers(pods map[string]int) {
+func logOthers(ctx context.Context, pods map[string]int) {
 	if len(pods) == 0 {
 		return
 	}
@@ -56,8 +55,8 @@ func tellOthers(pods map[string]int) {
 	for _, n := range pods {
 		count += n
 	}
-	logrus.WithFields(logrus.Fields{
+	log.G(ctx).WithFields(log.Fields{
 		"pods":            count,
 		"rootDirectories": strings.Join(slices.Sorted(maps.Keys(pods)), ", "),
-	}).Warn("other criadapters have pods on this engine, they are left alone; start with their --root-directory to serve them")
+	}).Warn("leaving pods of other criadapters on this engine alone, start with their --root-directory to serve them")
 }

@@ -9,8 +9,7 @@ import (
 
 const theirRoot = "/theirs"
 
-// theirPod makes a running pod with a running container, marked as those of the
-// criadapter with another root directory.
+// theirPod makes a running pod with a running container, marked as those of the criadapter with another root directory.
 func (n *node) theirPod(name string) (podID, id string) {
 	n.Helper()
 	spec, err := translate.Sandbox(translate.SandboxInput{
@@ -28,10 +27,10 @@ func (n *node) theirPod(name string) (podID, id string) {
 	return podID, id
 }
 
-// onOurNode is onNode for a mirror with a root directory.
+// onOurNode is onNode for a cache with a root directory.
 func onOurNode(t *testing.T, test func(*node)) {
 	onNode(t, dockertest.Options{}, func(n *node) {
-		n.mirror = New(Options{Engine: n.engine, Records: n.records, RootDirectory: "/ours"})
+		n.cache = New(Options{Engine: n.engine, Records: n.records, RootDirectory: "/ours"})
 		test(n)
 	})
 }
@@ -50,7 +49,7 @@ func TestPodsOfAnotherRootDirectoryAreLeftOut(t *testing.T) {
 		if got := n.engine.Calls("InspectContainer") - inspects; got != 0 {
 			n.Errorf("their pods cost %d inspects", got)
 		}
-		if _, err := n.mirror.RefreshContainer(n.Context(), beforeApp); err == nil {
+		if _, err := n.cache.RefreshContainer(n.Context(), beforeApp); err == nil {
 			n.Error("a look shows their container")
 		}
 		for _, id := range []string{before, beforeApp, after, afterApp} {

@@ -18,12 +18,12 @@ func (n *node) make(name string) (id string, publish func()) {
 	caughtUp()
 	inspect, err := n.engine.Engine.InspectContainer(n.Context(), id)
 	n.must(err)
-	return id, func() { n.mirror.PutPod(NewPod(inspect, readyRecord(id, name))) }
+	return id, func() { n.cache.PutPod(NewPod(n.Context(), inspect, readyRecord(id, name))) }
 }
 
 func reserved(n *node, name string) (release func()) {
 	n.Helper()
-	release, err := n.mirror.Reserve(translate.SandboxName(podConfig(name).Metadata))
+	release, err := n.cache.Reserve(translate.SandboxName(podConfig(name).Metadata))
 	n.must(err)
 	return release
 }
@@ -34,9 +34,9 @@ func TestReservedContainerIsNotShownUntilItsMakerPublishesIt(t *testing.T) {
 		release := reserved(n, "web")
 		id, publish := n.make("web")
 		n.wantUnknown(id)
-		n.must(n.mirror.relist(n.Context(), n.mirror.agrees))
+		n.must(n.cache.relist(n.Context(), n.cache.agrees))
 		n.wantUnknown(id)
-		if _, err := n.mirror.RefreshPod(n.Context(), id); !errdefs.IsNotFound(err) {
+		if _, err := n.cache.RefreshPod(n.Context(), id); !errdefs.IsNotFound(err) {
 			n.Errorf("a refresh showed the pod: %v", err)
 		}
 		inspects := n.engine.Calls("InspectContainer")
@@ -106,7 +106,7 @@ func TestDeathDuringTheMakingIsSeenAfterAReconnect(t *testing.T) {
 func TestReserveKeepsOthersOut(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		release := reserved(n, "web")
-		if _, err := n.mirror.Reserve(translate.SandboxName(podConfig("web").Metadata)); !errdefs.IsAlreadyExists(err) {
+		if _, err := n.cache.Reserve(translate.SandboxName(podConfig("web").Metadata)); !errdefs.IsAlreadyExists(err) {
 			n.Errorf("a second Reserve returned %v, want AlreadyExists", err)
 		}
 		reserved(n, "another")()
@@ -122,7 +122,7 @@ func TestReservationDoesNotHideAKnownContainer(t *testing.T) {
 		podID := n.startPod("web")
 		id := n.createContainer(podID, "web", "app")
 		n.sync()
-		release, err := n.mirror.Reserve(n.container(id).Meta.Name)
+		release, err := n.cache.Reserve(n.container(id).Meta.Name)
 		n.must(err)
 		n.start(id)
 		caughtUp()

@@ -3,68 +3,67 @@ package state
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/containerd/errdefs"
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// Back-off between two attempts to reach the engine.
-const (
-	minBackoff = 100 * time.Millisecond
-	maxBackoff = 5 * time.Second
-)
+// engineBackoff is the pause between two attempts to ask an engine that fails.
+var engineBackoff = wait.Backoff{
+	Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 5 * time.Second,
+}
 
-// Run connects to the engine and follows it until ctx ends; it reconnects by
-// itself and returns ctx's error. All that it started has ended when it
-// returns.
-func (m *Mirror) Run(ctx context.Context) error {
-	backoff := minBackoff
+// Run connects to the engine and follows it until ctx ends; it reconnects by itself and returns ctx's error. All that
+// it started has ended when it returns.
+func (c *Cache) Run(ctx context.Context) error {
+	ctx = log.WithLogger(ctx, log.L.WithField("component", "state"))
+	backoff := engineBackoff
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := m.follow(ctx)
+		err := c.follow(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		m.lost(err)
-		if time.Since(began) > maxBackoff {
-			backoff = minBackoff
+		c.lost(ctx, err)
+		if time.Since(began) > engineBackoff.Cap {
+			backoff = engineBackoff
 		}
-		_ = sleep(ctx, backoff) // the loop looks at ctx
-		backoff = min(2*backoff, maxBackoff)
+		_ = sleep(ctx, backoff.Step()) // the loop looks at ctx
 	}
 	return ctx.Err()
 }
 
-// lost records why the mirror may be stale; the log gets one line per new
-// reason.
-func (m *Mirror) lost(err error) {
+// lost records why the cache may be stale; the log gets one line per new reason.
+func (c *Cache) lost(ctx context.Context, err error) {
 	if !errdefs.IsUnavailable(err) && !errdefs.IsFailedPrecondition(err) {
 		err = fmt.Errorf("the engine cannot be followed: %w", errdefs.ErrUnavailable.WithMessage(err.Error()))
 	}
-	before := m.Err()
-	m.setErr(err)
+	before := c.Err()
+	c.setErr(err)
 	if before == nil || before.Error() != err.Error() {
-		logrus.WithError(err).Warn("Docker Engine does not answer, lists answer from memory until it does")
+		log.G(ctx).WithError(err).Warn("engine is unavailable, lists are answered from memory until it is back")
 	}
 }
 
 // follow lives as long as one connection: it subscribes, then relists (so that
 // nothing between the two is missed), then keeps merging events.
-func (m *Mirror) follow(ctx context.Context) error {
-	if _, err := m.opts.Engine.Features(ctx); err != nil {
+func (c *Cache) follow(ctx context.Context) error {
+	if _, err := c.opts.Engine.Features(ctx); err != nil {
 		return err
 	}
+	c.resetHeartbeat() // until the relist the cache is not fresh anyway
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := m.refreshes.start(ctx, func(ctx context.Context, id string, since uint64) error {
-		if m.answeredSince(id, since) {
-			return nil
-		}
-		return ignoreNotFound(m.refresh(ctx, id))
+	slots := make(chan struct{}, maxRefreshes)
+	stop := c.refreshes.start(ctx, func(ctx context.Context, id string, since uint64) error {
+		needless := func() bool { return c.answeredSince(id, since) }
+		return docker.IgnoreNotFound(c.refresh(ctx, id, &gate{slots: slots, patience: inspectPatience, needless: needless}))
 	})
 	defer stop()
 
@@ -74,76 +73,83 @@ func (m *Mirror) follow(ctx context.Context) error {
 		defer close(relisting)
 		select {
 		case <-subscribed:
-			m.relistLoop(ctx)
+			c.relistLoop(ctx)
 		case <-ctx.Done():
 		}
 	}()
-	err := m.opts.Engine.Events(ctx, docker.EventsOptions{
+	c.pulse.turn()
+	defer c.pulse.beat.Store(nil)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		c.watchEngine(ctx)
+	}()
+	err := c.opts.Engine.Events(ctx, docker.EventsOptions{
 		Subscribed: func() { close(subscribed) },
-		Handle:     m.handle,
+		Handle:     func(event docker.Event) { c.handle(ctx, event) },
 	})
 	cancel()
 	<-relisting
+	<-watching
 	return err
 }
 
-// handle is called by the event reader and never waits for the engine: it only
-// marks what has to be looked at.
-func (m *Mirror) handle(event docker.Event) {
-	m.opts.ObserveEvent(time.Since(event.Time))
+// handle is called by the event reader and never waits for the engine: it only marks what has to be looked at.
+func (c *Cache) handle(ctx context.Context, event docker.Event) {
+	defer c.pulse.begin()()
+	c.noteEvent()
+	c.opts.ObserveEvent(time.Since(event.Time))
 	switch {
 	case event.Kind == docker.ExecDied:
-		m.execs.notify(event.ExecID, event.ExitCode)
-	case event.Kind == docker.ImageChanged, m.foreign(event), m.deferred(event):
+		c.execs.notify(event.ExecID, event.ExitCode)
+	case event.Kind == docker.ImageChanged, c.foreign(ctx, event), c.deferred(event):
 	case event.Kind == docker.ContainerRemoved:
-		m.vanished(event.ID)
+		c.vanished(ctx, event.ID)
 	case event.Kind == docker.ContainerOOM:
-		m.UpdateContainer(event.ID, func(s *ContainerStatus) { *s = withOOM(*s) })
+		c.UpdateContainer(event.ID, func(s *ContainerStatus) { *s = withOOM(*s) })
 	default:
-		m.lookAfter(event)
+		c.lookAfter(event)
 	}
 }
 
-// foreign reports whether an event is about a container that is no pod's, or
-// that of another criadapter, so that what else runs on the node costs no
-// inspects.
-func (m *Mirror) foreign(event docker.Event) bool {
+// foreign reports whether an event is about a container that is no pod's, or that of another criadapter, so that what
+// else runs on the node costs no inspects.
+func (c *Cache) foreign(ctx context.Context, event docker.Event) bool {
 	_, labelled := event.Labels[translate.LabelKind]
-	if labelled && m.owner(event.ID, event.Labels["name"], event.Labels) == "" {
+	if labelled && c.owner(ctx, event.ID, event.Labels["name"], event.Labels) == "" {
 		return false
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return !m.knows(event.ID)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.knows(event.ID)
 }
 
 // deferred keeps the events of a container that is being made for its release,
 // so that nothing is inspected that its maker inspects anyway.
-func (m *Mirror) deferred(event docker.Event) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+func (c *Cache) deferred(event docker.Event) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	ownDoing := event.Kind == docker.ContainerCreated || event.Kind == docker.ContainerStarted
-	return !m.knows(event.ID) && m.hidden(event.Labels["name"], event.ID, sighting{changed: !ownDoing})
+	return !c.knows(event.ID) && c.hidden(event.Labels["name"], event.ID, sighting{changed: !ownDoing})
 }
 
-// relistLoop relists now, again soon while that fails, and then at the slow
-// period. The first relist of a connection inspects everything, because what
-// looks alike in a list may have ended and started while nobody watched.
-func (m *Mirror) relistLoop(ctx context.Context) {
-	backoff, trusted := minBackoff, nothing
+// relistLoop relists now, again soon while that fails, and then at the slow period. The first relist of a connection
+// inspects everything, because what looks alike in a list may have ended and started while nobody watched.
+func (c *Cache) relistLoop(ctx context.Context) {
+	backoff, trusted := engineBackoff, nothing
 	for {
-		wait := m.opts.RelistPeriod
-		if err := m.relist(ctx, trusted); err != nil {
-			wait, backoff = backoff, min(2*backoff, maxBackoff)
+		pause := c.opts.relistPeriod
+		if err := c.relist(ctx, trusted); err != nil {
+			pause = backoff.Step()
 			if ctx.Err() == nil {
-				m.lost(fmt.Errorf("listing the engine's containers: %w", err))
+				c.lost(ctx, fmt.Errorf("listing the engine's containers: %w", err))
 			}
 		} else {
-			backoff, trusted = minBackoff, m.agrees
-			m.setFresh()
-			m.syncedOnce.Do(func() { close(m.synced) })
+			backoff, trusted = engineBackoff, c.agrees
+			c.setFresh()
+			c.syncedOnce.Do(func() { close(c.synced) })
 		}
-		if sleep(ctx, wait) != nil {
+		if sleep(ctx, pause) != nil {
 			return
 		}
 	}

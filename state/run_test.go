@@ -16,26 +16,26 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-func TestMirrorStartsBeforeTheEngine(t *testing.T) {
+func TestCacheStartsBeforeTheEngine(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, id := n.startContainer("app")
 		n.engine.Away()
-		if err := n.mirror.Err(); !errdefs.IsUnavailable(err) {
+		if err := n.cache.Err(); !errdefs.IsUnavailable(err) {
 			n.Errorf("before Run Err is %v, want Unavailable", err)
 		}
 		n.follow()
 		settle()
-		if err := n.mirror.Err(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "the engine is away") {
+		if err := n.cache.Err(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "the engine is away") {
 			n.Errorf("Err is %v, want Unavailable with the engine's reason", err)
 		}
 		ctx, cancel := context.WithTimeout(n.Context(), time.Minute)
 		defer cancel()
-		if err := n.mirror.WaitSynced(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := n.cache.WaitSynced(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			n.Errorf("WaitSynced returned %v without an engine", err)
 		}
 		n.engine.Back()
-		n.must(n.mirror.WaitSynced(n.Context()))
-		n.must(n.mirror.Err())
+		n.must(n.cache.WaitSynced(n.Context()))
+		n.must(n.cache.Err())
 		n.wantPod(podID, podReady)
 		n.wantContainer(id, running)
 	})
@@ -45,21 +45,21 @@ func TestEngineAwayKeepsSnapshotsAndTellsWhy(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, id := n.startContainer("app")
 		n.sync()
-		before := n.mirror.Snapshot()
+		before := n.cache.Snapshot()
 		n.engine.Away()
 		settle()
-		if err := n.mirror.Err(); !errdefs.IsUnavailable(err) {
+		if err := n.cache.Err(); !errdefs.IsUnavailable(err) {
 			n.Errorf("Err is %v, want Unavailable", err)
 		}
-		if n.mirror.Snapshot() != before {
+		if n.cache.Snapshot() != before {
 			n.Error("the snapshot changed while the engine was away")
 		}
 		n.wantPod(podID, podReady)
 		n.wantContainer(id, running)
-		if _, err := n.mirror.RefreshContainer(n.Context(), id); !errdefs.IsUnavailable(err) {
+		if _, err := n.cache.RefreshContainer(n.Context(), id); !errdefs.IsUnavailable(err) {
 			n.Errorf("a refresh returned %v, want Unavailable", err)
 		}
-		n.must(n.mirror.WaitSynced(n.Context())) // once is for ever
+		n.must(n.cache.WaitSynced(n.Context())) // once is for ever
 	})
 }
 
@@ -70,12 +70,12 @@ func TestRefusedEngineIsReportedAsItIs(t *testing.T) {
 		remove := n.engine.Inject("Features", dockertest.Fault{Err: refused})
 		n.follow()
 		settle()
-		if err := n.mirror.Err(); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "too old") {
+		if err := n.cache.Err(); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "too old") {
 			n.Errorf("Err is %v", err)
 		}
 		remove()
 		settle()
-		n.must(n.mirror.Err())
+		n.must(n.cache.Err())
 	})
 }
 
@@ -93,14 +93,14 @@ func TestReconnectInspectsEverything(t *testing.T) {
 		n.must(n.engine.Exit(ended, 5))
 		n.must(n.engine.Exit(again, 1))
 		n.engine.Back()
-		// Before the mirror is back, somebody else is quicker.
+		// Before the cache is back, somebody else is quicker.
 		time.Sleep(time.Microsecond)
 		n.start(again)
 		n.must(n.engine.RemoveContainer(n.Context(), gone))
 		fresh := n.createContainer(pod, "pod-of-ended", "fresh")
 		settle()
 
-		n.must(n.mirror.Err())
+		n.must(n.cache.Err())
 		n.wantContainer(ended, exited)
 		if code := n.container(ended).Status.ExitCode; code != 5 {
 			n.Errorf("exit code %d, want 5", code)
@@ -115,7 +115,7 @@ func TestReconnectInspectsEverything(t *testing.T) {
 }
 
 // The connection breaks again and again, each time something is lost.
-func TestMirrorSurvivesAFlappingEngine(t *testing.T) {
+func TestCacheSurvivesAFlappingEngine(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID, id := n.startContainer("app")
 		n.sync()
@@ -129,25 +129,24 @@ func TestMirrorSurvivesAFlappingEngine(t *testing.T) {
 		time.Sleep(time.Second)
 		n.engine.Back()
 		settle()
-		n.must(n.mirror.Err())
+		n.must(n.cache.Err())
 		n.wantPod(podID, podNotReady)
 		n.wantContainer(id, exited)
 	})
 }
 
-// An engine whose event stream stays open while it answers nothing is not
-// healthy.
+// An engine whose event stream stays open while it answers nothing is not healthy.
 func TestFailedRelistIsAReasonNotToBeReady(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
 		remove := n.engine.Inject("ListContainers", dockertest.Fault{Err: errors.New("a bug in the engine")})
 		time.Sleep(6 * time.Minute)
-		if err := n.mirror.Err(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "a bug in the engine") {
+		if err := n.cache.Err(); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "a bug in the engine") {
 			n.Errorf("Err is %v, want Unavailable with the reason", err)
 		}
 		remove()
 		settle()
-		n.must(n.mirror.Err())
+		n.must(n.cache.Err())
 	})
 }
 
@@ -210,7 +209,7 @@ func TestRelistDoesNotDropWhatIsNewerThanItsList(t *testing.T) {
 			publish()
 			release()
 		})
-		n.must(n.mirror.relist(n.Context(), n.mirror.agrees))
+		n.must(n.cache.relist(n.Context(), n.cache.agrees))
 		n.wantPod(id, podReady)
 	})
 }
@@ -230,9 +229,8 @@ func TestInspectThatFailsAfterAnEventIsTriedAgain(t *testing.T) {
 	})
 }
 
-// Docker cannot inspect a container whose layer is gone, for as long as it is
-// there.
-func TestOneBrokenContainerDoesNotKeepTheMirrorFromSyncing(t *testing.T) {
+// Docker cannot inspect a container whose layer is gone, for as long as it is there.
+func TestOneBrokenContainerDoesNotKeepTheCacheFromSyncing(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, healthy := n.startContainer("healthy")
 		_, broken := n.startContainer("broken")
@@ -242,10 +240,10 @@ func TestOneBrokenContainerDoesNotKeepTheMirrorFromSyncing(t *testing.T) {
 		ctx, cancel := context.WithTimeout(n.Context(), time.Second)
 		defer cancel()
 		n.follow()
-		if err := n.mirror.WaitSynced(ctx); err != nil {
+		if err := n.cache.WaitSynced(ctx); err != nil {
 			n.Fatalf("not synced: %v", err)
 		}
-		n.must(n.mirror.Err())
+		n.must(n.cache.Err())
 		n.wantContainer(healthy, running)
 		before := n.engine.Calls("InspectContainer")
 		time.Sleep(4 * time.Minute)
@@ -270,10 +268,10 @@ func TestInspectsThatHangDelayTheFirstSyncBrieflyOnly(t *testing.T) {
 			_, id = n.startContainer(fmt.Sprint("healthy", i))
 			healthy = append(healthy, id)
 		}
-		ctx, cancel := context.WithTimeout(n.Context(), 2*relistPatience)
+		ctx, cancel := context.WithTimeout(n.Context(), 2*inspectPatience)
 		defer cancel()
 		n.follow()
-		n.must(n.mirror.WaitSynced(ctx))
+		n.must(n.cache.WaitSynced(ctx))
 		for _, id := range healthy {
 			n.wantContainer(id, running)
 		}
@@ -284,8 +282,7 @@ func TestInspectsThatHangDelayTheFirstSyncBrieflyOnly(t *testing.T) {
 	})
 }
 
-// One that could not be inspected for a moment is not missing until the next
-// relist.
+// One that could not be inspected for a moment is not missing until the next relist.
 func TestContainerThatTheRelistCouldNotInspectIsTriedAgain(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")
@@ -297,7 +294,7 @@ func TestContainerThatTheRelistCouldNotInspectIsTriedAgain(t *testing.T) {
 }
 
 // An engine that goes away in the middle of the first relist does not leave a
-// mirror that takes what it has for all there is.
+// cache that takes what it has for all there is.
 func TestRelistThatLosesTheEngineIsNotComplete(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.startContainer("app")
@@ -305,11 +302,11 @@ func TestRelistThatLosesTheEngineIsNotComplete(t *testing.T) {
 		n.follow()
 		settle()
 		select {
-		case <-n.mirror.synced:
+		case <-n.cache.synced:
 			n.Error("synced")
 		default:
 		}
-		if err := n.mirror.Err(); !errdefs.IsUnavailable(err) {
+		if err := n.cache.Err(); !errdefs.IsUnavailable(err) {
 			n.Errorf("Err is %v", err)
 		}
 	})
@@ -341,8 +338,7 @@ func TestEventsOfOtherContainersCostNothing(t *testing.T) {
 	})
 }
 
-// The list is asked for once the events come, so that nothing falls between the
-// two.
+// The list is asked for once the events come, so that nothing falls between the two.
 func TestNothingIsMissedBetweenListAndEvents(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")
@@ -350,7 +346,7 @@ func TestNothingIsMissedBetweenListAndEvents(t *testing.T) {
 		n.follow()
 		time.Sleep(time.Second / 2)
 		n.must(n.engine.Exit(id, 0))
-		n.must(n.mirror.WaitSynced(n.Context()))
+		n.must(n.cache.WaitSynced(n.Context()))
 		settle()
 		n.wantContainer(id, exited)
 	})
@@ -380,8 +376,7 @@ func TestEventDuringAnInspectIsFollowedByAnother(t *testing.T) {
 	})
 }
 
-// When Run returns, all that it started has ended: exit hooks that events or a
-// relist began, and inspects that hang.
+// When Run returns, all that it started has ended: exit hooks that events or a relist began, and inspects that hang.
 func TestRunEndsWithAllThatItStarted(t *testing.T) {
 	for name, exit := range map[string]func(*node, string){
 		"an exit told by an event": func(n *node, id string) { n.must(n.engine.Exit(id, 0)) },
@@ -401,7 +396,7 @@ func TestRunEndsWithAllThatItStarted(t *testing.T) {
 				_, id := n.startContainer("app")
 				_, hanging := n.startContainer("hanging")
 				var under atomic.Int32
-				n.mirror.OnExit(func(ctx context.Context, _ *Container) {
+				n.cache.OnExit(func(ctx context.Context, _ *Container) {
 					under.Add(1)
 					defer under.Add(-1)
 					<-ctx.Done()
@@ -416,7 +411,7 @@ func TestRunEndsWithAllThatItStarted(t *testing.T) {
 				if under.Load() == 0 {
 					n.Fatal("no exit hook is under way")
 				}
-				n.stopMirror()
+				n.stopCache()
 				if left := under.Load(); left != 0 {
 					n.Errorf("%d exit hooks are under way after Run returned", left)
 				}
@@ -425,9 +420,8 @@ func TestRunEndsWithAllThatItStarted(t *testing.T) {
 	}
 }
 
-// TestEventsOfOwnDoingCostNoInspects: who starts a container looks at it right
-// away, and nobody has to look again for the event, whether it comes before the
-// question or after it.
+// TestEventsOfOwnDoingCostNoInspects: who starts a container looks at it right away, and nobody has to look again for
+// the event, whether it comes before the question or after it.
 func TestEventsOfOwnDoingCostNoInspects(t *testing.T) {
 	for _, lag := range []time.Duration{0, time.Millisecond} {
 		t.Run(lag.String(), func(t *testing.T) { eventsOfOwnDoing(t, lag) })
@@ -441,13 +435,13 @@ func eventsOfOwnDoing(t *testing.T, lag time.Duration) {
 		before := n.engine.Calls("InspectContainer")
 		id := n.createContainer(pod, "web", "app")
 		time.Sleep(time.Microsecond) // an answer takes its time
-		_, err := n.mirror.RefreshContainer(n.Context(), id)
+		_, err := n.cache.RefreshContainer(n.Context(), id)
 		n.must(err)
 		time.Sleep(lag)
 		caughtUp()
 		n.start(id)
 		time.Sleep(time.Microsecond)
-		_, err = n.mirror.RefreshContainer(n.Context(), id)
+		_, err = n.cache.RefreshContainer(n.Context(), id)
 		n.must(err)
 		time.Sleep(lag)
 		caughtUp()
@@ -464,8 +458,7 @@ func eventsOfOwnDoing(t *testing.T, lag time.Duration) {
 	})
 }
 
-// TestConcurrentRefreshesDoNotOvertakeEachOther: whoever asked first takes the
-// newer answer of another for its own.
+// TestConcurrentRefreshesDoNotOvertakeEachOther: whoever asked first takes the newer answer of another for its own.
 func TestConcurrentRefreshesDoNotOvertakeEachOther(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")
@@ -474,12 +467,12 @@ func TestConcurrentRefreshesDoNotOvertakeEachOther(t *testing.T) {
 		arrived, release := n.engine.holdInspect(id)
 		first := make(chan error, 1)
 		go func() {
-			_, err := n.mirror.RefreshContainer(n.Context(), id)
+			_, err := n.cache.RefreshContainer(n.Context(), id)
 			first <- err
 		}()
 		<-arrived
 		n.engine.onInspect(nil)
-		_, err := n.mirror.RefreshContainer(n.Context(), id)
+		_, err := n.cache.RefreshContainer(n.Context(), id)
 		n.must(err)
 		release()
 		n.must(<-first)

@@ -9,21 +9,18 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// LabelPodUID is the label by which kubelets find a pod's sandboxes and
-// containers.
+// LabelPodUID is the label by which kubelets find a pod's sandboxes and containers.
 const LabelPodUID = "io.kubernetes.pod.uid"
 
-// Snapshot is the node at one moment. It is immutable and safe for concurrent
-// use. A write makes the next one by copying its lists of pointers, so every
-// order that readers want is kept ready and nobody sorts.
+// Snapshot is the node at one moment. It is immutable and safe for concurrent use. A write makes the next one by
+// copying its lists of pointers, so every order that readers want is kept ready and nobody sorts.
 type Snapshot struct {
 	podsByID, podsByAge, podsByUID, podsByState          ordered[Pod]
 	containersByID, containersByAge, containersBySandbox ordered[Container]
 	containersByUID, containersByState                   ordered[Container]
 }
 
-// with returns the snapshot after a write: pod and container are what the id is
-// now, nil for nothing.
+// with returns the snapshot after a write: pod and container are what the id is now, nil for nothing.
 func (s *Snapshot) with(id string, pod *Pod, container *Container) *Snapshot {
 	next := *s
 	if old := s.pod(id); old != pod {
@@ -56,8 +53,7 @@ func (s *Snapshot) Container(idOrPrefix string) (*Container, error) {
 // Pods returns all pods, the newest first. The slice must not be changed.
 func (s *Snapshot) Pods() []*Pod { return s.podsByAge }
 
-// Containers returns all containers, the newest first. The slice must not be
-// changed.
+// Containers returns all containers, the newest first. The slice must not be changed.
 func (s *Snapshot) Containers() []*Container { return s.containersByAge }
 
 // ContainersOf returns the containers of the sandbox with this full id, the
@@ -66,9 +62,8 @@ func (s *Snapshot) ContainersOf(sandboxID string) []*Container {
 	return s.containersBySandbox.equal(func(c *Container) int { return cmp.Compare(c.SandboxID, sandboxID) })
 }
 
-// PodsLabelled returns the pods whose label io.kubernetes.pod.uid is uid, the
-// newest first: kubelets ask for pods by this label. The slice must not be
-// changed.
+// PodsLabelled returns the pods whose label io.kubernetes.pod.uid is uid, the newest first: kubelets ask for pods by
+// this label. The slice must not be changed.
 func (s *Snapshot) PodsLabelled(uid string) []*Pod {
 	return s.podsByUID.equal(func(p *Pod) int { return cmp.Compare(podUID(p), uid) })
 }
@@ -78,8 +73,7 @@ func (s *Snapshot) ContainersLabelled(uid string) []*Container {
 	return s.containersByUID.equal(func(c *Container) int { return cmp.Compare(containerUID(c), uid) })
 }
 
-// PodsIn returns the pods in a state, the newest first. The slice must not be
-// changed.
+// PodsIn returns the pods in a state, the newest first. The slice must not be changed.
 func (s *Snapshot) PodsIn(state runtimeapi.PodSandboxState) []*Pod {
 	return s.podsByState.equal(func(p *Pod) int { return cmp.Compare(p.Status.State(), state) })
 }
@@ -105,8 +99,7 @@ func (s *Snapshot) container(id string) *Container {
 	return nil
 }
 
-// find looks an id or its beginning up in entries ordered by id, where all that
-// begin alike stand together.
+// find looks an id or its beginning up in entries ordered by id, where all that begin alike stand together.
 func find[T any](byID ordered[T], idOrPrefix string, id func(*T) string, what string) (*T, error) {
 	if idOrPrefix == "" {
 		return nil, fmt.Errorf("the %s id is empty: %w", what, errdefs.ErrInvalidArgument)

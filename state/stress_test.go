@@ -10,27 +10,27 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 	"github.com/criadapter/criadapter/docker/translate"
 )
 
-// Many writers, readers and events at once, with an engine that comes and goes;
-// in the end the mirror holds exactly what the engine has, and on the way no
-// reader ever saw what cannot be.
+// Many writers, readers and events at once, with an engine that comes and goes; in the end the cache holds exactly what
+// the engine has, and on the way no reader ever saw what cannot be.
 func TestManyWritersAndReaders(t *testing.T) {
 	for _, flavor := range []dockertest.Flavor{dockertest.Docker20, dockertest.Docker29} {
 		t.Run(dockertest.DefaultFeatures(flavor).ServerVersion, func(t *testing.T) {
 			n := newNode(t, dockertest.Options{Flavor: flavor, EventLag: time.Millisecond})
 			defer n.engine.Close()
-			n.mirror.OnExit(func(ctx context.Context, _ *Container) { _ = sleep(ctx, 100*time.Microsecond) })
+			n.cache.OnExit(func(ctx context.Context, _ *Container) { _ = sleep(ctx, 100*time.Microsecond) })
 			n.follow()
-			defer n.stopMirror()
-			n.must(n.mirror.WaitSynced(t.Context()))
+			defer n.stopCache()
+			n.must(n.cache.WaitSynced(t.Context()))
 
 			ctx, cancel := context.WithCancel(t.Context())
 			var readers, writers sync.WaitGroup
 			for range 4 {
-				readers.Go(func() { watch(ctx, t, n.mirror) })
+				readers.Go(func() { watch(ctx, t, n.cache) })
 			}
 			readers.Go(func() { flap(ctx, n.engine) })
 			for worker := range 8 {
@@ -51,7 +51,7 @@ func live(n *node, worker int) {
 	ctx := context.Background()
 	for round := range 30 {
 		name := fmt.Sprintf("pod-%d-%d", worker, round)
-		release, err := n.mirror.Reserve(translate.SandboxName(podConfig(name).Metadata))
+		release, err := n.cache.Reserve(translate.SandboxName(podConfig(name).Metadata))
 		if err != nil {
 			n.Error(err)
 			return
@@ -60,9 +60,9 @@ func live(n *node, worker int) {
 		retry(n, func() (string, error) { return "", n.engine.StartContainer(ctx, podID) })
 		n.records.save(readyRecord(podID, name))
 		inspect := retry(n, func() (*container.InspectResponse, error) { return n.engine.InspectContainer(ctx, podID) })
-		n.mirror.PutPod(NewPod(inspect, readyRecord(podID, name)))
+		n.cache.PutPod(NewPod(n.Context(), inspect, readyRecord(podID, name)))
 		release()
-		if pod, err := n.mirror.Snapshot().Pod(podID); err != nil || pod.ID != podID {
+		if pod, err := n.cache.Snapshot().Pod(podID); err != nil || pod.ID != podID {
 			n.Errorf("own pod not read: %v", err)
 		}
 		id := retry(n, func() (string, error) {
@@ -75,21 +75,21 @@ func live(n *node, worker int) {
 			case 1:
 				_ = n.engine.Exit(id, random.IntN(256))
 			case 2:
-				_, _ = n.mirror.RefreshContainer(ctx, id)
+				_, _ = n.cache.RefreshContainer(ctx, id)
 			case 3:
-				n.mirror.UpdateContainer(id, func(s *ContainerStatus) { s.Resources = nil })
+				n.cache.UpdateContainer(id, func(s *ContainerStatus) { s.Resources = nil })
 			case 4:
-				n.mirror.UpdatePod(podID, func(s *PodStatus) { s.Stopping = true })
+				n.cache.UpdatePod(podID, func(s *PodStatus) { s.Stopping = true })
 			}
 		}
 		if random.IntN(2) == 0 {
-			retry(n, func() (string, error) { return "", ignoreNotFound(n.engine.RemoveContainer(ctx, id)) })
-			n.mirror.RemoveContainer(id)
+			retry(n, func() (string, error) { return "", docker.IgnoreNotFound(n.engine.RemoveContainer(ctx, id)) })
+			n.cache.RemoveContainer(id)
 		}
 		if random.IntN(2) == 0 {
-			retry(n, func() (string, error) { return "", ignoreNotFound(n.engine.RemoveContainer(ctx, podID)) })
+			retry(n, func() (string, error) { return "", docker.IgnoreNotFound(n.engine.RemoveContainer(ctx, podID)) })
 			n.records.remove(podID)
-			n.mirror.RemovePod(podID)
+			n.cache.RemovePod(podID)
 		}
 	}
 }
@@ -119,7 +119,7 @@ func flap(ctx context.Context, e *engine) {
 
 // watch reads until ctx ends and checks that nothing goes back from exited to
 // running under one start, and that no removed id comes back.
-func watch(ctx context.Context, t *testing.T, m *Mirror) {
+func watch(ctx context.Context, t *testing.T, m *Cache) {
 	type run struct {
 		id      string
 		started time.Time
@@ -150,7 +150,7 @@ func watch(ctx context.Context, t *testing.T, m *Mirror) {
 	}
 }
 
-// wantTruth waits until the mirror holds exactly what the engine has.
+// wantTruth waits until the cache holds exactly what the engine has.
 func (n *node) wantTruth() {
 	n.Helper()
 	var difference string
@@ -159,17 +159,17 @@ func (n *node) wantTruth() {
 			return
 		}
 	}
-	n.Errorf("the mirror does not become what the engine has: %s", difference)
+	n.Errorf("the cache does not become what the engine has: %s", difference)
 }
 
 func (n *node) difference() string {
 	list, err := n.engine.ListContainers(n.Context(), map[string]string{translate.LabelKind: ""})
 	n.must(err)
-	snapshot := n.mirror.Snapshot()
+	snapshot := n.cache.Snapshot()
 	entries := len(snapshot.Containers())
 	for _, pod := range snapshot.Pods() {
 		// A pod that was removed without its checkpoint stays, and is right to.
-		if _, err := n.records.Load(pod.ID); err != nil || pod.Status.Running {
+		if _, err := n.records.Load(context.Background(), pod.ID); err != nil || pod.Status.Running {
 			entries++
 		}
 	}

@@ -17,8 +17,7 @@ const subscriberQueue = 1024
 // ChangeType says what has happened to a pod or a container.
 type ChangeType int
 
-// What can happen. A pod is created and started when it is published, its
-// network complete.
+// What can happen. A pod is created and started when it is published, its network complete.
 const (
 	Created ChangeType = iota
 	Started
@@ -57,12 +56,12 @@ type Change struct {
 	Containers []*Container
 }
 
-// Subscription receives the changes of a mirror, see Mirror.Subscribe. Next is
+// Subscription receives the changes of a cache, see Cache.Subscribe. Next is
 // for one goroutine at a time; Close and CutOff are for any.
 type Subscription struct {
-	mirror  *Mirror
+	cache   *Cache
 	changes chan Change
-	cutOff  chan struct{} // closed by the mirror when changes is full
+	cutOff  chan struct{} // closed by the cache when changes is full
 }
 
 // subscribers are those who want to hear of changes.
@@ -71,22 +70,20 @@ type subscribers struct {
 	all map[*Subscription]struct{}
 }
 
-// Subscribe returns a subscription to every change that is published from now
-// on, in the order of the snapshots: whoever takes a snapshot after receiving a
-// change finds it or something newer in it. Nobody waits for a subscriber; one
-// that falls too far behind is cut off. The caller must Close it.
-func (m *Mirror) Subscribe() *Subscription {
-	s := &Subscription{mirror: m, changes: make(chan Change, subscriberQueue), cutOff: make(chan struct{})}
+// Subscribe returns a subscription to every change that is published from now on, in the order of the snapshots:
+// whoever takes a snapshot after receiving a change finds it or something newer in it. Nobody waits for a subscriber;
+// one that falls too far behind is cut off. The caller must Close it.
+func (c *Cache) Subscribe() *Subscription {
+	s := &Subscription{cache: c, changes: make(chan Change, subscriberQueue), cutOff: make(chan struct{})}
 	// Under the writer's lock, so that no change is half subscribed to.
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.subscribers.add(s)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.subscribers.add(s)
 	return s
 }
 
-// Next waits for the next change. It fails with ctx's error, and with
-// ErrResourceExhausted once the subscription was cut off: changes were lost, and
-// the subscriber has to subscribe and list again.
+// Next waits for the next change. It fails with ctx's error, and with ErrResourceExhausted once the subscription was
+// cut off: changes were lost, and the subscriber has to subscribe and list again.
 func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	select {
 	case <-s.cutOff:
@@ -101,12 +98,11 @@ func (s *Subscription) Next(ctx context.Context) (Change, error) {
 	}
 }
 
-// CutOff is closed when the subscriber was too slow. Next tells so, too; this is
-// for one that cannot get round to it.
+// CutOff is closed when the subscriber was too slow. Next tells so, too; this is for one that cannot get round to it.
 func (s *Subscription) CutOff() <-chan struct{} { return s.cutOff }
 
 // Close ends the subscription. It may be called more than once.
-func (s *Subscription) Close() { s.mirror.subscribers.drop(s) }
+func (s *Subscription) Close() { s.cache.subscribers.drop(s) }
 
 func (s *subscribers) add(sub *Subscription) {
 	s.mu.Lock()
@@ -143,10 +139,9 @@ func (s *subscribers) send(change Change) {
 	}
 }
 
-// tell sends what has become of an entry between two snapshots. The caller
-// holds mu.
-func (m *Mirror) tell(id string, before, after *Snapshot) {
-	if m.subscribers.none() {
+// notify sends what has become of an entry between two snapshots. The caller holds mu.
+func (c *Cache) notify(id string, before, after *Snapshot) {
+	if c.subscribers.none() {
 		return
 	}
 	types, pod := changes(id, before, after)
@@ -158,7 +153,7 @@ func (m *Mirror) tell(id string, before, after *Snapshot) {
 		change.Containers = after.ContainersOf(pod.ID)
 	}
 	for _, change.Type = range types {
-		m.subscribers.send(change)
+		c.subscribers.send(change)
 	}
 }
 
@@ -193,7 +188,7 @@ func podPhase(p *Pod) phase {
 	if p == nil {
 		return phase{}
 	}
-	return phase{true, p.Status.Running, p.Status.StartedAt, p.Status.FinishedAt}
+	return phase{true, p.Status.Running, p.Status.StartedAt, p.Status.finishedAt}
 }
 
 func containerPhase(c *Container) phase {

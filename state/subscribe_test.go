@@ -15,7 +15,7 @@ import (
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
-func subscribe(t testing.TB, m *Mirror) *Subscription {
+func subscribe(t testing.TB, m *Cache) *Subscription {
 	t.Helper()
 	s := m.Subscribe()
 	t.Cleanup(s.Close)
@@ -84,12 +84,11 @@ func TestTransitions(t *testing.T) {
 	}
 }
 
-// TestSubscriberSeesALife: from the engine's events alone, as for a pod that
-// somebody else runs.
+// TestSubscriberSeesALife: from the engine's events alone, as for a pod that somebody else runs.
 func TestSubscriberSeesALife(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		n.sync()
-		s := subscribe(n, n.mirror)
+		s := subscribe(n, n.cache)
 		pod := n.startPod("web")
 		settle()
 		id := n.createContainer(pod, "web", "app")
@@ -117,7 +116,7 @@ func TestSubscriberSeesALife(t *testing.T) {
 		if change.Type != Deleted || change.Pod == nil || len(change.Containers) != 0 {
 			n.Errorf("received %+v", change)
 		}
-		n.mirror.RemovePod(pod)
+		n.cache.RemovePod(pod)
 		change, err = s.Next(n.Context())
 		n.must(err)
 		if change.Type != Stopped || change.ID != pod || change.Pod.Status.Running {
@@ -127,18 +126,17 @@ func TestSubscriberSeesALife(t *testing.T) {
 	})
 }
 
-// TestSubscriberSeesWhatRelistsFind: what the engine did not tell is told all
-// the same.
+// TestSubscriberSeesWhatRelistsFind: what the engine did not tell is told all the same.
 func TestSubscriberSeesWhatRelistsFind(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		_, id := n.startContainer("app")
 		n.sync()
-		s := subscribe(n, n.mirror)
+		s := subscribe(n, n.cache)
 		n.engine.loseEvents(allEvents)
 		n.must(n.engine.Exit(id, 0))
 		settle()
 		wantChanges(n, s)
-		time.Sleep(n.mirror.opts.RelistPeriod)
+		time.Sleep(n.cache.opts.relistPeriod)
 		synctest.Wait()
 		wantChanges(n, s, "stopped "+id)
 	})
@@ -201,9 +199,8 @@ func TestClosedSubscriptionReceivesNothing(t *testing.T) {
 	wantChanges(t, s)
 }
 
-// TestSubscribersAgreeWithSnapshots: many writers and subscribers; each one who
-// adds up what it received arrives at the last snapshot, and finds each change
-// in a snapshot taken after it.
+// TestSubscribersAgreeWithSnapshots: many writers and subscribers; each one who adds up what it received arrives at the
+// last snapshot, and finds each change in a snapshot taken after it.
 func TestSubscribersAgreeWithSnapshots(t *testing.T) {
 	m := New(Options{})
 	const writers, each = 4, 100

@@ -30,16 +30,16 @@ func TestPodWithACheckpointStaysNotReadyWhenItsContainerIsRemoved(t *testing.T) 
 				time.Sleep(20 * time.Minute) // several relists
 				caughtUp()
 				pod := n.pod(podID)
-				if pod.Status.State() != podNotReady || pod.Status.PID != 0 || pod.Status.FinishedAt.Before(pod.Status.StartedAt) {
+				if pod.Status.State() != podNotReady || pod.Status.PID != 0 || pod.Status.finishedAt.Before(pod.Status.StartedAt) {
 					n.Errorf("the pod is %+v", pod.Status)
 				}
 				if !slices.Equal(pod.Status.IPs, []string{"10.88.0.2", "fd00::2"}) || pod.Status.NetnsPath == "" {
 					n.Errorf("the pod's network is forgotten: %+v", pod.Status)
 				}
-				if _, err := n.mirror.Snapshot().Container(id); !errdefs.IsNotFound(err) {
+				if _, err := n.cache.Snapshot().Container(id); !errdefs.IsNotFound(err) {
 					n.Errorf("the removed container is still there: %v", err)
 				}
-				// Its checkpoint went without anybody telling the mirror.
+				// Its checkpoint went without anybody telling the cache.
 				n.records.remove(podID)
 				time.Sleep(6 * time.Minute)
 				n.wantUnknown(podID)
@@ -91,10 +91,10 @@ func TestPodsKnownFromTheirCheckpointAloneAreShownAfterAStart(t *testing.T) {
 		}
 		n.wantPod("stopped", podNotReady)
 		n.pod(there)
-		if got := len(n.mirror.Snapshot().Pods()); got != 3 {
+		if got := len(n.cache.Snapshot().Pods()); got != 3 {
 			n.Errorf("%d pods, want 3", got)
 		}
-		// Only at the start: later the mirror knows what it has forgotten.
+		// Only at the start: later the cache knows what it has forgotten.
 		n.records.save(readyRecord("late", "late"))
 		time.Sleep(20 * time.Minute)
 		n.wantUnknown("late")
@@ -116,8 +116,7 @@ func TestPodWithADamagedConfigurationIsShownFromItsMetadata(t *testing.T) {
 	})
 }
 
-// A sandbox that somebody started again has a new network namespace, which CNI
-// has not set up.
+// A sandbox that somebody started again has a new network namespace, which CNI has not set up.
 func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID := n.startPod("web")

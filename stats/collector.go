@@ -5,17 +5,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/state"
 )
 
 // Options are what a Collector needs. The zero value is a node's.
 type Options struct {
-	// ProcDir is where proc is mounted, "/proc" when empty.
-	ProcDir string
+	// procDir is where proc is mounted, "/proc" when empty.
+	procDir string
 	// MetricGroups are the names of the groups of CRI metrics to collect, see
-	// MetricGroups; nil for all, empty for none.
+	// metricGroups; nil for all, empty for none.
 	MetricGroups []string
 }
 
@@ -26,7 +26,9 @@ type Collector struct {
 	metrics metricSet
 	layers  *layerMeter
 	devices *deviceNames
-	readers sync.Pool
+	// pageSizes are those of huge pages.
+	pageSizes []string
+	readers   sync.Pool
 
 	mu      sync.Mutex
 	entries map[entryKey]*entry
@@ -34,8 +36,8 @@ type Collector struct {
 
 // entryKey is a container's cgroup, or the one above it.
 type entryKey struct {
-	id    string
-	above bool
+	id     string
+	parent bool
 }
 
 // entry is what is remembered of a cgroup.
@@ -43,42 +45,41 @@ type entry struct {
 	mu sync.Mutex
 	// pid is the process that the cgroup was found by: another one means
 	// another run of the container, and another cgroup.
-	pid   int
-	group *group
-	rate  cpuRate
+	pid    int
+	cgroup *cgroup
+	rate   cpuRate
 }
 
-// New returns a collector for this node. It fails with ErrInvalidArgument for an
-// unknown group of metrics. Where no cgroups can be seen, as in a container
-// without them, it works and finds nothing to tell. Close must be called.
+// New returns a collector for this node. It fails with ErrInvalidArgument for an unknown group of metrics. Where no
+// cgroups can be seen, as in a container without them, it works and finds nothing to report. Close must be called.
 func New(opts Options) (*Collector, error) {
-	if opts.ProcDir == "" {
-		opts.ProcDir = "/proc"
+	if opts.procDir == "" {
+		opts.procDir = "/proc"
 	}
 	metrics, err := newMetricSet(opts.MetricGroups)
 	if err != nil {
 		return nil, err
 	}
-	trees, err := readTrees(opts.ProcDir)
+	trees, err := readTrees(opts.procDir)
 	if err != nil {
-		logrus.WithError(err).Warn("cannot see the node's cgroups: there will be no figures of containers")
+		log.L.WithField("component", "stats").WithError(err).Warn("cannot read cgroups of the node, there are no stats of containers")
 	}
 	return &Collector{
-		proc:    opts.ProcDir,
-		trees:   trees,
-		metrics: metrics,
-		layers:  newLayerMeter(opts.ProcDir),
-		devices: newDeviceNames(),
-		readers: sync.Pool{New: func() any { return &reader{} }},
-		entries: map[entryKey]*entry{},
+		proc:      opts.procDir,
+		trees:     trees,
+		metrics:   metrics,
+		layers:    newLayerMeter(opts.procDir),
+		devices:   newDeviceNames(),
+		pageSizes: hugePageSizes(hugePagesDir),
+		readers:   sync.Pool{New: func() any { return &reader{} }},
+		entries:   map[entryKey]*entry{},
 	}, nil
 }
 
 // Close ends the counting in the background and waits for its end.
 func (c *Collector) Close() { c.layers.close() }
 
-// target is a cgroup to look at: that of a container or sandbox, or the one
-// above it.
+// target is a cgroup to read: that of a container or sandbox, or the one above it.
 type target struct {
 	entryKey
 	pid     int
@@ -97,36 +98,38 @@ func sandboxTarget(pod *state.Pod) target {
 	return target{entryKey: entryKey{id: pod.ID}, pid: pod.Status.PID, started: pod.Status.StartedAt}
 }
 
-// look is what was found at a target; group is nil when nothing was.
-type look struct {
-	group *group
-	figures
+// sample is what was read of a target; cgroup is nil when it is gone.
+type sample struct {
+	cgroup *cgroup
+	cgroupStats
 	// nanoCores is nil when it was not asked for or cannot be known.
 	nanoCores *uint64
 }
 
-// look looks at one target. The entry is locked meanwhile, so that two calls
-// do not mix up their samples.
-func (c *Collector) look(r *reader, t target, want parts) look {
+// sample reads one target. The entry is locked meanwhile, so that two calls do not mix up their samples.
+func (c *Collector) sample(r *reader, t target, want statSet) sample {
 	e := c.entry(t)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.group == nil {
+	if e.cgroup == nil {
 		g, err := c.locate(r, t.id, t.pid)
 		if err != nil {
-			return look{}
+			return sample{}
 		}
-		if t.above {
+		if t.parent {
 			g = g.parent()
 		} else {
 			e.rate.begin(t.started)
 		}
-		e.group = g
+		e.cgroup = g
 	}
-	found := look{group: e.group, figures: e.group.figures(r, want)}
-	if found.vanished() {
-		e.group = nil
-		return look{}
+	found := sample{cgroup: e.cgroup, cgroupStats: e.cgroup.stats(r, want)}
+	if want.has(statHugetlb) {
+		found.hugetlb = e.cgroup.hugetlbStats(r, c.pageSizes)
+	}
+	if found.empty() {
+		e.cgroup = nil
+		return sample{}
 	}
 	if found.cpu != nil {
 		if nanoCores, ok := e.rate.next(cpuSample{found.taken, found.cpu.usage}); ok {
@@ -147,46 +150,36 @@ func (c *Collector) entry(t target) *entry {
 	return e
 }
 
-// lookAll looks at all targets. Where there was nothing to take the nano cores
-// from, it looks a second time, a moment later. When ctx ends it goes without.
-func (c *Collector) lookAll(ctx context.Context, targets []target, want parts) []look {
+// sampleAll reads all targets. Where there was nothing to take the nano cores
+// from, it reads a second time, a moment later. When ctx ends it goes without.
+func (c *Collector) sampleAll(ctx context.Context, targets []target, want statSet) []sample {
 	r := c.readers.Get().(*reader)
 	defer c.readers.Put(r)
-	looks := make([]look, len(targets))
+	samples := make([]sample, len(targets))
 	var again []int
 	for i, t := range targets {
 		if ctx.Err() != nil {
-			return looks
+			return samples
 		}
-		looks[i] = c.look(r, t, want)
-		if looks[i].cpu != nil && looks[i].nanoCores == nil {
+		samples[i] = c.sample(r, t, want)
+		if samples[i].cpu != nil && samples[i].nanoCores == nil {
 			again = append(again, i)
 		}
 	}
-	if len(again) == 0 || !want.has(partCPU) {
-		return looks
+	if len(again) == 0 || !want.has(statCPU) {
+		return samples
 	}
-	if !sleep(ctx, quickWindow) {
-		return looks
+	select {
+	case <-time.After(quickWindow):
+	case <-ctx.Done():
+		return samples
 	}
 	for _, i := range again {
-		if second := c.look(r, targets[i], partCPU); second.cpu != nil {
-			looks[i].cpu, looks[i].taken, looks[i].nanoCores = second.cpu, second.taken, second.nanoCores
+		if second := c.sample(r, targets[i], statCPU); second.cpu != nil {
+			samples[i].cpu, samples[i].taken, samples[i].nanoCores = second.cpu, second.taken, second.nanoCores
 		}
 	}
-	return looks
-}
-
-// sleep waits, and is false when ctx ended it.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return samples
 }
 
 // forget drops what is remembered of containers and pods that are gone.

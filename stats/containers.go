@@ -9,9 +9,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Containers returns the figures of those of the containers that run, in their
-// order. One that ends meanwhile is left out. The snapshot, which must be the
-// one that the containers are of, tells what may be forgotten.
+// Containers returns the stats of those of the containers that run, in their order. One that ends meanwhile is left
+// out. The snapshot, which must be the one that the containers are of, tells what may be forgotten.
 func (c *Collector) Containers(ctx context.Context, snapshot *state.Snapshot, containers []*state.Container) []*runtimeapi.ContainerStats {
 	c.forget(snapshot)
 	containers = running(containers)
@@ -19,11 +18,11 @@ func (c *Collector) Containers(ctx context.Context, snapshot *state.Snapshot, co
 	for i, container := range containers {
 		targets[i] = containerTarget(container)
 	}
-	looks := c.lookAll(ctx, targets, partsOfStats)
+	samples := c.sampleAll(ctx, targets, criStats)
 	all := make([]*runtimeapi.ContainerStats, 0, len(containers))
 	for i, container := range containers {
-		if looks[i].group != nil {
-			all = append(all, c.containerStats(container, looks[i]))
+		if samples[i].cgroup != nil {
+			all = append(all, c.containerStats(container, samples[i]))
 		}
 	}
 	return all
@@ -40,33 +39,29 @@ func running(containers []*state.Container) []*state.Container {
 	return some
 }
 
-// Container returns the figures of one container. One that does not run has
-// zero for what it uses, and still its writable layer.
+// Container returns the stats of one container. One that does not run has zero for what it uses, and still its writable
+// layer. Of one that runs and whose cgroup is gone or unreadable, what it uses is left out.
 func (c *Collector) Container(ctx context.Context, container *state.Container) *runtimeapi.ContainerStats {
-	var found look
-	if container.Status.State() == runtimeapi.ContainerState_CONTAINER_RUNNING {
-		found = c.lookAll(ctx, []target{containerTarget(container)}, partsOfStats)[0]
+	if container.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return c.containerStats(container, zeroSample())
 	}
-	if found.group == nil {
-		found = nothing()
-	}
-	return c.containerStats(container, found)
+	return c.containerStats(container, c.sampleAll(ctx, []target{containerTarget(container)}, criStats)[0])
 }
 
-// nothing is the look at what does not run.
-func nothing() look {
-	return look{
-		figures: figures{
+// zeroSample is that of what does not run.
+func zeroSample() sample {
+	return sample{
+		cgroupStats: cgroupStats{
 			taken:     time.Now(),
-			cpu:       &cpuFigures{},
-			memory:    &memoryFigures{limit: unlimited, swapLimit: unlimited},
-			processes: &processFigures{},
+			cpu:       &cpuStats{},
+			memory:    noMemory(),
+			processes: &pidsStats{},
 		},
 		nanoCores: new(uint64),
 	}
 }
 
-func (c *Collector) containerStats(container *state.Container, found look) *runtimeapi.ContainerStats {
+func (c *Collector) containerStats(container *state.Container, found sample) *runtimeapi.ContainerStats {
 	config := container.Meta.Config
 	return &runtimeapi.ContainerStats{
 		Attributes: &runtimeapi.ContainerAttributes{
@@ -83,8 +78,7 @@ func (c *Collector) containerStats(container *state.Container, found look) *runt
 	}
 }
 
-// writableLayer returns the last count of what a container has written, nil
-// before the first one.
+// writableLayer returns the last count of what a container has written, nil before the first one.
 func (c *Collector) writableLayer(container *state.Container) *runtimeapi.FilesystemUsage {
 	layer, ok := c.layers.get(container)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// All figures of a container, from both versions of cgroups.
+// All stats of a container, from both versions of cgroups.
 func TestContainers(t *testing.T) {
 	full := func(total uint64) *runtimeapi.PsiData { return &runtimeapi.PsiData{Total: total, Avg10: 0.5} }
 	some := func(total uint64) *runtimeapi.PsiData {
@@ -66,7 +66,7 @@ func TestContainers(t *testing.T) {
 }
 
 // What the kernel does not account is left out, and the rest is there.
-func TestFiguresThatAreMissing(t *testing.T) {
+func TestStatsThatAreMissing(t *testing.T) {
 	for name, test := range map[string]struct {
 		kind   string
 		remove []string
@@ -82,11 +82,20 @@ func TestFiguresThatAreMissing(t *testing.T) {
 			func(s *runtimeapi.ContainerStats) bool { return s.Memory == nil && s.Swap == nil && s.Cpu != nil }},
 		"no cpu controller": {v1Cgroupfs, []string{"cpuacct.usage"},
 			func(s *runtimeapi.ContainerStats) bool { return s.Cpu == nil && s.Memory != nil }},
+		"memory.stat of another kernel": {v2Systemd, nil, func(s *runtimeapi.ContainerStats) bool {
+			m := s.Memory
+			return m.UsageBytes.GetValue() == 10000000 && m.WorkingSetBytes == nil && m.AvailableBytes == nil && m.RssBytes == nil &&
+				m.PageFaults == nil && m.MajorPageFaults == nil
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newTestNode(t, test.kind)
 			for _, file := range test.remove {
 				removeEverywhere(t, n.root, file)
+			}
+			if test.remove == nil {
+				path := filepath.Join(n.root, "kubepods.slice", "kubepods-poda.slice", "docker-c1.scope", "memory.stat")
+				must(t, os.WriteFile(path, []byte("new_line 1\n"), 0o644))
 			}
 			list := n.containers(t)
 			if len(list) != 1 || !test.left(list[0]) {
@@ -111,11 +120,11 @@ func removeEverywhere(t *testing.T, root, name string) {
 	}
 }
 
-// A container that is gone is left out of lists, however far its end has come,
-// and zero where it was asked for.
+// A container that is gone is left out of lists, however far its end has come. Where it was asked for, it uses nothing
+// if it has ended; else what it uses is unknown, and left out.
 func TestContainersThatAreGone(t *testing.T) {
 	for name, end := range map[string]func(*testing.T, *node){
-		"process before the first look": func(t *testing.T, n *node) { must(t, os.RemoveAll(filepath.Join(n.proc, "5000002"))) },
+		"process before the first sample": func(t *testing.T, n *node) { must(t, os.RemoveAll(filepath.Join(n.proc, "5000002"))) },
 		"cgroup": func(t *testing.T, n *node) {
 			if len(n.containers(t)) != 1 {
 				t.Fatal("not there before")
@@ -127,12 +136,12 @@ func TestContainersThatAreGone(t *testing.T) {
 		},
 		"no process": func(_ *testing.T, n *node) {
 			n.container.Status.PID = 0
-			n.mirror.PutContainer(n.container)
+			n.cache.PutContainer(n.container)
 		},
 		"ended": func(_ *testing.T, n *node) {
 			n.container.Status.Running = false
 			n.container.Status.FinishedAt = time.Now()
-			n.mirror.PutContainer(n.container)
+			n.cache.PutContainer(n.container)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,6 +151,12 @@ func TestContainersThatAreGone(t *testing.T) {
 				t.Errorf("listed: %v", list)
 			}
 			got := n.Container(t.Context(), &n.container)
+			if n.container.Status.Running {
+				if got.Attributes.GetId() != "c1" || got.Cpu != nil || got.Memory != nil || got.Swap != nil || got.Io != nil {
+					t.Errorf("unknown, but %v", got)
+				}
+				return
+			}
 			if got.Attributes.GetId() != "c1" || got.Cpu.Timestamp == 0 || got.Cpu.UsageCoreNanoSeconds.GetValue() != 0 ||
 				got.Memory.Timestamp == 0 || got.Memory.UsageBytes.GetValue() != 0 || got.Memory.AvailableBytes != nil {
 				t.Errorf("got %v", got)
@@ -150,8 +165,7 @@ func TestContainersThatAreGone(t *testing.T) {
 	}
 }
 
-// The cgroup is remembered although the process has left, until the container
-// has another process or is no more.
+// The cgroup is remembered although the process has left, until the container has another process or is no more.
 func TestTheCgroupIsRemembered(t *testing.T) {
 	n := newTestNode(t, v2Systemd)
 	if len(n.containers(t)) != 1 {
@@ -162,7 +176,7 @@ func TestTheCgroupIsRemembered(t *testing.T) {
 		t.Error("looked up again")
 	}
 	n.container.Status.PID = 5000003 // somebody restarted it
-	n.mirror.PutContainer(n.container)
+	n.cache.PutContainer(n.container)
 	if len(n.containers(t)) != 0 {
 		t.Error("another process still has the old cgroup")
 	}
@@ -170,19 +184,19 @@ func TestTheCgroupIsRemembered(t *testing.T) {
 	if len(n.containers(t)) != 1 {
 		t.Error("not found again")
 	}
-	n.mirror.RemoveContainer("c1")
+	n.cache.RemoveContainer("c1")
 	n.containers(t)
 	if n.remembered()[entryKey{id: "c1"}] {
 		t.Error("not forgotten")
 	}
 }
 
-// Without anything to compare with, a call takes two looks, and does not wait
+// Without anything to compare with, a call takes two samples, and does not wait
 // for the second when its client has gone.
 func TestNanoCoresOfTheFirstCall(t *testing.T) {
 	n := newTestNode(t, v1Cgroupfs)
 	n.container.Status.StartedAt = time.Now().Add(-time.Hour)
-	n.mirror.PutContainer(n.container)
+	n.cache.PutContainer(n.container)
 	usage := filepath.Join(n.root, "cpuacct", "kubepods", "poda", "c1", "cpuacct.usage")
 	go func() {
 		time.Sleep(quickWindow / 2)

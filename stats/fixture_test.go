@@ -21,20 +21,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The processes of the node in testdata, a sandbox and a container: numbers that
-// the kernel never gives.
+// The processes of the node in testdata, a sandbox and a container: numbers that the kernel never gives.
 const (
 	sandboxPID   = 5000001
 	containerPID = 5000002
 )
 
-// node is a pod with one container whose cgroups are files of testdata, copied
-// to where a test may change them.
+// node is a pod with one container whose cgroups are files of testdata, copied to where a test may change them.
 type node struct {
 	*Collector
 	// root has the trees of cgroups, and proc is what proc is.
 	root, proc string
-	mirror     *state.Mirror
+	cache      *state.Cache
 	pod        state.Pod
 	container  state.Container
 }
@@ -45,20 +43,19 @@ const (
 	v2Systemd  = "v2"
 )
 
-// nodes are both kinds, with the parent that the kubelet gives the pod and the
-// lines of /proc/PID/cgroup.
+// nodes are both kinds, with the parent that the kubelet gives the pod and the lines of /proc/PID/cgroup.
 var nodes = map[string]struct {
 	parent, sandbox, container string
-	// trees are the mounts: the type and the options of each folder.
+	// trees are the mounts: the type and the options of each directory.
 	trees map[string][2]string
 }{
 	v1Cgroupfs: {
 		parent:    "/kubepods/poda",
-		sandbox:   "6:cpuset:/\n5:blkio:/kubepods/poda/s1\n4:memory:/kubepods/poda/s1\n3:pids:/kubepods/poda/s1\n2:cpuacct:/kubepods/poda/s1\n1:cpu:/kubepods/poda/s1\n0::/kubepods/poda/s1\n",
-		container: "6:cpuset:/\n5:blkio:/kubepods/poda/c1\n4:memory:/kubepods/poda/c1\n3:pids:/kubepods/poda/c1\n2:cpuacct:/kubepods/poda/c1\n1:cpu:/kubepods/poda/c1\n0::/kubepods/poda/c1/inner\n",
+		sandbox:   "7:hugetlb:/kubepods/poda/s1\n6:cpuset:/\n5:blkio:/kubepods/poda/s1\n4:memory:/kubepods/poda/s1\n3:pids:/kubepods/poda/s1\n2:cpuacct:/kubepods/poda/s1\n1:cpu:/kubepods/poda/s1\n0::/kubepods/poda/s1\n",
+		container: "7:hugetlb:/kubepods/poda/c1\n6:cpuset:/\n5:blkio:/kubepods/poda/c1\n4:memory:/kubepods/poda/c1\n3:pids:/kubepods/poda/c1\n2:cpuacct:/kubepods/poda/c1\n1:cpu:/kubepods/poda/c1\n0::/kubepods/poda/c1/inner\n",
 		trees: map[string][2]string{
 			"blkio": {"cgroup", "rw,blkio"}, "memory": {"cgroup", "rw,memory"}, "pids": {"cgroup", "rw,pids"},
-			"cpuacct": {"cgroup", "rw,cpuacct"}, "cpu": {"cgroup", "rw,cpu"}, "unified": {"cgroup2", "rw"},
+			"cpuacct": {"cgroup", "rw,cpuacct"}, "cpu": {"cgroup", "rw,cpu"}, "hugetlb": {"cgroup", "rw,hugetlb"}, "unified": {"cgroup2", "rw"},
 		},
 	},
 	v2Systemd: {
@@ -69,24 +66,25 @@ var nodes = map[string]struct {
 	},
 }
 
-func newTestNode(t *testing.T, kind string, groups ...string) *node {
+func newTestNode(t testing.TB, kind string, groups ...string) *node {
 	t.Helper()
 	what := nodes[kind]
 	dir := t.TempDir()
-	n := &node{root: filepath.Join(dir, "cgroup"), proc: filepath.Join(dir, "proc"), mirror: state.New(state.Options{})}
+	n := &node{root: filepath.Join(dir, "cgroup"), proc: filepath.Join(dir, "proc"), cache: state.New(state.Options{})}
 	must(t, os.CopyFS(n.root, os.DirFS(filepath.Join("testdata", kind))))
 	must(t, os.CopyFS(n.proc, os.DirFS(filepath.Join("testdata", "proc"))))
 	mountinfo := "20 1 253:0 / / rw - ext4 /dev/vda rw\n"
-	for folder, mount := range what.trees {
-		mountinfo += fmt.Sprintf("30 20 0:30 / %s rw,nosuid shared:9 - %s none %s\n", filepath.Join(n.root, folder), mount[0], mount[1])
+	for dir, mount := range what.trees {
+		mountinfo += fmt.Sprintf("30 20 0:30 / %s rw,nosuid shared:9 - %s none %s\n", filepath.Join(n.root, dir), mount[0], mount[1])
 	}
 	n.write(t, "self/mountinfo", mountinfo)
 	n.write(t, strconv.Itoa(sandboxPID)+"/cgroup", what.sandbox)
 	n.write(t, strconv.Itoa(containerPID)+"/cgroup", what.container)
 
 	var err error
-	n.Collector, err = New(Options{ProcDir: n.proc, MetricGroups: groups})
+	n.Collector, err = New(Options{procDir: n.proc, MetricGroups: groups})
 	must(t, err)
+	n.pageSizes = []string{"2MB", "1GB"}
 	t.Cleanup(n.Close)
 	n.pod = state.Pod{
 		ID: "s1",
@@ -121,29 +119,29 @@ func newTestNode(t *testing.T, kind string, groups ...string) *node {
 			}},
 		},
 	}
-	n.mirror.PutPod(n.pod)
-	n.mirror.PutContainer(n.container)
+	n.cache.PutPod(n.pod)
+	n.cache.PutContainer(n.container)
 	return n
 }
 
-func (n *node) write(t *testing.T, name, content string) {
+func (n *node) write(t testing.TB, name, content string) {
 	t.Helper()
 	path := filepath.Join(n.proc, name)
 	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	must(t, os.WriteFile(path, []byte(content), 0o644))
 }
 
-// containers asks for the figures of all containers.
+// containers asks for the stats of all containers.
 func (n *node) containers(t *testing.T) []*runtimeapi.ContainerStats {
 	t.Helper()
-	snapshot := n.mirror.Snapshot()
+	snapshot := n.cache.Snapshot()
 	return n.Containers(t.Context(), snapshot, snapshot.Containers())
 }
 
-// pods asks for the figures of all pods.
+// pods asks for the stats of all pods.
 func (n *node) pods(t *testing.T) []*runtimeapi.PodSandboxStats {
 	t.Helper()
-	snapshot := n.mirror.Snapshot()
+	snapshot := n.cache.Snapshot()
 	return n.Pods(t.Context(), snapshot, snapshot.Pods())
 }
 
@@ -158,7 +156,7 @@ func (n *node) remembered() map[entryKey]bool {
 	return keys
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -12,9 +13,8 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// labelKeys are the label keys of every metric, those that the kubelet gives
-// its own in /metrics/cadvisor. The values of a pod's own figures are empty
-// where only a container has one, as there.
+// labelKeys are the label keys of every metric, those that the kubelet gives its own in /metrics/cadvisor. The values
+// of a pod's own stats are empty where only a container has one, as there.
 var labelKeys = [...]string{"container", "id", "image", "name", "namespace", "pod"}
 
 // labels are the values of labelKeys, in their order.
@@ -34,7 +34,8 @@ const (
 
 // subject is what metrics are collected of, with all that was read of it.
 type subject struct {
-	look
+	sample
+	started    time.Time
 	container  *state.Container // of containers
 	layer      *layerUsage      // of containers, nil before the first count
 	processes  *processDetail   // of containers, nil when not asked for
@@ -54,8 +55,7 @@ type metric struct {
 	// keys are the label keys beyond labelKeys.
 	keys []string
 	of   subjects
-	// collect emits what the metric is of a subject; nothing where that is
-	// unknown.
+	// collect emits what the metric is of a subject; nothing where that is unknown.
 	collect func(*subject, emit)
 }
 
@@ -67,16 +67,15 @@ func (m metric) descriptor() *runtimeapi.MetricDescriptor {
 	}
 }
 
-// metricSet is the part of the table that is wanted, and what to read for it
-// beside the parts of cgroups.
+// metricSet is the part of the table that is wanted, and what to read for it beside those of cgroups.
 type metricSet struct {
 	table                                 []metric
-	parts                                 parts
+	stats                                 statSet
 	processes, descriptors, disk, network bool
 }
 
-// MetricGroups returns the names of the groups of CRI metrics, sorted.
-func MetricGroups() []string {
+// metricGroups returns the names of the groups of CRI metrics, sorted.
+func metricGroups() []string {
 	var names []string
 	for _, m := range metricTable() {
 		names = append(names, m.group)
@@ -87,7 +86,7 @@ func MetricGroups() []string {
 
 // newMetricSet narrows the table down to groups, nil for all.
 func newMetricSet(groups []string) (metricSet, error) {
-	known := MetricGroups()
+	known := metricGroups()
 	if groups == nil {
 		groups = known
 	}
@@ -98,7 +97,7 @@ func newMetricSet(groups []string) (metricSet, error) {
 	}
 	set := metricSet{
 		// A container is there when its CPU time is.
-		parts:       partCPUDetail,
+		stats:       statCPUDetail,
 		descriptors: slices.Contains(groups, groupDescriptors),
 		processes:   slices.Contains(groups, groupProcess),
 		disk:        slices.Contains(groups, groupDisk),
@@ -107,45 +106,45 @@ func newMetricSet(groups []string) (metricSet, error) {
 	for _, m := range metricTable() {
 		if slices.Contains(groups, m.group) {
 			set.table = append(set.table, m)
-			set.parts |= partsOfGroup(m.group)
+			set.stats |= statsOfGroup(m.group)
 		}
 	}
 	return set, nil
 }
 
-// partsOfGroup says what of a cgroup a group of metrics needs.
-func partsOfGroup(group string) parts {
+// statsOfGroup says what of a cgroup a group of metrics needs.
+func statsOfGroup(group string) statSet {
 	switch group {
 	case groupMemory:
-		return partMemoryDetail
+		return statMemoryDetail
 	case groupOOM:
-		return partOOM
+		return statOOM
 	case groupPressure:
-		return partPressure
+		return statPressure
 	case groupProcess:
-		return partProcesses
+		return statProcesses
 	case groupDiskIO:
-		return partIO
+		return statIO
+	case groupSpec:
+		return statReservation
+	case groupHugetlb:
+		return statHugetlb
 	default:
 		return 0
 	}
 }
 
-// collect returns the metrics that a subject has.
+// collect returns the metrics that a subject has. None has a time stamp, which stands for the time of the scrape:
+// Prometheus drops a sample of more than five minutes ago, and the count of a huge layer may be older.
 func (set metricSet) collect(s *subject, of subjects, base labels) []*runtimeapi.Metric {
 	metrics := make([]*runtimeapi.Metric, 0, len(set.table))
 	for _, m := range set.table {
 		if m.of&of == 0 {
 			continue
 		}
-		timestamp := int64(0) // read just now
-		if m.group == groupDisk && s.layer != nil {
-			timestamp = s.layer.taken.UnixNano()
-		}
 		m.collect(s, func(value uint64, own ...string) {
 			metrics = append(metrics, &runtimeapi.Metric{
 				Name:        m.name,
-				Timestamp:   timestamp,
 				MetricType:  m.kind,
 				LabelValues: append(base[:len(base):len(base)], own...),
 				Value:       number(value),
@@ -155,8 +154,7 @@ func (set metricSet) collect(s *subject, of subjects, base labels) []*runtimeapi
 	return metrics
 }
 
-// MetricDescriptors describes the CRI metrics that Metrics returns. They do not
-// change.
+// MetricDescriptors describes the CRI metrics that Metrics returns. They do not change.
 func (c *Collector) MetricDescriptors() []*runtimeapi.MetricDescriptor {
 	descriptors := make([]*runtimeapi.MetricDescriptor, 0, len(c.metrics.table))
 	for _, m := range c.metrics.table {
@@ -172,20 +170,20 @@ func (c *Collector) Metrics(ctx context.Context, snapshot *state.Snapshot) []*ru
 	if len(c.metrics.table) == 0 {
 		return nil
 	}
-	views := c.lookAtPods(ctx, snapshot, snapshot.Pods(), c.metrics.parts)
+	podSamples := present(c.samplePods(ctx, snapshot, snapshot.Pods(), c.metrics.stats))
 	if c.metrics.network {
-		c.addInterfaces(views)
+		c.addInterfaces(podSamples)
 	}
-	all := make([]*runtimeapi.PodSandboxMetrics, 0, len(views))
-	for _, view := range views {
-		pod := &runtimeapi.PodSandboxMetrics{PodSandboxId: view.pod.ID, Metrics: c.podMetrics(view)}
-		for i, container := range view.containers {
-			if view.looks[i].group == nil {
+	all := make([]*runtimeapi.PodSandboxMetrics, 0, len(podSamples))
+	for _, ps := range podSamples {
+		pod := &runtimeapi.PodSandboxMetrics{PodSandboxId: ps.pod.ID, Metrics: c.podMetrics(ps)}
+		for i, container := range ps.containers {
+			if ps.samples[i].cgroup == nil {
 				continue
 			}
 			pod.ContainerMetrics = append(pod.ContainerMetrics, &runtimeapi.ContainerMetrics{
 				ContainerId: container.ID,
-				Metrics:     c.containerMetrics(view.pod, container, view.looks[i]),
+				Metrics:     c.containerMetrics(ps.pod, container, ps.samples[i]),
 			})
 		}
 		all = append(all, pod)
@@ -195,35 +193,35 @@ func (c *Collector) Metrics(ctx context.Context, snapshot *state.Snapshot) []*ru
 
 // podMetrics are those of the pod's cgroup, where it has one of its own, and
 // those of its network, which bear the name of the sandbox container.
-func (c *Collector) podMetrics(view podView) []*runtimeapi.Metric {
-	pod := view.pod
+func (c *Collector) podMetrics(ps podSample) []*runtimeapi.Metric {
+	pod := ps.pod
 	metadata := pod.Meta.Config.GetMetadata()
 	var metrics []*runtimeapi.Metric
-	if view.ofCgroup {
-		of := &subject{look: view.whole, devices: c.devices}
+	if ps.ofCgroup {
+		of := &subject{sample: ps.whole, started: pod.Status.StartedAt, devices: c.devices}
 		metrics = c.metrics.collect(of, ofPod, labels{
-			"", view.whole.group.cgroup, "", "", metadata.GetNamespace(), metadata.GetName(),
+			"", ps.whole.cgroup.path, "", "", metadata.GetNamespace(), metadata.GetName(),
 		})
 	}
-	network := &subject{look: view.sandbox, interfaces: view.interfaces}
+	network := &subject{sample: ps.sandbox, interfaces: ps.interfaces}
 	return append(metrics, c.metrics.collect(network, ofNetwork, labels{
-		"", view.sandbox.group.cgroup, pod.Meta.ImageID, pod.Meta.Name, metadata.GetNamespace(), metadata.GetName(),
+		"", ps.sandbox.cgroup.path, pod.Meta.ImageID, pod.Meta.Name, metadata.GetNamespace(), metadata.GetName(),
 	})...)
 }
 
-func (c *Collector) containerMetrics(pod *state.Pod, container *state.Container, found look) []*runtimeapi.Metric {
-	s := &subject{look: found, container: container, devices: c.devices}
+func (c *Collector) containerMetrics(pod *state.Pod, container *state.Container, found sample) []*runtimeapi.Metric {
+	s := &subject{sample: found, started: container.Status.StartedAt, container: container, devices: c.devices}
 	if c.metrics.disk {
 		if layer, ok := c.layers.get(container); ok {
 			s.layer = &layer
 		}
 	}
 	if c.metrics.processes || c.metrics.descriptors {
-		s.processes = c.processDetail(found.group, container.Status.PID)
+		s.processes = c.processDetail(found.cgroup, container.Status.PID)
 	}
 	metadata := pod.Meta.Config.GetMetadata()
 	return c.metrics.collect(s, ofContainer, labels{
-		container.Meta.Config.GetMetadata().GetName(), found.group.cgroup, imageName(container), container.Meta.Name,
+		container.Meta.Config.GetMetadata().GetName(), found.cgroup.path, imageName(container), container.Meta.Name,
 		metadata.GetNamespace(), metadata.GetName(),
 	})
 }

@@ -17,16 +17,17 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// All metrics of a pod and its container, from both versions of cgroups, as
-// Prometheus would write them.
+// All metrics of a pod and its container, from both versions of cgroups, as Prometheus would write them.
 func TestMetrics(t *testing.T) {
 	for _, kind := range []string{v1Cgroupfs, v2Systemd} {
 		t.Run(kind, func(t *testing.T) {
 			n := newTestNode(t, kind)
 			n.container.Status.StartedAt = time.Unix(1700000010, 0)
+			n.pod.Status.StartedAt = time.Unix(1700000005, 0)
+			n.cache.PutPod(n.pod)
 			_, upper := newLayer(t)
 			n.container.Meta.UpperDir = upper
-			n.mirror.PutContainer(n.container)
+			n.cache.PutContainer(n.container)
 			n.write(t, "5000002/fd/0", "")
 			n.write(t, "5000002/fd/1", "")
 			must(t, os.Symlink("socket:[4711]", filepath.Join(n.proc, "5000002", "fd", "2")))
@@ -35,7 +36,7 @@ func TestMetrics(t *testing.T) {
 			n.layers.work.Wait()
 			n.layers.mu.Lock() // the disk of this machine
 			n.layers.layers["c1"].last.diskUsage = diskUsage{bytes: 40960, inodes: 4}
-			n.layers.layers["c1"].last.filesystem = filesystem{device{253, 0}, 1 << 40, 1 << 20, 1 << 19}
+			n.layers.layers["c1"].last.filesystem = filesystem{device{253, 0}, 1 << 40, new(uint64(1 << 20)), new(uint64(1 << 19))}
 			n.layers.mu.Unlock()
 
 			got := n.exposition(t)
@@ -54,7 +55,7 @@ func TestMetrics(t *testing.T) {
 
 func (n *node) metricsOnce(t *testing.T) []*runtimeapi.PodSandboxMetrics {
 	t.Helper()
-	return n.Metrics(t.Context(), n.mirror.Snapshot())
+	return n.Metrics(t.Context(), n.cache.Snapshot())
 }
 
 // exposition writes the metrics as text, but for what is different each time.
@@ -75,9 +76,8 @@ func (n *node) exposition(t *testing.T) string {
 				}
 				value = "now"
 			}
-			// Only what was counted in the background is not of this moment.
-			if cached := strings.HasPrefix(metric.Name, "container_fs_") && !strings.Contains(metric.Name, "reads") &&
-				!strings.Contains(metric.Name, "writes"); cached != (metric.Timestamp != 0) {
+			// Prometheus takes no sample of more than five minutes ago.
+			if metric.Timestamp != 0 {
 				t.Errorf("%s has time stamp %d", metric.Name, metric.Timestamp)
 			}
 			var labels []string
@@ -148,9 +148,88 @@ func TestMetricGroupsAreNarrowed(t *testing.T) {
 	if descriptors := n.MetricDescriptors(); len(descriptors) != 11 {
 		t.Errorf("%d descriptors", len(descriptors))
 	}
-	if n.metrics.parts.has(partMemory|partMemoryDetail|partPressure|partProcesses|partIO) || n.metrics.disk || n.metrics.processes {
+	if n.metrics.stats.has(statMemory|statMemoryDetail|statPressure|statProcesses|statIO) || n.metrics.disk || n.metrics.processes {
 		t.Errorf("reads more than it needs: %+v", n.metrics)
 	}
+}
+
+// A metric whose source is not there is left out, and no other with it.
+func TestMetricsThatAreUnknown(t *testing.T) {
+	for file, unknown := range map[string][]string{
+		"pids.max":                             {"container_threads_max"},
+		"cgroup.procs":                         {"container_processes", "container_file_descriptors", "container_sockets"},
+		"tasks":                                {"container_tasks_state"},
+		"memory.max_usage_in_bytes":            {"container_memory_max_usage_bytes"},
+		"blkio.throttle.io_serviced_recursive": {"container_fs_reads_total", "container_fs_writes_total"},
+		"blkio.throttle.io_service_bytes_recursive": {"container_fs_reads_bytes_total", "container_fs_writes_bytes_total", "container_fs_sector_reads_total", "container_fs_sector_writes_total", "container_blkio_device_usage_total"},
+		"blkio.bfq.io_queued_recursive":             {"container_fs_io_current"},
+		"blkio.bfq.io_service_time_recursive":       {"container_fs_read_seconds_total", "container_fs_write_seconds_total", "container_fs_io_time_seconds_total"},
+		"hugetlb.2MB.max_usage_in_bytes":            {"container_hugetlb_max_usage_bytes"},
+		"memory.soft_limit_in_bytes":                {"container_spec_memory_reservation_limit_bytes"},
+	} {
+		t.Run(file, func(t *testing.T) {
+			n := newTestNode(t, v1Cgroupfs)
+			before := n.containerMetricNames(t)
+			removeEverywhere(t, n.root, file)
+			after := n.containerMetricNames(t)
+			for name := range before {
+				if after[name] == slices.Contains(unknown, name) {
+					t.Errorf("%s is there: %v", name, after[name])
+				}
+			}
+			for _, name := range unknown {
+				if !before[name] {
+					t.Errorf("%s never was there", name)
+				}
+			}
+		})
+	}
+}
+
+// Settings and times that the cache does not have are unknown.
+func TestMetricsOfAContainerThatIsHardlyKnown(t *testing.T) {
+	n := newTestNode(t, v2Systemd)
+	n.container.Status.Resources, n.container.Status.StartedAt, n.container.Meta.CreatedAt = nil, time.Time{}, time.Time{}
+	n.cache.PutContainer(n.container)
+	names := n.containerMetricNames(t)
+	for _, name := range []string{
+		"container_start_time_seconds", "container_creation_time_seconds", "container_spec_memory_limit_bytes", "container_spec_memory_swap_limit_bytes",
+	} {
+		if names[name] {
+			t.Errorf("%s is unknown, and sent", name)
+		}
+	}
+}
+
+// A filesystem such as btrfs has no number of inodes.
+func TestFilesystemWithoutInodes(t *testing.T) {
+	n := newTestNode(t, v2Systemd)
+	_, upper := newLayer(t)
+	n.container.Meta.UpperDir = upper
+	n.cache.PutContainer(n.container)
+	n.metricsOnce(t)
+	n.layers.work.Wait()
+	n.layers.mu.Lock()
+	n.layers.layers["c1"].last.filesystem.inodes, n.layers.layers["c1"].last.filesystem.freeInodes = nil, nil
+	n.layers.mu.Unlock()
+	names := n.containerMetricNames(t)
+	if !names["container_fs_usage_bytes"] || names["container_fs_inodes_total"] || names["container_fs_inodes_free"] {
+		t.Errorf("got %v", names)
+	}
+}
+
+// containerMetricNames are the names of what the only container has.
+func (n *node) containerMetricNames(t *testing.T) map[string]bool {
+	t.Helper()
+	pods := n.metricsOnce(t)
+	if len(pods) != 1 || len(pods[0].ContainerMetrics) != 1 {
+		t.Fatalf("got %v", pods)
+	}
+	names := map[string]bool{}
+	for _, metric := range pods[0].ContainerMetrics[0].Metrics {
+		names[metric.Name] = true
+	}
+	return names
 }
 
 func TestNoMetrics(t *testing.T) {

@@ -3,15 +3,14 @@ package stats
 import (
 	"bytes"
 
-	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/state"
 )
 
 // loopback carries what never leaves the pod.
 const loopback = "lo"
 
-// defaultInterface is the name that CNI gives the interface of a pod's primary
-// network.
+// defaultInterface is the name that CNI gives the interface of a pod's primary network.
 const defaultInterface = "eth0"
 
 // netInterface counts what went through one network interface.
@@ -62,9 +61,8 @@ func trafficOf(counts []uint64) traffic {
 	return traffic{bytes: counts[0], packets: counts[1], errors: counts[2], dropped: counts[3]}
 }
 
-// interfaces returns the network interfaces of a pod, the default one first;
-// nil for a pod on the node's network, and where the sandbox process is not, or
-// no longer, in the pod's namespace.
+// interfaces returns the network interfaces of a pod, the default one first; nil for a pod on the node's network, and
+// where the sandbox process is not, or no longer, in the pod's namespace.
 func (c *Collector) interfaces(r *reader, pod *state.Pod) []netInterface {
 	if pod.Meta.HostNetwork || pod.Status.PID <= 0 {
 		return nil

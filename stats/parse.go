@@ -138,12 +138,6 @@ type device struct {
 	major, minor uint32
 }
 
-// deviceIO counts what a cgroup read from and wrote to one device.
-type deviceIO struct {
-	device                                 device
-	readBytes, writtenBytes, reads, writes uint64
-}
-
 // parseDevice reads "253:0".
 func parseDevice(text []byte) (device, bool) {
 	majorText, minorText, ok := bytes.Cut(text, []byte{':'})
@@ -170,16 +164,21 @@ func parseIOStat(content []byte) []deviceIO {
 		io := deviceIO{device: number}
 		for field := range bytes.FieldsSeq(rest) {
 			key, text, _ := bytes.Cut(field, []byte{'='})
-			n, _ := parseUint(text)
+			n, ok := parseUint(text)
+			if !ok {
+				continue
+			}
 			switch string(key) {
 			case "rbytes":
-				io.readBytes = n
+				io.read.bytes = new(n)
 			case "wbytes":
-				io.writtenBytes = n
+				io.write.bytes = new(n)
 			case "rios":
-				io.reads = n
+				io.read.operations = new(n)
 			case "wios":
-				io.writes = n
+				io.write.operations = new(n)
+			default:
+				io.parseCost(key, n)
 			}
 		}
 		all = append(all, io)
@@ -187,8 +186,32 @@ func parseIOStat(content []byte) []deviceIO {
 	return all
 }
 
-// parseBlkio yields the lines "253:0 Read 4096" of a blkio file of cgroup v1,
-// for reads and writes.
+// parseCost reads a field of io.stat of a device with io.cost.
+func (d *deviceIO) parseCost(key []byte, microseconds uint64) {
+	name, ok := bytes.CutPrefix(key, []byte("cost."))
+	if !ok || microseconds > math.MaxUint64/1000 {
+		return
+	}
+	cost := ioCostStats{}
+	if d.cost != nil {
+		cost = *d.cost
+	}
+	switch string(name) {
+	case "usage":
+		cost.usage = microseconds * 1000
+	case "wait":
+		cost.wait = microseconds * 1000
+	case "indebt":
+		cost.inDebt = microseconds * 1000
+	case "indelay":
+		cost.inDelay = microseconds * 1000
+	default:
+		return
+	}
+	d.cost = &cost
+}
+
+// parseBlkio yields the lines "253:0 Read 4096" of a blkio file of cgroup v1, for reads and writes.
 func parseBlkio(content []byte) iter.Seq2[blkioKey, uint64] {
 	return func(yield func(blkioKey, uint64) bool) {
 		for line := range lines(content) {

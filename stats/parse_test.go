@@ -55,7 +55,11 @@ func TestParsePressure(t *testing.T) {
 
 func TestParseIOStat(t *testing.T) {
 	got := parseIOStat([]byte("8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6\n253:1\n9:1 new=1\n(unknown) rbytes=9\n9:9999999999 rbytes=1\n"))
-	want := []deviceIO{{device{8, 0}, 1, 2, 3, 4}, {device: device{9, 1}}}
+	want := []deviceIO{{
+		device: device{8, 0},
+		read:   operationIO{bytes: new(uint64(1)), operations: new(uint64(3))},
+		write:  operationIO{bytes: new(uint64(2)), operations: new(uint64(4))},
+	}, {device: device{9, 1}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -106,24 +110,27 @@ func TestParseOpenFiles(t *testing.T) {
 	}
 }
 
-func TestParseUpper(t *testing.T) {
-	for name, test := range map[string]struct{ content, want string }{
-		"an overlay":      {"1 2 0:40 / / rw - overlay overlay rw,lowerdir=/l1:/l2,upperdir=/var/lib/x/fs,workdir=/w\n", "/var/lib/x/fs"},
-		"an escaped name": {"1 2 0:40 / / rw - overlay overlay rw,upperdir=/a\\040b/fs\n", "/a b/fs"},
-		"a volume":        {"1 2 0:40 / /data rw - overlay overlay rw,upperdir=/v\n", ""},
-		"relative":        {"1 2 0:40 / / rw - overlay overlay rw,upperdir=ab/diff\n", ""},
-		"read-only":       {"1 2 0:40 / / ro - overlay overlay ro,lowerdir=/l1:/l2\n", ""},
-		"fuse-overlayfs":  {"1 2 0:40 / / rw - fuse.fuse-overlayfs fuse-overlayfs rw,user_id=0\n", ""},
-		"empty":           {"", ""},
+func TestFindUpper(t *testing.T) {
+	for name, test := range map[string]struct{ content, want, filesystem string }{
+		"an overlay":      {"1 2 0:40 / / rw - overlay overlay rw,lowerdir=/l1:/l2,upperdir=/var/lib/x/fs,workdir=/w\n", "/var/lib/x/fs", "overlay"},
+		"an escaped name": {"1 2 0:40 / / rw - overlay overlay rw,upperdir=/a\\040b/fs\n", "/a b/fs", "overlay"},
+		"a volume":        {"1 2 0:40 / /data rw - overlay overlay rw,upperdir=/v\n", "", ""},
+		"relative":        {"1 2 0:40 / / rw - overlay overlay rw,upperdir=ab/diff\n", "", "overlay"},
+		"read-only":       {"1 2 0:40 / / ro - overlay overlay ro,lowerdir=/l1:/l2\n", "", "overlay"},
+		"fuse-overlayfs":  {"1 2 0:40 / / rw - fuse.fuse-overlayfs fuse-overlayfs rw,user_id=0\n", "", "fuse.fuse-overlayfs"},
+		"vfs":             {"1 2 8:1 /var/lib/docker/vfs/dir/0123 / rw - ext4 /dev/sda1 rw\n", "", "ext4"},
+		"btrfs":           {"1 2 0:40 /var/lib/docker/btrfs/subvolumes/0123 / rw - btrfs /dev/sda1 rw,subvol=/x\n", "", "btrfs"},
+		"zfs":             {"1 2 0:40 / / rw - zfs pool/docker/0123 rw,xattr\n", "", "zfs"},
+		"mounted over":    {"1 2 0:40 / / rw - overlay overlay rw,upperdir=/v\n3 1 0:41 / / rw - zfs pool rw\n", "", "zfs"},
+		"empty":           {"", "", ""},
 	} {
-		if got := parseUpper([]byte(test.content)); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
+		if got, filesystem := findUpper(parseMounts(t, test.content)); got != test.want || filesystem != test.filesystem {
+			t.Errorf("%s: %q, %q, want %q, %q", name, got, filesystem, test.want, test.filesystem)
 		}
 	}
 }
 
-// Whatever a file holds is read without a panic, and numbers come out as they
-// went in.
+// Whatever a file holds is read without a panic, and numbers come out as they went in.
 func FuzzParsers(f *testing.F) {
 	for _, seed := range []string{
 		"usage_usec 1\nuser_usec 2\n", "some avg10=1.00 total=5\nfull total=1\n", "8:0 rbytes=1 wios=2\n",

@@ -3,6 +3,7 @@ package stats
 import (
 	"context"
 	"path"
+	"slices"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -10,77 +11,76 @@ import (
 	"github.com/criadapter/criadapter/state"
 )
 
-// Pods returns the figures of those of the pods whose sandbox runs, in their
-// order. One that ends meanwhile is left out. The snapshot, which must be the
-// one that the pods are of, has their containers.
+// Pods returns the stats of those of the pods whose sandbox runs, in their order. One that ends meanwhile is left out.
+// The snapshot, which must be the one that the pods are of, has their containers.
 func (c *Collector) Pods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod) []*runtimeapi.PodSandboxStats {
 	c.forget(snapshot)
-	views := c.lookAtPods(ctx, snapshot, pods, partsOfStats|partProcesses)
-	c.addInterfaces(views)
-	all := make([]*runtimeapi.PodSandboxStats, 0, len(views))
-	for _, view := range views {
-		all = append(all, c.podStats(view))
+	podSamples := present(c.samplePods(ctx, snapshot, pods, criStats|statProcesses))
+	c.addInterfaces(podSamples)
+	all := make([]*runtimeapi.PodSandboxStats, 0, len(podSamples))
+	for _, ps := range podSamples {
+		all = append(all, c.podStats(ps))
 	}
 	return all
 }
 
-// Pod returns the figures of one pod, zero where its sandbox does not run.
+// Pod returns the stats of one pod, zero where its sandbox does not run. What a
+// pod uses that runs and whose cgroup is gone or unreadable is left out.
 func (c *Collector) Pod(ctx context.Context, snapshot *state.Snapshot, pod *state.Pod) *runtimeapi.PodSandboxStats {
-	views := c.lookAtPods(ctx, snapshot, []*state.Pod{pod}, partsOfStats|partProcesses)
-	if len(views) == 0 {
-		return c.podStats(podView{pod: pod, whole: nothing()})
+	podSamples := c.samplePods(ctx, snapshot, []*state.Pod{pod}, criStats|statProcesses)
+	if len(podSamples) == 0 {
+		return c.podStats(podSample{pod: pod, whole: zeroSample()})
 	}
-	c.addInterfaces(views)
-	return c.podStats(views[0])
+	c.addInterfaces(podSamples)
+	return c.podStats(podSamples[0])
 }
 
-// podView is all that was found of one pod.
-type podView struct {
+// podSample is all that was read of one pod.
+type podSample struct {
 	pod *state.Pod
 	// sandbox is the sandbox container, and whole the pod with all in it.
-	sandbox, whole look
+	sandbox, whole sample
 	// ofCgroup says that whole is one cgroup, and not a sum.
 	ofCgroup bool
-	// containers run, and looks has what was found at each.
+	// containers run, and samples has what was read of each.
 	containers []*state.Container
-	looks      []look
+	samples    []sample
 	// interfaces are there after addInterfaces.
 	interfaces []netInterface
 }
 
-// lookAtPods looks at all of the pods that run and at what is in them, in one
-// go so that there is one wait at most.
-func (c *Collector) lookAtPods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod, want parts) []podView {
+// samplePods reads all of the pods that run and what is in them, in one go so that there is one wait at most.
+func (c *Collector) samplePods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod, want statSet) []podSample {
 	var targets []target
-	var views []podView
+	var podSamples []podSample
 	for _, pod := range pods {
 		if !pod.Status.Running {
 			continue
 		}
-		view := podView{pod: pod, ofCgroup: hasOwnParent(pod), containers: running(snapshot.ContainersOf(pod.ID))}
-		views = append(views, view)
-		targets = append(targets, view.targets()...)
+		ps := podSample{pod: pod, ofCgroup: hasOwnParent(pod), containers: running(snapshot.ContainersOf(pod.ID))}
+		podSamples = append(podSamples, ps)
+		targets = append(targets, ps.targets()...)
 	}
-	looks := c.lookAll(ctx, targets, want)
-	present := views[:0]
-	for _, view := range views {
-		looks = view.take(looks)
-		if view.sandbox.group != nil {
-			present = append(present, view)
-		}
+	samples := c.sampleAll(ctx, targets, want)
+	for i := range podSamples {
+		samples = podSamples[i].take(samples)
 	}
-	return present
+	return podSamples
 }
 
-// targets are where to look: the sandbox, the pod's own cgroup if it has one,
-// and the containers.
-func (v *podView) targets() []target {
+// present returns the samples of those pods whose sandbox's cgroup is there.
+func present(podSamples []podSample) []podSample {
+	return slices.DeleteFunc(podSamples, func(ps podSample) bool { return ps.sandbox.cgroup == nil })
+}
+
+// targets are the cgroups to read: the sandbox, the pod's own cgroup if it has one, and the containers.
+func (v *podSample) targets() []target {
 	sandbox := sandboxTarget(v.pod)
 	targets := []target{sandbox}
 	if v.ofCgroup {
-		above := sandbox
-		above.above = true
-		targets = append(targets, above)
+		parent := sandbox
+		parent.parent = true
+		targets = append(targets, parent)
 	}
 	for _, container := range v.containers {
 		targets = append(targets, containerTarget(container))
@@ -88,19 +88,18 @@ func (v *podView) targets() []target {
 	return targets
 }
 
-// take takes a pod's looks from the front, in the order of the targets, and
-// returns the others.
-func (v *podView) take(looks []look) []look {
-	v.sandbox, looks = looks[0], looks[1:]
+// take takes a pod's samples from the front, in the order of the targets, and returns the others.
+func (v *podSample) take(samples []sample) []sample {
+	v.sandbox, samples = samples[0], samples[1:]
 	if v.ofCgroup {
-		v.whole, looks = looks[0], looks[1:]
+		v.whole, samples = samples[0], samples[1:]
 	}
-	v.looks, looks = looks[:len(v.containers)], looks[len(v.containers):]
+	v.samples, samples = samples[:len(v.containers)], samples[len(v.containers):]
 	parent := v.pod.Meta.Config.GetLinux().GetCgroupParent()
-	if !v.ofCgroup || v.whole.group == nil || path.Base(v.whole.group.cgroup) != path.Base(parent) {
-		v.ofCgroup, v.whole = false, sum(v.sandbox, v.looks)
+	if !v.ofCgroup || v.whole.cgroup == nil || path.Base(v.whole.cgroup.path) != path.Base(parent) {
+		v.ofCgroup, v.whole = false, sum(v.sandbox, v.samples)
 	}
-	return looks
+	return samples
 }
 
 // hasOwnParent reports whether the client put the pod in a cgroup of its own.
@@ -109,36 +108,36 @@ func hasOwnParent(pod *state.Pod) bool {
 	return parent != "" && path.Clean(parent) != "/"
 }
 
-func (c *Collector) addInterfaces(views []podView) {
+func (c *Collector) addInterfaces(podSamples []podSample) {
 	r := c.readers.Get().(*reader)
 	defer c.readers.Put(r)
-	for i := range views {
-		views[i].interfaces = c.interfaces(r, views[i].pod)
+	for i := range podSamples {
+		podSamples[i].interfaces = c.interfaces(r, podSamples[i].pod)
 	}
 }
 
-func (c *Collector) podStats(view podView) *runtimeapi.PodSandboxStats {
-	config := view.pod.Meta.Config
+func (c *Collector) podStats(ps podSample) *runtimeapi.PodSandboxStats {
+	config := ps.pod.Meta.Config
 	linux := &runtimeapi.LinuxPodSandboxStats{
-		Cpu:     cpuUsage(view.whole),
-		Memory:  memoryUsage(view.whole),
-		Io:      ioUsage(view.whole),
-		Network: networkUsage(view.interfaces),
+		Cpu:     cpuUsage(ps.whole),
+		Memory:  memoryUsage(ps.whole),
+		Io:      ioUsage(ps.whole),
+		Network: networkUsage(ps.interfaces),
 	}
-	if processes := view.whole.processes; processes != nil {
+	if processes := ps.whole.processes; processes != nil {
 		linux.Process = &runtimeapi.ProcessUsage{
-			Timestamp:    view.whole.taken.UnixNano(),
+			Timestamp:    ps.whole.taken.UnixNano(),
 			ProcessCount: number(processes.tasks),
 		}
 	}
-	for i, container := range view.containers {
-		if view.looks[i].group != nil {
-			linux.Containers = append(linux.Containers, c.containerStats(container, view.looks[i]))
+	for i, container := range ps.containers {
+		if ps.samples[i].cgroup != nil {
+			linux.Containers = append(linux.Containers, c.containerStats(container, ps.samples[i]))
 		}
 	}
 	return &runtimeapi.PodSandboxStats{
 		Attributes: &runtimeapi.PodSandboxAttributes{
-			Id:          view.pod.ID,
+			Id:          ps.pod.ID,
 			Metadata:    config.GetMetadata(),
 			Labels:      config.GetLabels(),
 			Annotations: config.GetAnnotations(),

@@ -59,7 +59,7 @@ func TestPodsWithoutACgroupOfTheirOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newTestNode(t, v1Cgroupfs)
 			n.pod.Meta.Config.Linux.CgroupParent = parent
-			n.mirror.PutPod(n.pod)
+			n.cache.PutPod(n.pod)
 			linux := onlyPod(t, n).Linux
 			if got := linux.Cpu.UsageCoreNanoSeconds.GetValue(); got != 8040000000 {
 				t.Errorf("cpu %d", got)
@@ -100,27 +100,57 @@ func TestPodsNetwork(t *testing.T) {
 		"no file":           func() { n.pod.Status.NetnsPath = ""; must(t, os.RemoveAll(filepath.Join(n.proc, "5000001", "net"))) },
 	} {
 		change()
-		n.mirror.PutPod(n.pod)
+		n.cache.PutPod(n.pod)
 		if network := onlyPod(t, n).Linux.Network; network != nil {
 			t.Errorf("%s: %v", name, network)
 		}
 	}
 }
 
+// What is unknown of one container is unknown of a pod that is a sum.
+func TestPodsThatAreASumOfUnknowns(t *testing.T) {
+	for file, known := range map[string]func(*runtimeapi.LinuxPodSandboxStats) bool{
+		"cpuacct.usage":         func(l *runtimeapi.LinuxPodSandboxStats) bool { return l.Cpu != nil },
+		"memory.usage_in_bytes": func(l *runtimeapi.LinuxPodSandboxStats) bool { return l.Memory != nil },
+		"pids.current":          func(l *runtimeapi.LinuxPodSandboxStats) bool { return l.Process != nil },
+		"memory.stat":           func(l *runtimeapi.LinuxPodSandboxStats) bool { return l.Memory.GetRssBytes() != nil },
+	} {
+		n := newTestNode(t, v1Cgroupfs)
+		n.pod.Meta.Config.Linux.CgroupParent = ""
+		n.cache.PutPod(n.pod)
+		if !known(onlyPod(t, n).Linux) {
+			t.Errorf("%s: not there before", file)
+		}
+		paths, err := filepath.Glob(filepath.Join(n.root, "*", "kubepods", "poda", "c1", file))
+		if err != nil || len(paths) != 1 {
+			t.Fatal(paths, err)
+		}
+		must(t, os.Remove(paths[0]))
+		if known(onlyPod(t, n).Linux) {
+			t.Errorf("%s of the container is gone, and the sandbox alone passes for the pod", file)
+		}
+	}
+}
+
 // A pod whose sandbox does not run is left out, and zero where it was asked for.
+// What one uses that runs and cannot be read is unknown.
 func TestPodsThatAreGone(t *testing.T) {
 	n := newTestNode(t, v1Cgroupfs)
 	must(t, os.RemoveAll(n.root))
 	if list := n.pods(t); len(list) != 0 {
 		t.Errorf("without its cgroup: %v", list)
 	}
+	unknown := n.Pod(t.Context(), n.cache.Snapshot(), &n.pod)
+	if linux := unknown.Linux; unknown.Attributes.GetId() != "s1" || linux.Cpu != nil || linux.Memory != nil || linux.Process != nil || linux.Io != nil {
+		t.Errorf("without its cgroup, asked for: %v", unknown)
+	}
 	n = newTestNode(t, v1Cgroupfs)
 	n.pod.Status.Running, n.pod.Status.PID = false, 0
-	n.mirror.PutPod(n.pod)
+	n.cache.PutPod(n.pod)
 	if list := n.pods(t); len(list) != 0 {
 		t.Errorf("not running: %v", list)
 	}
-	got := n.Pod(t.Context(), n.mirror.Snapshot(), &n.pod)
+	got := n.Pod(t.Context(), n.cache.Snapshot(), &n.pod)
 	if got.Attributes.GetId() != "s1" || got.Linux.Cpu.Timestamp == 0 || got.Linux.Memory.UsageBytes.GetValue() != 0 {
 		t.Errorf("got %v", got)
 	}

@@ -12,8 +12,7 @@ import (
 const (
 	// firstBuffer holds every file of an ordinary cgroup at once.
 	firstBuffer = 8 << 10
-	// maxFile bounds what is read of one file, in bytes: the kernel's files are
-	// far shorter.
+	// maxFile bounds what is read of one file, in bytes: the kernel's files are far shorter.
 	maxFile = 4 << 20
 )
 

@@ -31,7 +31,7 @@ func TestReader(t *testing.T) {
 		t.Errorf("a missing file: %v", err)
 	}
 	if _, err := r.read(dir); err == nil {
-		t.Error("read a folder")
+		t.Error("read a directory")
 	}
 	if _, err := r.value(huge); err == nil {
 		t.Error("a value of a huge file")

@@ -8,8 +8,7 @@ import (
 	"github.com/containerd/errdefs"
 )
 
-// bindAddress resolves host:port and refuses to serve in the clear where other
-// machines can listen in.
+// bindAddress resolves host:port and refuses to serve in the clear where other machines can listen in.
 func bindAddress(opts Options) (*net.TCPAddr, error) {
 	address, err := net.ResolveTCPAddr("tcp", opts.Address)
 	if err != nil {

@@ -110,8 +110,7 @@ func (c *client) guard() (release func()) {
 	}
 }
 
-// present reports whether the client is still there, as far as can be told. No
-// client closes its own direction early.
+// present reports whether the client is still there, as far as can be told. No client closes its own direction early.
 func (c *client) present() bool {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -125,9 +124,8 @@ func (c *client) present() bool {
 	if err != nil || !open {
 		return false
 	}
-	// While nothing is read, what the client has sent fills the buffers, and the
-	// word that it has closed waits behind that. The kernel knows its end of the
-	// connection if it is on this machine, as the kubelet is. Another's ends by
+	// While nothing is read, what the client has sent fills the buffers, and the word that it has closed waits behind
+	// that. The kernel knows its end of the connection if it is on this machine, as the kubelet is. Another's ends by
 	// itself when the client's kernel gives up, after some minutes.
 	if c.reading.Load() > 0 {
 		return true

@@ -2,7 +2,6 @@ package streaming
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +23,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestMain(m *testing.M) {
@@ -102,7 +102,7 @@ func execURL(t *testing.T, s *Server, req *runtimeapi.ExecRequest) string {
 	if len(req.Cmd) == 0 {
 		req.Cmd = []string{"command"}
 	}
-	url, err := s.Exec(req)
+	url, err := s.Exec(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,9 +155,8 @@ type terminal struct {
 	t *testing.T
 	// stdin and resize are nil unless asked for.
 	stdin, resize io.WriteCloser
-	// output holds what came on stdout and stderr, and ended is closed when
-	// the server has said how it ended.
-	stdout, stderr, status *buffer
+	// output holds what came on stdout and stderr, and ended is closed when the server has said how it ended.
+	stdout, stderr, status *testutil.Buffer
 	ended                  chan struct{}
 	// hangUp breaks the connection off.
 	hangUp func()
@@ -220,7 +219,7 @@ func openWebSocket(t *testing.T, url string, asked remotecommand.Options) *termi
 			if websocket.Message.Receive(ws, &message) != nil || len(message) == 0 {
 				return
 			}
-			outputs := map[byte]*buffer{channelStdout: c.stdout, channelStderr: c.stderr, channelError: c.status}
+			outputs := map[byte]*testutil.Buffer{channelStdout: c.stdout, channelStderr: c.stderr, channelError: c.status}
 			_, _ = outputs[message[0]].Write(message[1:])
 		}
 	}()
@@ -256,7 +255,7 @@ func (c channel) Write(p []byte) (int, error) {
 func (c channel) Close() error { return websocket.Message.Send(c.ws, []byte{255, c.number}) }
 
 func newTerminal(t *testing.T) *terminal {
-	return &terminal{t: t, stdout: &buffer{}, stderr: &buffer{}, status: &buffer{}, ended: make(chan struct{})}
+	return &terminal{t: t, stdout: &testutil.Buffer{}, stderr: &testutil.Buffer{}, status: &testutil.Buffer{}, ended: make(chan struct{})}
 }
 
 // finish waits for the end and returns the result that the server told.
@@ -272,44 +271,4 @@ func (c *terminal) finish() result {
 		c.t.Fatalf("status %q: %v", c.status, err)
 	}
 	return out
-}
-
-// buffer is a bytes.Buffer for several goroutines.
-type buffer struct {
-	mu   sync.Mutex
-	data bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.String()
-}
-
-// eventually waits until check holds.
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !check(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			stacks := make([]byte, 1<<20)
-			t.Fatalf("%s: not within %s\n%s", what, patience, stacks[:runtime.Stack(stacks, true)])
-		}
-	}
-}
-
-// noMoreGoroutines fails the test when it leaves more goroutines than there are
-// now.
-func noMoreGoroutines(t *testing.T) (check func()) {
-	t.Helper()
-	before := runtime.NumGoroutine()
-	return func() {
-		t.Helper()
-		eventually(t, fmt.Sprintf("goroutines fall back to %d", before), func() bool { return runtime.NumGoroutine() <= before })
-	}
 }

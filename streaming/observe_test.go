@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestSessionsAreCounted(t *testing.T) {
@@ -21,16 +23,16 @@ func TestSessionsAreCounted(t *testing.T) {
 			return maps.Equal(s.Sessions(), map[string]int{kindExec: exec, kindAttach: 0, kindPortForward: 0})
 		}
 	}
-	eventually(t, "nobody is counted", counted(0))
+	testutil.Until(t, "nobody is counted", counted(0))
 	asked := remotecommand.Options{Stdout: true}
 	first := openSPDY(t, execURL(t, s, request(asked)), asked)
 	second := openWebSocket(t, execURL(t, s, request(asked)), asked)
-	eventually(t, "two sessions are counted", counted(2))
+	testutil.Until(t, "two sessions are counted", counted(2))
 	close(release)
 	for _, c := range []*terminal{first, second} {
 		if got := c.finish(); got.Status != "Success" {
 			t.Errorf("%+v", got)
 		}
 	}
-	eventually(t, "nobody is counted any more", counted(0))
+	testutil.Until(t, "nobody is counted any more", counted(0))
 }

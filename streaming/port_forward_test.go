@@ -22,14 +22,15 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
-	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func onHost() (Network, error) { return Network{Host: true}, nil }
 
 func forwardURL(t *testing.T, s *Server, ports ...int32) string {
 	t.Helper()
-	url, err := s.PortForward(&runtimeapi.PortForwardRequest{PodSandboxId: sandboxID, Port: ports})
+	url, err := s.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandboxID, Port: ports})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +73,7 @@ func pair(t *testing.T, conn httpstream.Connection, port, id int) (data, errs ht
 	return data, errs
 }
 
-// listen serves connections one after the other with handle until the test
-// ends, and returns the port.
+// listen serves connections one after the other with handle until the test ends, and returns the port.
 func listen(t *testing.T, network, address string, handle func(*net.TCPConn)) int {
 	t.Helper()
 	listener, err := net.Listen(network, address)
@@ -117,7 +117,7 @@ func TestHalfCloseByTheClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			port := listen(t, "tcp4", "127.0.0.1:0", afterTheEnd)
 			s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
-			check := noMoreGoroutines(t)
+			check := testutil.NoMoreGoroutines(t)
 			conn := dial(t, forwardURL(t, s))
 			for id := range 3 { // one session carries many connections
 				data, _ := pair(t, conn, port, id)
@@ -194,8 +194,7 @@ func unusedPort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// A server that hangs up is not an error of the forwarding: clients end their
-// session when they are told of one.
+// A server that hangs up is not an error of the forwarding: clients end their session when they are told of one.
 func TestPodThatResets(t *testing.T) {
 	port := listen(t, "tcp4", "127.0.0.1:0", func(conn *net.TCPConn) {
 		_, _ = conn.Read(make([]byte, 1))
@@ -234,7 +233,7 @@ func TestOlderWebSocketProtocol(t *testing.T) {
 		fmt.Fprintf(conn, "got %s", input)
 	})
 	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
-	check := noMoreGoroutines(t)
+	check := testutil.NoMoreGoroutines(t)
 	ws, raw := dialWebSocket(t, forwardURL(t, s, int32(port)), "v4.channel.k8s.io")
 	if _, err := (channel{ws, 0}).Write([]byte("hello")); err != nil {
 		t.Fatal(err)
@@ -284,7 +283,7 @@ func TestClientOfPortForwardThatLeaves(t *testing.T) {
 		close(ended)
 	})
 	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
-	check := noMoreGoroutines(t)
+	check := testutil.NoMoreGoroutines(t)
 	conn, raw := dialSPDY(t, forwardURL(t, s), portforward.ProtocolV1Name)
 	pair(t, conn, port, 0)
 	await(t, "the pod is reached", connected)
@@ -372,8 +371,7 @@ func bringUpLoopback() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// A port of the pod is the pod's, whatever listens on the same port of the
-// host's loopback, over IPv4 and IPv6.
+// A port of the pod is the pod's, whatever listens on the same port of the host's loopback, over IPv4 and IPv6.
 func TestTheHostsLoopbackIsNotReached(t *testing.T) {
 	ns := podNamespace(t)
 	reached := make(chan string, 100)

@@ -22,11 +22,9 @@ const (
 	kindPortForward = "portforward"
 )
 
-// Exec returns the URL at which the command will run. It fails with
-// ErrInvalidArgument for streams that cannot be, and with ErrResourceExhausted
-// while too many URLs are unused. The container is not looked at before the URL
-// is used.
-func (s *Server) Exec(req *runtimeapi.ExecRequest) (string, error) {
+// Exec returns the URL at which the command will run. It fails with ErrInvalidArgument for streams that cannot be, and
+// with ErrResourceExhausted while too many URLs are unused. The container is not looked at before the URL is used.
+func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (string, error) {
 	if len(req.GetCmd()) == 0 {
 		return "", fmt.Errorf("cmd is required: %w", errdefs.ErrInvalidArgument)
 	}
@@ -40,7 +38,7 @@ func (s *Server) Exec(req *runtimeapi.ExecRequest) (string, error) {
 			return exitError(code, err)
 		},
 	}
-	return p.url()
+	return p.url(ctx)
 }
 
 // exitError is the error by which the library tells a client of an exit code.
@@ -51,9 +49,8 @@ func exitError(code int, err error) error {
 	return utilexec.CodeExitError{Err: fmt.Errorf("exit code %d", code), Code: code}
 }
 
-// Attach returns the URL at which the container's streams will be. It fails as
-// Exec does.
-func (s *Server) Attach(req *runtimeapi.AttachRequest) (string, error) {
+// Attach returns the URL at which the container's streams will be. It fails as Exec does.
+func (s *Server) Attach(ctx context.Context, req *runtimeapi.AttachRequest) (string, error) {
 	id := req.GetContainerId()
 	p := process{
 		server:  s,
@@ -61,7 +58,7 @@ func (s *Server) Attach(req *runtimeapi.AttachRequest) (string, error) {
 		options: remotecommand.Options{Stdin: req.GetStdin(), Stdout: req.GetStdout(), Stderr: req.GetStderr(), TTY: req.GetTty()},
 		connect: func(ctx context.Context, streams Streams) error { return s.runtime.Attach(ctx, id, streams) },
 	}
-	return p.url()
+	return p.url(ctx)
 }
 
 // process is a process that a client will be connected to.
@@ -72,14 +69,14 @@ type process struct {
 	connect func(context.Context, Streams) error
 }
 
-func (p process) url() (string, error) {
+func (p process) url(ctx context.Context) (string, error) {
 	switch o := p.options; {
 	case o.TTY && o.Stderr:
 		return "", fmt.Errorf("tty and stderr cannot both be true, a terminal has one output: %w", errdefs.ErrInvalidArgument)
 	case !o.Stdin && !o.Stdout && !o.Stderr:
 		return "", fmt.Errorf("one of stdin, stdout and stderr must be true: %w", errdefs.ErrInvalidArgument)
 	}
-	return p.server.url(p.kind, p.serve)
+	return p.server.url(ctx, p.kind, p.serve)
 }
 
 func (p process) serve(current *session, w http.ResponseWriter, r *http.Request) {
@@ -96,8 +93,7 @@ func (p process) serve(current *session, w http.ResponseWriter, r *http.Request)
 	}
 }
 
-// connector connects one session to its process. It is the library's Executor
-// and Attacher.
+// connector connects one session to its process. It is the library's Executor and Attacher.
 type connector struct {
 	process process
 	session *session
@@ -147,8 +143,7 @@ func (c connector) run(ctx context.Context, of channels) error {
 	return err
 }
 
-// convertSizes passes the library's sizes on until there are no more or ctx
-// ends.
+// convertSizes passes the library's sizes on until there are no more or ctx ends.
 func convertSizes(ctx context.Context, current *session, from <-chan remotecommand.TerminalSize) <-chan Size {
 	to := make(chan Size)
 	current.work.Go(func() {

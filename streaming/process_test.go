@@ -13,6 +13,8 @@ import (
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // overEach runs a test over each transport.
@@ -92,7 +94,7 @@ func TestErrorsReachTheClient(t *testing.T) {
 			attach: func(context.Context, Streams) error { return errors.New("no such luck") },
 		}})
 		asked := remotecommand.Options{Stdout: true}
-		attachURL, err := s.Attach(&runtimeapi.AttachRequest{ContainerId: containerID, Stdout: true})
+		attachURL, err := s.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: containerID, Stdout: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +121,7 @@ func TestTerminalIsResized(t *testing.T) {
 			_, err := fmt.Fprint(streams.Stdout, "resized")
 			return err
 		}}})
-		url, err := s.Attach(&runtimeapi.AttachRequest{ContainerId: containerID, Stdin: true, Stdout: true, Tty: true})
+		url, err := s.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: containerID, Stdin: true, Stdout: true, Tty: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,10 +159,10 @@ func TestLargeInputComesBackWhole(t *testing.T) {
 
 func TestBadRequestsGetNoURL(t *testing.T) {
 	s := serve(t, Options{Runtime: fakeRuntime{}})
-	exec := func(req *runtimeapi.ExecRequest) error { _, err := s.Exec(req); return err }
-	attach := func(req *runtimeapi.AttachRequest) error { _, err := s.Attach(req); return err }
+	exec := func(req *runtimeapi.ExecRequest) error { _, err := s.Exec(t.Context(), req); return err }
+	attach := func(req *runtimeapi.AttachRequest) error { _, err := s.Attach(t.Context(), req); return err }
 	forward := func(ports ...int32) error {
-		_, err := s.PortForward(&runtimeapi.PortForwardRequest{PodSandboxId: sandboxID, Port: ports})
+		_, err := s.PortForward(t.Context(), &runtimeapi.PortForwardRequest{PodSandboxId: sandboxID, Port: ports})
 		return err
 	}
 	tests := map[string]error{
@@ -191,7 +193,7 @@ func TestClientThatLeaves(t *testing.T) {
 			close(ended)
 			return 0, ctx.Err()
 		}}})
-		check := noMoreGoroutines(t)
+		check := testutil.NoMoreGoroutines(t)
 		asked := remotecommand.Options{Stdin: true, Stdout: true}
 		c := open(t, execURL(t, s, request(asked)), asked)
 		await(t, "the session begins", begun)
@@ -210,7 +212,7 @@ func TestClientThatLeavesUnreadInput(t *testing.T) {
 			close(ended)
 			return 0, ctx.Err()
 		}}})
-		check := noMoreGoroutines(t)
+		check := testutil.NoMoreGoroutines(t)
 		asked := remotecommand.Options{Stdin: true, Stdout: true}
 		c := open(t, execURL(t, s, request(asked)), asked)
 		stuck := make(chan struct{})
@@ -274,7 +276,7 @@ func TestPanicEndsItsSessionAlone(t *testing.T) {
 		}})
 		asked := remotecommand.Options{Stdout: true}
 		await(t, "the session ends", open(t, execURL(t, s, request(asked)), asked).ended)
-		url, err := s.Attach(&runtimeapi.AttachRequest{ContainerId: containerID, Stdout: true})
+		url, err := s.Attach(t.Context(), &runtimeapi.AttachRequest{ContainerId: containerID, Stdout: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
+	stdlog "log"
 	"net"
 	"net/http"
 	"net/url"
@@ -13,15 +12,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 )
 
 const (
-	// DefaultIdleTimeout ends a session without traffic when Options names no
+	// defaultIdleTimeout ends a session without traffic when Options names no
 	// other time, as the kubelet's --streaming-connection-idle-timeout.
-	DefaultIdleTimeout = 4 * time.Hour
-	// creationTimeout is how long a client may take to open its streams once
-	// it is connected.
+	defaultIdleTimeout = 4 * time.Hour
+	// creationTimeout is how long a client may take to open its streams once it is connected.
 	creationTimeout = 30 * time.Second
 	// headerTimeout is how long it may take to send its request.
 	headerTimeout = 10 * time.Second
@@ -38,13 +36,11 @@ type Options struct {
 	CertFile, KeyFile string
 	// AllowPlaintext allows to serve without TLS on any address.
 	AllowPlaintext bool
-	// IdleTimeout ends a session in which nothing was sent in either direction
-	// for that long, 0 for DefaultIdleTimeout.
+	// IdleTimeout ends a session in which nothing was sent in either direction for that long, 0 for defaultIdleTimeout.
 	IdleTimeout time.Duration
 }
 
-// Server gives out URLs for sessions and serves them. All methods are safe for
-// concurrent use.
+// Server gives out URLs for sessions and serves them. All methods are safe for concurrent use.
 type Server struct {
 	runtime  Runtime
 	idle     time.Duration
@@ -77,9 +73,9 @@ func Listen(opts Options) (*Server, error) {
 		return nil, fmt.Errorf("listening for exec, attach and port-forward: %w", err)
 	}
 	if opts.IdleTimeout <= 0 {
-		opts.IdleTimeout = DefaultIdleTimeout
+		opts.IdleTimeout = defaultIdleTimeout
 	}
-	ctx, end := context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(log.WithLogger(context.Background(), log.L.WithField("component", "streaming")))
 	s := &Server{
 		runtime:  opts.Runtime,
 		idle:     opts.IdleTimeout,
@@ -93,7 +89,7 @@ func Listen(opts Options) (*Server, error) {
 		Handler:           http.HandlerFunc(s.serveHTTP),
 		TLSConfig:         encryption,
 		ReadHeaderTimeout: headerTimeout,
-		ErrorLog:          log.New(errorLog{}, "", 0),
+		ErrorLog:          stdlog.New(errorLog{logger: log.G(ctx)}, "", 0),
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ConnContext:       withClient,
 		Protocols:         new(http.Protocols),
@@ -103,10 +99,11 @@ func Listen(opts Options) (*Server, error) {
 }
 
 // errorLog takes what net/http complains about, which is bad requests.
-type errorLog struct{ io.Writer }
+type errorLog struct{ logger *log.Entry }
 
-func (errorLog) Write(p []byte) (int, error) {
-	logrus.WithField("error", strings.TrimSpace(string(p))).Debug("streaming connection")
+// Write implements io.Writer.
+func (l errorLog) Write(p []byte) (int, error) {
+	l.logger.WithField("error", strings.TrimSpace(string(p))).Debug("bad streaming connection")
 	return len(p), nil
 }
 
@@ -126,8 +123,7 @@ func (s *Server) serve() error {
 	return s.http.Serve(s.listener)
 }
 
-// Close closes the listener, ends all sessions and waits for their goroutines,
-// at most until ctx ends.
+// Close closes the listener, ends all sessions and waits for their goroutines, at most until ctx ends.
 func (s *Server) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true
@@ -156,8 +152,8 @@ func ignoreClosed(err error) error {
 }
 
 // url gives out the URL of one request that serve will get.
-func (s *Server) url(kind string, serve handler) (string, error) {
-	token, err := s.tickets.issue(kind, serve)
+func (s *Server) url(ctx context.Context, kind string, serve handler) (string, error) {
+	token, err := s.tickets.issue(ctx, kind, serve)
 	if err != nil {
 		return "", err
 	}

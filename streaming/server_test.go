@@ -2,24 +2,20 @@ package streaming
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // status asks for a URL as a browser would and returns the answer's code.
@@ -95,7 +91,7 @@ func TestListenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	cert, key := certificate(t, t.TempDir(), "one")
+	cert, key := testutil.Certificate(t, t.TempDir(), "one")
 	tests := map[string]struct {
 		opts Options
 		is   func(error) bool
@@ -126,7 +122,7 @@ func TestListenRefuses(t *testing.T) {
 
 func TestTLSWithARenewedCertificate(t *testing.T) {
 	dir := t.TempDir()
-	cert, key := certificate(t, dir, "one")
+	cert, key := testutil.Certificate(t, dir, "one")
 	s := serve(t, Options{Runtime: fakeRuntime{}, CertFile: cert, KeyFile: key})
 	url := execURL(t, s, request(remotecommand.Options{Stdout: true}))
 	if !strings.HasPrefix(url, "https://") {
@@ -135,7 +131,7 @@ func TestTLSWithARenewedCertificate(t *testing.T) {
 	if got := servedTo(t, cert, url); got != http.StatusBadRequest { // no upgrade
 		t.Errorf("%d", got)
 	}
-	certificate(t, dir, "two")
+	testutil.Certificate(t, dir, "two")
 	if got := servedTo(t, cert, url); got != http.StatusNotFound { // used
 		t.Errorf("with the renewed certificate: %d", got)
 	}
@@ -163,36 +159,6 @@ func servedTo(t *testing.T, certFile, url string) int {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}}
 	defer transport.CloseIdleConnections()
 	return status(t, &http.Client{Transport: transport}, url)
-}
-
-// certificate writes a self-signed certificate for 127.0.0.1 and its key.
-func certificate(t *testing.T, dir, organisation string) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		NotAfter:     time.Now().Add(time.Hour),
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
-		DNSNames:     []string{organisation},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certFile, keyFile
 }
 
 // A client that says nothing holds no session and is hung up on at the end.

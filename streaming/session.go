@@ -2,13 +2,15 @@ package streaming
 
 import (
 	"bufio"
+	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"runtime/debug"
 	"strings"
 	"sync"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 )
 
 // session is one request with a valid ticket, until its client is gone.
@@ -30,15 +32,15 @@ func (t *takeover) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// serveHTTP serves /KIND/TOKEN, once per token. Whatever is wrong with a token,
-// the answer is the same.
+// serveHTTP serves /KIND/TOKEN, once per token. Whatever is wrong with a token, the answer is the same.
 func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	kind, token, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
-	serve, ok := s.tickets.redeem(kind, token)
+	ticket, ok := s.tickets.redeem(kind, token)
 	if !ok {
 		http.NotFound(w, r)
 		return
 	}
+	r = r.WithContext(log.WithLogger(r.Context(), ticket.logger))
 	client, ok := clientOf(r.Context())
 	if !ok || !s.begin(kind) {
 		http.Error(w, "the server is ending", http.StatusServiceUnavailable)
@@ -47,7 +49,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.ended(kind)
 	defer client.guard()()
 	current, connection := &session{}, &takeover{ResponseWriter: w}
-	defer noPanic(kind)
+	defer noPanic(r.Context(), kind)
 	defer current.work.Wait()
 	defer func() {
 		// The library leaves a connection open on some of its errors.
@@ -55,7 +57,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 			_ = client.Close()
 		}
 	}()
-	serve(current, connection, r)
+	ticket.serve(current, connection, r)
 }
 
 // begin counts a session, unless the server has been closed.
@@ -78,8 +80,7 @@ func (s *Server) ended(kind string) {
 	s.sessions.Done()
 }
 
-// Sessions returns how many sessions are open now by their kind: exec, attach
-// and portforward.
+// Sessions returns how many sessions are open now by their kind: exec, attach and portforward.
 func (s *Server) Sessions() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,8 +88,8 @@ func (s *Server) Sessions() map[string]int {
 }
 
 // noPanic ends one session instead of the program, or of net/http's silence.
-func noPanic(kind string) {
+func noPanic(ctx context.Context, kind string) {
 	if cause := recover(); cause != nil {
-		logrus.WithFields(logrus.Fields{"session": kind, "stack": string(debug.Stack())}).Errorf("panic: %v", cause)
+		log.G(ctx).WithFields(log.Fields{"session": kind, "panic": fmt.Sprint(cause), "stack": string(debug.Stack())}).Error("session panicked")
 	}
 }

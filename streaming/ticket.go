@@ -1,6 +1,7 @@
 package streaming
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 )
 
 const (
@@ -26,19 +28,18 @@ type handler func(*session, http.ResponseWriter, *http.Request)
 
 // ticket is the right to one request.
 type ticket struct {
+	logger  *log.Entry // of the CRI request that it was issued to
 	kind    string
 	serve   handler
 	expires time.Time
 }
 
-// tickets are those given out and not used yet. All methods are safe for
-// concurrent use.
+// tickets are those given out and not used yet. All methods are safe for concurrent use.
 type tickets struct {
 	now func() time.Time
 
 	mu sync.Mutex
-	// open is keyed by the token's hash: how long a look-up takes tells nothing
-	// about the tokens.
+	// open is keyed by the token's hash: how long a look-up takes tells nothing about the tokens.
 	open map[[sha256.Size]byte]ticket
 }
 
@@ -46,9 +47,8 @@ func newTickets() *tickets {
 	return &tickets{now: time.Now, open: map[[sha256.Size]byte]ticket{}}
 }
 
-// issue returns the token of a new ticket. It fails with ErrResourceExhausted
-// while too many are unused.
-func (t *tickets) issue(kind string, serve handler) (string, error) {
+// issue returns the token of a new ticket. It fails with ErrResourceExhausted while too many are unused.
+func (t *tickets) issue(ctx context.Context, kind string, serve handler) (string, error) {
 	var raw [tokenSize]byte
 	_, _ = rand.Read(raw[:]) // never fails, see crypto/rand
 	token := base64.RawURLEncoding.EncodeToString(raw[:])
@@ -58,22 +58,22 @@ func (t *tickets) issue(kind string, serve handler) (string, error) {
 	if len(t.open) >= maxTickets {
 		return "", fmt.Errorf("%d streaming URLs are unused, try again within %s: %w", maxTickets, ticketLife, errdefs.ErrResourceExhausted)
 	}
-	t.open[sha256.Sum256([]byte(token))] = ticket{kind: kind, serve: serve, expires: t.now().Add(ticketLife)}
+	t.open[sha256.Sum256([]byte(token))] = ticket{logger: log.G(ctx), kind: kind, serve: serve, expires: t.now().Add(ticketLife)}
 	return token, nil
 }
 
-// redeem returns the handler of a token of that kind, once and in its time.
-func (t *tickets) redeem(kind, token string) (handler, bool) {
+// redeem returns the ticket of a token of that kind, once and in its time.
+func (t *tickets) redeem(kind, token string) (ticket, bool) {
 	key := sha256.Sum256([]byte(token))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.expire()
 	found, ok := t.open[key]
 	if !ok || found.kind != kind {
-		return nil, false
+		return ticket{}, false
 	}
 	delete(t.open, key)
-	return found.serve, true
+	return found, true
 }
 
 // expire drops the tickets whose time is over. The caller holds the lock.

@@ -13,7 +13,7 @@ func serveNothing(*session, http.ResponseWriter, *http.Request) {}
 
 func TestTicketIsForOneUse(t *testing.T) {
 	tickets := newTickets()
-	token, err := tickets.issue(kindExec, serveNothing)
+	token, err := tickets.issue(t.Context(), kindExec, serveNothing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,9 +34,9 @@ func TestTicketExpires(t *testing.T) {
 	now := time.Now()
 	tickets := newTickets()
 	tickets.now = func() time.Time { return now }
-	early, _ := tickets.issue(kindExec, serveNothing)
+	early, _ := tickets.issue(t.Context(), kindExec, serveNothing)
 	now = now.Add(time.Second)
-	late, _ := tickets.issue(kindExec, serveNothing)
+	late, _ := tickets.issue(t.Context(), kindExec, serveNothing)
 	now = now.Add(ticketLife - time.Second)
 	if _, ok := tickets.redeem(kindExec, early); ok {
 		t.Error("an expired token is good")
@@ -54,15 +54,15 @@ func TestTicketsAreBounded(t *testing.T) {
 	tickets := newTickets()
 	tickets.now = func() time.Time { return now }
 	for range maxTickets {
-		if _, err := tickets.issue(kindExec, serveNothing); err != nil {
+		if _, err := tickets.issue(t.Context(), kindExec, serveNothing); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := tickets.issue(kindExec, serveNothing); !errdefs.IsResourceExhausted(err) {
+	if _, err := tickets.issue(t.Context(), kindExec, serveNothing); !errdefs.IsResourceExhausted(err) {
 		t.Errorf("one too many: %v", err)
 	}
 	now = now.Add(ticketLife)
-	if _, err := tickets.issue(kindExec, serveNothing); err != nil {
+	if _, err := tickets.issue(t.Context(), kindExec, serveNothing); err != nil {
 		t.Errorf("when the others have expired: %v", err)
 	}
 }
@@ -71,7 +71,7 @@ func TestTokensHave128Bits(t *testing.T) {
 	tickets := newTickets()
 	seen := map[string]bool{}
 	for range 100 {
-		token, err := tickets.issue(kindExec, serveNothing)
+		token, err := tickets.issue(t.Context(), kindExec, serveNothing)
 		if err != nil {
 			t.Fatal(err)
 		}

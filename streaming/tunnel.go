@@ -18,8 +18,7 @@ import (
 // inside of a WebSocket (KEP-4006): port-forward of crictl and kubectl.
 const tunnelPrefix = "SPDY/3.1+"
 
-// serveTunnel answers a WebSocket and lets serve speak SPDY inside of it, as if
-// the client had asked for that.
+// serveTunnel answers a WebSocket and lets serve speak SPDY inside of it, as if the client had asked for that.
 func serveTunnel(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	websocket.Server{
 		Handshake: chooseTunnel,
@@ -34,7 +33,7 @@ func serveTunnel(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)
 func chooseTunnel(config *websocket.Config, _ *http.Request) error {
 	name := tunnelPrefix + portforward.ProtocolV1Name
 	if !slices.Contains(config.Protocol, name) {
-		return errors.New("the client speaks " + strings.Join(config.Protocol, ", ") + ", the server " + name)
+		return errors.New("the client offers " + strings.Join(config.Protocol, ", ") + ", the server requires " + name)
 	}
 	config.Protocol = []string{name}
 	return nil
@@ -50,8 +49,7 @@ func insideOf(r *http.Request) *http.Request {
 	return inner
 }
 
-// tunneled is the response to that request: the upgrade has happened, and the
-// connection is the WebSocket.
+// tunneled is the response to that request: the upgrade has happened, and the connection is the WebSocket.
 type tunneled struct {
 	conn   *websocket.Conn
 	header http.Header

@@ -9,15 +9,14 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
 	utilexec "k8s.io/utils/exec"
 )
 
-// protocolV5 is the WebSocket protocol of exec and attach that can end the
-// input alone (KEP-4006). The library knows it below, but not in its handlers;
-// crictl and kubectl speak no other over WebSocket.
+// protocolV5 is the WebSocket protocol of exec and attach that can end the input alone (KEP-4006). The library knows it
+// below, but not in its handlers; crictl and kubectl speak no other over WebSocket.
 const protocolV5 = "v5.channel.k8s.io"
 
 // Channels of a WebSocket, each message's first byte.
@@ -39,7 +38,7 @@ func (c connector) serveV5(w http.ResponseWriter, r *http.Request) {
 	conn.SetIdleTimeout(c.process.server.idle)
 	_, streams, err := conn.Open(w, r)
 	if err != nil { // the client got an answer
-		logrus.WithError(err).Debug("cannot upgrade to a WebSocket")
+		log.G(r.Context()).WithError(err).Debug("cannot upgrade to WebSocket")
 		return
 	}
 	defer func() { _ = conn.Close() }()
@@ -65,7 +64,7 @@ func (c connector) serveV5(w http.ResponseWriter, r *http.Request) {
 		resize: sizes,
 	})
 	if err := json.NewEncoder(streams[channelError]).Encode(resultOf(c.process.kind, err)); err != nil {
-		logrus.WithError(err).Debug("cannot tell a client how its session ended")
+		log.G(r.Context()).WithError(err).Debug("cannot send result of session to client")
 	}
 }
 

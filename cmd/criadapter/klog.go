@@ -3,13 +3,15 @@ package main
 import (
 	"fmt"
 
+	"github.com/containerd/log"
 	"github.com/go-logr/logr"
-	"github.com/sirupsen/logrus"
 	"k8s.io/klog/v2"
 )
 
 // quietKlog sends what the Kubernetes libraries log to our log, for debugging
-// only: to them, each client that goes away is an error.
+// only: to them, each client that goes away is an error. klog is not safe for
+// other goroutines that log meanwhile, so it is called once, before they start;
+// the sink follows our level.
 func quietKlog() { klog.SetLogger(logr.New(klogSink{})) }
 
 // klogSink is a logr.LogSink. Its fields are those of each line.
@@ -21,7 +23,7 @@ type klogSink struct {
 func (klogSink) Init(logr.RuntimeInfo) {}
 
 // Enabled implements logr.LogSink.
-func (klogSink) Enabled(int) bool { return logrus.IsLevelEnabled(logrus.DebugLevel) }
+func (klogSink) Enabled(int) bool { return log.L.Logger.IsLevelEnabled(log.DebugLevel) }
 
 // Info implements logr.LogSink.
 func (s klogSink) Info(_ int, message string, fields ...any) { s.entry(fields).Debug(message) }
@@ -40,9 +42,9 @@ func (s klogSink) WithValues(fields ...any) logr.LogSink {
 func (s klogSink) WithName(name string) logr.LogSink { return s.WithValues("logger", name) }
 
 // entry takes fields as logr gives them, keys and values in turn.
-func (s klogSink) entry(fields []any) *logrus.Entry {
+func (s klogSink) entry(fields []any) *log.Entry {
 	all := append(s.fields[:len(s.fields):len(s.fields)], fields...)
-	entry := logrus.NewEntry(logrus.StandardLogger())
+	entry := log.L.WithField("component", "klog")
 	for i := 0; i+1 < len(all); i += 2 {
 		entry = entry.WithField(fmt.Sprint(all[i]), all[i+1])
 	}

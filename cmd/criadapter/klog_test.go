@@ -8,6 +8,9 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/sirupsen/logrus"
+	"k8s.io/klog/v2"
+
+	"github.com/criadapter/criadapter/internal/config"
 )
 
 func TestLibraryLogsAreForDebugging(t *testing.T) {
@@ -30,4 +33,21 @@ func TestLibraryLogsAreForDebugging(t *testing.T) {
 			t.Errorf("%q lacks %q", out.String(), want)
 		}
 	}
+}
+
+// A reload sets the log up anew while streams are served, whose libraries log to klog. The race detector looks.
+func TestReloadWhileLibrariesLog(t *testing.T) {
+	level, formatter := logrus.GetLevel(), logrus.StandardLogger().Formatter
+	t.Cleanup(func() { logrus.SetLevel(level); logrus.SetFormatter(formatter) })
+	quietKlog()
+	logged := make(chan struct{})
+	go func() {
+		defer close(logged)
+		klog.Error("client gone")
+		klog.ErrorS(nil, "client gone")
+	}()
+	if err := setUpLog(config.Default()); err != nil {
+		t.Error(err)
+	}
+	<-logged
 }

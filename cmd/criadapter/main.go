@@ -4,42 +4,26 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"syscall"
 
 	"github.com/sirupsen/logrus"
-	"github.com/spf13/cobra"
 
-	"github.com/criadapter/criadapter/config"
+	"github.com/criadapter/criadapter/cmd/criadapter/command"
+	"github.com/criadapter/criadapter/internal/config"
 )
 
 // version is set at link time.
 var version = "unknown"
 
-const long = `criadapter runs Kubernetes pods on Docker Engine: it serves CRI v1 on a unix
-socket for a kubelet, crictl or any other CRI client.
-
-The defaults fit a plain Docker host with CNI plugins in /opt/cni/bin and a
-configuration in /etc/cni/net.d. Point the clients at it:
-
-  kubelet --container-runtime-endpoint unix:///run/criadapter/criadapter.sock
-  crictl  --runtime-endpoint           unix:///run/criadapter/criadapter.sock info
-
-It may be started before the engine, and it stops no pod when it ends.`
-
-const example = `  # a Docker host without CNI plugins: pods on Docker's default bridge
-  criadapter --network-plugin bridge
-
-  # next to another runtime, with everything in one place
-  criadapter --container-runtime-endpoint unix:///tmp/c/cri.sock --root-directory /tmp/c/state`
-
-// gcPercent lets the heap grow by a third between two collections, where GOGC is
-// not set. What lives is a few megabytes, quickly marked, and a node's memory is
-// its pods'.
+// gcPercent lets the heap grow by a third between two collections, where GOGC is not set. What lives is a few
+// megabytes, quickly marked, and a node's memory is its pods'.
 const gcPercent = 33
 
 func main() {
@@ -48,44 +32,40 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := command().ExecuteContext(ctx); err != nil {
-		fmt.Fprintf(os.Stderr, "criadapter: %v\n", err)
-		os.Exit(1)
+	if err := command.Root(command.Options{Version: version, Serve: serve, Migrate: migration}).ExecuteContext(ctx); err != nil {
+		os.Exit(exitCode(err))
 	}
 }
 
-func command() *cobra.Command {
-	cfg := config.Default()
-	cmd := &cobra.Command{
-		Use:           "criadapter",
-		Short:         "The Container Runtime Interface on Docker Engine",
-		Long:          long,
-		Example:       example,
-		Version:       version,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cfg.Load(cmd.Flags()); err != nil {
-				return err
-			}
-			if err := cfg.Validate(); err != nil {
-				return err
-			}
-			if !cfg.MetricsProfiling {
-				runtime.MemProfileRate = 0 // what is sampled takes a megabyte
-			}
-			if err := setUpLog(cfg); err != nil {
-				return err
-			}
-			return run(cmd.Context(), cfg)
-		},
+// exitCode tells what went wrong, unless the command has said it already.
+func exitCode(err error) int {
+	var exit *command.ExitError
+	if errors.As(err, &exit) {
+		return exit.Code
 	}
-	cfg.AddFlags(cmd.Flags())
-	cmd.Flags().SortFlags = false
-	return cmd
+	fmt.Fprintf(os.Stderr, "criadapter: %v\n", err)
+	return 1
 }
 
+// serve sets the process up and runs the server until ctx ends.
+func serve(ctx context.Context, settings command.Settings) error {
+	cfg := settings.Config
+	if !cfg.MetricsProfiling {
+		runtime.MemProfileRate = 0 // what is sampled takes a megabyte
+	}
+	quietKlog()
+	if err := setUpLog(cfg); err != nil {
+		return err
+	}
+	if len(settings.Idle) > 0 {
+		logrus.WithField("flags", strings.Join(settings.Idle, ", ")).Warn("flags of cri-dockerd that have no effect here")
+	}
+	hangups, stop := surviveSignals()
+	defer stop()
+	return run(ctx, settings, hangups)
+}
+
+// setUpLog may be called again while other goroutines log.
 func setUpLog(cfg config.Config) error {
 	level, err := logrus.ParseLevel(cfg.LogLevel)
 	if err != nil {
@@ -98,6 +78,5 @@ func setUpLog(cfg config.Config) error {
 	} else {
 		logrus.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, TimestampFormat: timestamp})
 	}
-	quietKlog()
 	return nil
 }

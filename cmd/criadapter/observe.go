@@ -5,25 +5,27 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	"go.opentelemetry.io/otel"
 	"google.golang.org/grpc"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/config"
+	"github.com/criadapter/criadapter/cmd/criadapter/status"
+	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/internal/telemetry"
 	"github.com/criadapter/criadapter/logs"
 	"github.com/criadapter/criadapter/state"
-	"github.com/criadapter/criadapter/telemetry"
 )
 
 // telemetryTime is what the last scrape and the last spans get at the end.
 const telemetryTime = 2 * time.Second
 
-// observers count and trace what the rooms do. Counting costs next to nothing
+// observers count and trace what the services do. Counting costs next to nothing
 // and is always on; what is shown, and to whom, is the configuration's choice.
 type observers struct {
 	metrics  *telemetry.Metrics
@@ -50,7 +52,7 @@ func observe(ctx context.Context, cfg config.Config) (_ *observers, err error) {
 	}
 	o.metrics = telemetry.NewMetrics(options)
 	if o.listener, err = listenMetrics(cfg); err != nil {
-		o.close()
+		o.close(ctx)
 		return nil, err
 	}
 	return o, nil
@@ -64,53 +66,53 @@ func (o *observers) grpcOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{o.tracing.ServerOption()}
 }
 
-// serve answers scrapes until stop is called, which waits for the end. Trouble
-// with it is logged and ends nothing else.
-func (o *observers) serve(cfg config.Config, rooms *rooms) (stop func()) {
+// serve answers scrapes until stop is called, which waits for the end. Trouble with it is logged and ends nothing else.
+func (o *observers) serve(ctx context.Context, cfg config.Config, services *services) (stop func()) {
 	if o.listener == nil {
 		return func() {}
 	}
 	o.metrics.Watch(telemetry.Sources{
-		Mirror:  func() telemetry.MirrorFigures { return mirrorFigures(rooms.mirror) },
-		Logs:    func() telemetry.LogFigures { return logFigures(rooms.logs) },
-		Streams: rooms.streams.Sessions,
+		Cache:   func() telemetry.CacheStats { return cacheStats(services.cache) },
+		Logs:    func() telemetry.LogStats { return logStats(services.logs) },
+		Streams: services.streams.Sessions,
 	})
 	server := telemetry.NewServer(telemetry.ServerOptions{
 		Listener: o.listener,
 		Metrics:  o.metrics,
-		Ready:    rooms.mirror.Err,
+		Ready:    services.cache.Err,
+		Flags:    cfg.Flags(),
 		Profiles: cfg.MetricsProfiling,
 	})
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		if err := server.Serve(); err != nil {
-			logrus.WithError(err).Error("metrics and health are not served any more")
+			log.G(ctx).WithError(err).Error("metrics and health are not served any more")
 		}
 	}()
-	logrus.WithField("address", o.listener.Addr().String()).Info("serving metrics")
+	log.G(ctx).WithField("address", o.listener.Addr().String()).Info("serving metrics")
 	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), telemetryTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), telemetryTime)
 		defer cancel()
 		if err := server.Close(ctx); err != nil {
-			logrus.WithError(err).Warn("the last scrape was cut off")
+			log.G(ctx).WithError(err).Warn("last scrape was cut off")
 		}
 		<-served
 	}
 }
 
 // close ends what serve has not ended: spans that are left get a moment.
-func (o *observers) close() {
+func (o *observers) close(ctx context.Context) {
 	if o.listener != nil {
 		_ = o.listener.Close() // closed by serve's stop, unless it was not reached
 	}
 	if o.tracing == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), telemetryTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), telemetryTime)
 	defer cancel()
 	if err := o.tracing.Close(ctx); err != nil {
-		logrus.WithError(err).Warn("traces are incomplete")
+		log.G(ctx).WithError(err).Warn("traces are incomplete")
 	}
 }
 
@@ -138,10 +140,10 @@ func listenMetrics(cfg config.Config) (net.Listener, error) {
 	return listener, nil
 }
 
-func mirrorFigures(mirror *state.Mirror) telemetry.MirrorFigures {
-	figures := telemetry.MirrorFigures{
-		Fresh:      mirror.Err() == nil,
-		Relisted:   mirror.Relisted(),
+func cacheStats(cache *state.Cache) telemetry.CacheStats {
+	stats := telemetry.CacheStats{
+		Fresh:      cache.Err() == nil,
+		Relisted:   cache.Relisted(),
 		Pods:       map[string]int{},
 		Containers: map[string]int{},
 	}
@@ -153,23 +155,49 @@ func mirrorFigures(mirror *state.Mirror) telemetry.MirrorFigures {
 		return strings.ToLower(strings.TrimPrefix(s.String(), "CONTAINER_"))
 	}
 	for s := range runtimeapi.PodSandboxState_name {
-		figures.Pods[podLabel(runtimeapi.PodSandboxState(s))] = 0
+		stats.Pods[podLabel(runtimeapi.PodSandboxState(s))] = 0
 	}
 	for s := range runtimeapi.ContainerState_name {
-		figures.Containers[containerLabel(runtimeapi.ContainerState(s))] = 0
+		stats.Containers[containerLabel(runtimeapi.ContainerState(s))] = 0
 	}
-	snapshot := mirror.Snapshot()
+	snapshot := cache.Snapshot()
 	for _, pod := range snapshot.Pods() {
-		figures.Pods[podLabel(pod.Status.State())]++
+		stats.Pods[podLabel(pod.Status.State())]++
 	}
 	for _, container := range snapshot.Containers() {
-		figures.Containers[containerLabel(container.Status.State())]++
+		stats.Containers[containerLabel(container.Status.State())]++
 	}
-	return figures
+	return stats
 }
 
-func logFigures(service *logs.Service) telemetry.LogFigures {
-	return telemetry.LogFigures(service.Counters())
+// report is how the program fares, for `criadapter status`.
+func report(ctx context.Context, started time.Time, services *services, metrics *telemetry.Metrics) status.Report {
+	cache, happened := cacheStats(services.cache), metrics.Happened()
+	r := status.Report{
+		Version: version, PID: os.Getpid(), Started: started,
+		Relisted: cache.Relisted, LastEvent: happened.LastEvent, EventLag: happened.EventLag,
+		Pods: cache.Pods, Containers: cache.Containers, Sessions: services.streams.Sessions(),
+		CNI: happened.CNI, Slow: happened.Slow, LogGaps: services.logs.Counters().Gaps,
+	}
+	if err := services.cache.Err(); err != nil {
+		r.CacheError = err.Error()
+	}
+	_, quarantined, _ := services.store.List(ctx) // its error is among the warnings
+	for _, q := range quarantined {
+		r.Quarantined = append(r.Quarantined, q.Path)
+	}
+	return r
+}
+
+func logStats(service *logs.Service) telemetry.LogStats {
+	counters := service.Counters()
+	return telemetry.LogStats{
+		Gaps:           counters.Gaps,
+		MissingBytes:   counters.MissingBytes,
+		MissingEntries: counters.MissingEntries,
+		DamagedBytes:   counters.DamagedBytes,
+		Unwatched:      service.Unwatched(),
+	}
 }
 
 // traceErrors logs what is wrong with sending traces, one line per new reason:
@@ -185,6 +213,6 @@ func (t *traceErrors) Handle(err error) {
 	}
 	text := err.Error()
 	if last := t.last.Swap(&text); last == nil || *last != text {
-		logrus.WithError(err).Warn("traces are not sent")
+		log.L.WithField("component", "telemetry").WithError(err).Warn("cannot send traces")
 	}
 }

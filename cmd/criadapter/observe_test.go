@@ -11,7 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
-	"github.com/criadapter/criadapter/config"
+	"github.com/criadapter/criadapter/internal/config"
 )
 
 func TestMetricsAreForThisMachineAlone(t *testing.T) {

@@ -5,23 +5,26 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"sync"
 	"time"
 
+	"github.com/containerd/log"
 	"github.com/coreos/go-systemd/v22/daemon"
-	"github.com/sirupsen/logrus"
 	"google.golang.org/grpc"
 
-	"github.com/criadapter/criadapter/config"
+	"github.com/criadapter/criadapter/cmd/criadapter/command"
+	"github.com/criadapter/criadapter/internal/config"
 )
 
-// drainTime is what requests under way get to finish once the server is told
-// to end.
+// drainTime is what requests under way get to finish once the server is told to end.
 const drainTime = 10 * time.Second
 
-// run serves until ctx ends. The order is: take the state and the socket, so
-// that a second server is refused before it touches anything; build the rooms;
-// follow the engine; serve. The end goes the other way round, and pods go on.
-func run(ctx context.Context, cfg config.Config) error {
+// run serves until ctx ends. The order is: take the state and the socket, so that a second server is refused before it
+// touches anything; build the services; follow the engine; serve. The end goes the other way round, and pods go on.
+func run(ctx context.Context, settings command.Settings, hangups <-chan os.Signal) error {
+	cfg := settings.Config
+	ctx = log.WithLogger(ctx, log.L.WithField("component", "criadapter"))
 	lock, err := lockRoot(cfg.RootDirectory)
 	if err != nil {
 		return err
@@ -36,28 +39,33 @@ func run(ctx context.Context, cfg config.Config) error {
 	if err != nil {
 		return err
 	}
-	defer observers.close()
-	rooms, err := build(cfg, observers.metrics)
+	defer observers.close(ctx)
+	services, err := build(ctx, cfg, observers.metrics)
 	if err != nil {
 		return err
 	}
-	defer rooms.close()
-	defer observers.serve(cfg, rooms)()
-	return serve(ctx, cfg, listener, rooms, observers)
+	defer services.close(ctx)
+	defer observers.serve(ctx, cfg, services)()
+	reloading, endReloads := context.WithCancel(ctx)
+	var reloads sync.WaitGroup
+	reloads.Go(func() { followReloads(reloading, hangups, settings, services) })
+	defer reloads.Wait()
+	defer endReloads()
+	return serveCRI(ctx, cfg, listener, services, observers)
 }
 
-// serve answers CRI requests and follows the engine until ctx ends.
-func serve(ctx context.Context, cfg config.Config, listener net.Listener, rooms *rooms, observers *observers) error {
+// serveCRI answers CRI requests and follows the engine until ctx ends.
+func serveCRI(ctx context.Context, cfg config.Config, listener net.Listener, services *services, observers *observers) error {
 	// The engine is followed until the last request is answered.
 	follow, stopFollowing := context.WithCancel(context.WithoutCancel(ctx))
 	following := make(chan struct{})
 	go func() {
 		defer close(following)
-		rooms.follow(follow)
+		services.follow(follow)
 	}()
 	defer func() { stopFollowing(); <-following }()
 
-	cri := rooms.server(cfg, observers.metrics)
+	cri := services.server(cfg, observers.metrics)
 	rpc := grpc.NewServer(append(cri.GRPCOptions(), observers.grpcOptions()...)...)
 	cri.Register(rpc)
 	served := make(chan error, 1)
@@ -65,12 +73,16 @@ func serve(ctx context.Context, cfg config.Config, listener net.Listener, rooms 
 	streamed := make(chan error, 1)
 	go func() {
 		defer close(streamed)
-		streamed <- rooms.streams.Serve()
+		streamed <- services.streams.Serve()
 	}()
-	defer func() { rooms.endStreams(); <-streamed }()
-	logrus.WithFields(logrus.Fields{"endpoint": cfg.Endpoint, "version": version}).Info("serving CRI")
-	notify(daemon.SdNotifyReady)
-	go watchdog(follow, listener.Addr().String())
+	defer func() { services.endStreams(ctx); <-streamed }()
+	log.G(ctx).WithFields(log.Fields{"endpoint": cfg.Endpoint, "version": version}).Info("serving CRI")
+	telling, endTelling := context.WithCancel(ctx)
+	var told sync.WaitGroup
+	told.Go(func() { notifyReady(telling, services) })
+	told.Go(func() { watchdog(telling, listener.Addr().String(), services) })
+	defer told.Wait()
+	defer endTelling()
 
 	select {
 	case err := <-served:
@@ -79,8 +91,8 @@ func serve(ctx context.Context, cfg config.Config, listener net.Listener, rooms 
 		return err
 	case <-ctx.Done():
 	}
-	notify(daemon.SdNotifyStopping)
-	logrus.Info("ending; pods and containers go on running")
+	notify(ctx, daemon.SdNotifyStopping)
+	log.G(ctx).Info("shutting down, pods keep running")
 	cri.EndStreams()
 	shutDown(rpc)
 	if err := <-served; err != nil && !errors.Is(err, grpc.ErrServerStopped) {

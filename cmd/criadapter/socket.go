@@ -12,10 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listen returns the CRI socket: the one that systemd passed on, or a new one at
-// path, readable and writable for its owner alone; an empty path takes systemd's
-// only. A stale socket is replaced; one that somebody answers on is not. The root folder's lock is held by now, so
-// no second server of the same state does this at the same time.
+// listen returns the CRI socket: the one that systemd passed on, or a new one at path, readable and writable for its
+// owner alone; an empty path takes systemd's only. A stale socket is replaced; one that somebody answers on is not. The
+// root directory's lock is held by now, so no second server of the same state does this at the same time.
 func listen(path string) (net.Listener, error) {
 	passed, err := activation.Listeners()
 	if err != nil {
@@ -35,7 +34,7 @@ func listen(path string) (net.Listener, error) {
 // listenUnix makes a socket at path, which flag names.
 func listenUnix(flag, path string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, fmt.Errorf("making the socket's folder: %w", err)
+		return nil, fmt.Errorf("making the socket's directory: %w", err)
 	}
 	if err := replaceStale(flag, path); err != nil {
 		return nil, err
@@ -67,7 +66,7 @@ func replaceStale(flag, path string) error {
 		return fmt.Errorf("another server answers on %s: stop it, or choose another %s", path, flag)
 	}
 	if !errors.Is(err, unix.ECONNREFUSED) {
-		return fmt.Errorf("cannot tell whether somebody uses the socket %s: %w", path, err)
+		return fmt.Errorf("cannot find out whether another process uses the socket %s: %w", path, err)
 	}
 	if err := os.Remove(path); err != nil {
 		return fmt.Errorf("removing a stale socket: %w", err)
@@ -75,7 +74,7 @@ func replaceStale(flag, path string) error {
 	return nil
 }
 
-// lockRoot makes the root folder and takes it for this process; the kernel
+// lockRoot makes the root directory and takes it for this process; the kernel
 // gives it back when the process ends, however it ends.
 func lockRoot(dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {

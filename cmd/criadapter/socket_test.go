@@ -10,7 +10,7 @@ import (
 
 func TestListen(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "folder", "cri.sock")
+	path := filepath.Join(dir, "directory", "cri.sock")
 	first, err := listen(path)
 	if err != nil {
 		t.Fatal(err)

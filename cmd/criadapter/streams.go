@@ -7,7 +7,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/container"
-	"github.com/criadapter/criadapter/netns"
+	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/state"
 	"github.com/criadapter/criadapter/streaming"
 )
@@ -15,7 +15,7 @@ import (
 // streamRuntime connects streaming clients to containers and pods.
 type streamRuntime struct {
 	containers *container.Service
-	mirror     *state.Mirror
+	cache      *state.Cache
 }
 
 // Exec implements streaming.Runtime.
@@ -30,7 +30,7 @@ func (r streamRuntime) Attach(ctx context.Context, id string, streams streaming.
 
 // Network implements streaming.Runtime.
 func (r streamRuntime) Network(_ context.Context, sandboxID string) (streaming.Network, error) {
-	pod, err := r.mirror.Snapshot().Pod(sandboxID)
+	pod, err := r.cache.Snapshot().Pod(sandboxID)
 	switch {
 	case err != nil:
 		return streaming.Network{}, err

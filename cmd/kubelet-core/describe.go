@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/criadapter/criadapter/kubelet/client"
+	"github.com/criadapter/criadapter/cmd/kubelet-core/client"
 )
 
 func describeCommand() *cobra.Command {
 	var flags readFlags
 	cmd := &cobra.Command{
-		Use: "describe [pod] NAME", Short: "Tell all that is known of a pod, with its events",
+		Use: "describe [pod] NAME", Short: "Show details of a pod, with its events",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
@@ -22,12 +22,12 @@ func describeCommand() *cobra.Command {
 				}
 				args = args[1:]
 			}
-			asked := flags.client()
-			pod, err := asked.Find(cmd.Context(), flags.ref(args[0]))
+			kubelet := flags.client()
+			pod, err := kubelet.Find(cmd.Context(), flags.ref(args[0]))
 			if err != nil {
 				return err
 			}
-			events, err := asked.Events(cmd.Context())
+			events, err := kubelet.Events(cmd.Context())
 			if err != nil {
 				return err
 			}

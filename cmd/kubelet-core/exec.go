@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,10 +15,10 @@ import (
 	"golang.org/x/term"
 	cri "k8s.io/cri-client/pkg"
 
-	"github.com/criadapter/criadapter/kubelet/client"
+	"github.com/criadapter/criadapter/cmd/kubelet-core/client"
 )
 
-// execTimeout bounds the connection to the runtime and its answer; the command itself may take as long as it likes.
+// execTimeout bounds the connection to the runtime and its response; the command itself may take as long as it likes.
 const execTimeout = 30 * time.Second
 
 func execCommand() *cobra.Command {
@@ -40,7 +41,7 @@ func execCommand() *cobra.Command {
 	}
 	flags.add(cmd)
 	cmd.Flags().SetInterspersed(true)
-	cmd.Flags().BoolVarP(&opts.stdin, "stdin", "i", false, "pass standard input on")
+	cmd.Flags().BoolVarP(&opts.stdin, "stdin", "i", false, "pass standard input to the container")
 	cmd.Flags().BoolVarP(&opts.tty, "tty", "t", false, "give the command a terminal")
 	cmd.Flags().StringVarP(&opts.container, "container", "c", "", "the `container` (default: the first, or the one that an annotation names)")
 	return cmd
@@ -52,8 +53,8 @@ type execFlags struct {
 }
 
 func (f *execFlags) run(cmd *cobra.Command, flags readFlags, args []string) (err error) {
-	ctx, asked := cmd.Context(), flags.client()
-	pod, err := asked.Find(ctx, flags.ref(args[0]))
+	ctx, kubelet := cmd.Context(), flags.client()
+	pod, err := kubelet.Find(ctx, flags.ref(args[0]))
 	if err != nil {
 		return err
 	}
@@ -62,13 +63,13 @@ func (f *execFlags) run(cmd *cobra.Command, flags readFlags, args []string) (err
 		return err
 	}
 	if len(others) > 0 && !f.tty {
-		fmt.Fprintf(cmd.ErrOrStderr(), "Using container %s; there are: %v\n", name, others)
+		fmt.Fprintf(cmd.ErrOrStderr(), "Defaulted container %q out of: %s\n", name, strings.Join(others, ", "))
 	}
 	id, err := client.RunningContainer(pod, name)
 	if err != nil {
 		return err
 	}
-	config, err := asked.Config(ctx)
+	config, err := kubelet.Config(ctx)
 	if err != nil {
 		return err
 	}

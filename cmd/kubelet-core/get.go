@@ -13,20 +13,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/criadapter/criadapter/kubelet/client"
+	"github.com/criadapter/criadapter/cmd/kubelet-core/client"
 )
 
-// defaultReadAddress is where a kubelet core serves reads unless it is told otherwise.
-const defaultReadAddress = "127.0.0.1:10248"
+// defaultReadAddress is where a kubelet core serves its read-only endpoint by default; a kubelet has 127.0.0.1:10248.
+const defaultReadAddress = "127.0.0.1:10348"
 
-// readFlags are those of all commands that ask a running kubelet core.
+// readFlags are those of all commands that read from a running kubelet core.
 type readFlags struct {
 	address, namespace string
 }
 
 func (f *readFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.address, "read-address", defaultReadAddress, "where the kubelet core serves reads: its own --read-address")
+	flags.StringVar(&f.address, "read-address", defaultReadAddress, "the `address` of the kubelet core's read-only endpoint: its own --read-address")
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "the pod's `namespace` (default: any)")
 }
 
@@ -39,10 +39,10 @@ func (f *readFlags) ref(name string) client.Ref {
 func getCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "get", Short: "Show pods",
-		// What is asked for is wrong, not how.
+		// The resource is wrong, not its flags.
 		FParseErrWhitelist: cobra.FParseErrWhitelist{UnknownFlags: true},
 		RunE: func(_ *cobra.Command, args []string) error {
-			return fmt.Errorf("get %s: there are only pods: kubelet-core get pods: %w", strings.Join(args, " "), errdefs.ErrInvalidArgument)
+			return fmt.Errorf("get %s: pods are the only resource: kubelet-core get pods: %w", strings.Join(args, " "), errdefs.ErrInvalidArgument)
 		},
 	}
 	cmd.AddCommand(getPodsCommand())
@@ -56,18 +56,18 @@ func getPodsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "pods [NAME...]", Aliases: []string{"pod", "po"}, Short: "Show pods as a table",
 		RunE: func(cmd *cobra.Command, names []string) error {
-			asked := podsRequest{client: flags.client(), flags: flags, names: names, output: output}
+			request := podsRequest{client: flags.client(), flags: flags, names: names, output: output}
 			if watch {
 				if output != "" {
 					return fmt.Errorf("--watch shows tables only, not %s: %w", output, errdefs.ErrInvalidArgument)
 				}
-				return asked.client.Watch(cmd.Context(), cmd.OutOrStdout(), client.WatchOptions{Wanted: asked.wanted})
+				return request.client.Watch(cmd.Context(), cmd.OutOrStdout(), client.WatchOptions{Wanted: request.wanted})
 			}
-			return asked.show(cmd)
+			return request.show(cmd)
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on with a line for each change")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "after listing, watch for changes")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml instead of a table")
 	return cmd
 }

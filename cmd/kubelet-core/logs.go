@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/criadapter/criadapter/kubelet/client"
+	"github.com/criadapter/criadapter/cmd/kubelet-core/client"
 )
 
 func logsCommand() *cobra.Command {
@@ -13,7 +13,7 @@ func logsCommand() *cobra.Command {
 	var opts client.LogOptions
 	var since time.Duration
 	cmd := &cobra.Command{
-		Use: "logs POD [CONTAINER]", Short: "Show what a container wrote",
+		Use: "logs POD [CONTAINER]", Short: "Print the logs of a container",
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 2 {
@@ -27,11 +27,11 @@ func logsCommand() *cobra.Command {
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVarP(&opts.Follow, "follow", "f", false, "go on until the container ends")
+	cmd.Flags().BoolVarP(&opts.Follow, "follow", "f", false, "follow the log until the container ends")
 	cmd.Flags().StringVarP(&opts.Container, "container", "c", "", "the `container` (default: the first, or the one that an annotation names)")
-	cmd.Flags().BoolVarP(&opts.Previous, "previous", "p", false, "the container before its last restart")
-	cmd.Flags().IntVar(&opts.Tail, "tail", -1, "only that many `lines` at the end")
-	cmd.Flags().DurationVar(&since, "since", 0, "only what is not older, such as 5m")
-	cmd.Flags().BoolVar(&opts.Timestamps, "timestamps", false, "write the time before each line")
+	cmd.Flags().BoolVarP(&opts.Previous, "previous", "p", false, "print the log of the container before its last restart")
+	cmd.Flags().IntVar(&opts.Tail, "tail", -1, "`lines` at the end of the log to show")
+	cmd.Flags().DurationVar(&since, "since", 0, "only show lines newer than a duration, such as 5m")
+	cmd.Flags().BoolVar(&opts.Timestamps, "timestamps", false, "write the timestamp before each line")
 	return cmd
 }

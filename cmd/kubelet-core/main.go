@@ -1,5 +1,5 @@
-// Command kubelet-core keeps the pods of a manifest folder, of a URL or of an API server running on any CRI runtime, and
-// shows them to a person without a cluster.
+// Command kubelet-core runs the pods of a manifest directory, of a URL or of an API server on any CRI runtime, as
+// cmd/kubelet does, and shows them without a cluster, as kubectl does.
 package main
 
 import (
@@ -15,21 +15,24 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/criadapter/criadapter/kubelet/client"
+	"github.com/criadapter/criadapter/cmd/kubelet-core/client"
 )
 
 // version is set at link time.
 var version = "unknown"
 
-const long = `kubelet-core is the core of a kubelet: it runs the pods of a folder on any CRI
+const long = `kubelet-core is the core of a kubelet: it runs the pods of a directory on any CRI
 runtime, restarts what ends, probes, rotates logs, cleans up. It needs no cluster,
 and with a kubeconfig it is a node of one.`
 
-const example = `  # pods from a folder, on criadapter
-  kubelet-core run --manifests /etc/kubernetes/manifests
+const example = `  # pods from a directory, on criadapter
+  kubelet-core run --manifests /etc/kubelet-core/manifests
 
   # a node of a cluster, with kubectl logs and exec
   kubelet-core run --kubeconfig node.kubeconfig --client-ca-file ca.crt
+
+  # the pods of a file until Ctrl-C, with their logs
+  kubelet-core play web.yaml --follow
 
   # on containerd
   kubelet-core run --manifests ./pods --container-runtime-endpoint unix:///run/containerd/containerd.sock`
@@ -37,6 +40,7 @@ const example = `  # pods from a folder, on criadapter
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once: the runtime may be away for long
 	if err := command().ExecuteContext(ctx); err != nil {
 		var exit *client.ExitError
 		if errors.As(err, &exit) {
@@ -56,7 +60,7 @@ func command() *cobra.Command {
 			klog.SetLogger(logr.Discard())
 		},
 	}
-	root.AddCommand(runCommand(), getCommand(), describeCommand(), logsCommand(), execCommand())
+	root.AddCommand(runCommand(), getCommand(), describeCommand(), logsCommand(), execCommand(), playCommand(), downCommand())
 	return root
 }
 

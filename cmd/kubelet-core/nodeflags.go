@@ -13,10 +13,10 @@ import (
 	"github.com/criadapter/criadapter/kubelet"
 )
 
-// defaultPort is that of every kubelet's API.
-const defaultPort = 10250
+// defaultPort is that of the kubelet core's API; every kubelet has 10250.
+const defaultPort = 10350
 
-// nodeFlags are the flags whose values have a form of their own.
+// nodeFlags are the flags whose values have to be parsed.
 type nodeFlags struct {
 	headers, taints []string
 	reserved        map[string]string
@@ -24,26 +24,26 @@ type nodeFlags struct {
 
 // add defines the flags for pods of a URL and of an API server.
 func (f *nodeFlags) add(flags *pflag.FlagSet, opts *kubelet.Options) {
-	flags.StringVar(&opts.ManifestURL, "manifest-url", "", "a `URL` that answers with more pods")
+	flags.StringVar(&opts.ManifestURL, "manifest-url", "", "a `URL` with pod manifests")
 	flags.StringArrayVar(&f.headers, "manifest-url-header", nil, "a `key:value` that is sent to it; may be repeated")
-	flags.DurationVar(&opts.ManifestURLCheck, "http-check-frequency", 0, "how often it is asked (default 20s)")
+	flags.DurationVar(&opts.ManifestURLCheck, "http-check-frequency", 0, "how often it is read (default 20s)")
 	flags.StringVar(&opts.Cluster.Kubeconfig, "kubeconfig", "", "the `file` that names the API server of the cluster to be a node of, and this node's identity")
 	flags.StringToStringVar(&opts.Cluster.Labels, "node-labels", nil, "`labels` that a new node is registered with")
 	flags.StringSliceVar(&f.taints, "register-with-taints", nil, "`taints` of a new node, key=value:effect")
 	flags.IntVar(&opts.Cluster.MaxPods, "max-pods", 0, "how many pods the node takes (default 110)")
-	flags.StringToStringVar(&f.reserved, "system-reserved", nil, "`resources` that are kept from pods, such as cpu=200m,memory=500Mi")
-	flags.DurationVar(&opts.Cluster.StatusEvery, "node-status-update-frequency", 0, "how often the node's status is looked at (default 10s)")
+	flags.StringToStringVar(&f.reserved, "system-reserved", nil, "`resources` that are kept from pods, such as cpu=200m,memory=500Mi: the cgroup of all pods is limited to the rest")
+	flags.DurationVar(&opts.Cluster.StatusEvery, "node-status-update-frequency", 0, "how often the node's status is computed (default 10s)")
 	flags.StringVar(&opts.API.Address, "address", "", "the `address` of the kubelet's API (default: all)")
 	flags.Int32Var(&opts.API.Port, "port", defaultPort, "its port; 0 for no API, as without --client-ca-file")
-	flags.StringVar(&opts.API.ClientCAFile, "client-ca-file", "", "the `file` with the certificates that sign the API's clients")
-	flags.StringSliceVar(&opts.API.Users, "client-users", nil, "common `names` of clients that may use the API (default, with no --client-groups: all that are signed)")
-	flags.StringSliceVar(&opts.API.Groups, "client-groups", nil, "`organizations` of such clients")
-	flags.StringVar(&opts.API.CertFile, "tls-cert-file", "", "the API's certificate `file` (default: a self-made one)")
+	flags.StringVar(&opts.API.ClientCAFile, "client-ca-file", "", "the `file` with the CA certificates of the API's clients")
+	flags.StringSliceVar(&opts.API.Users, "client-users", nil, "`names` of clients that may use the API, in a certificate its common name (default, without --client-groups: those that the API server of --kubeconfig allows, by SubjectAccessReview)")
+	flags.StringSliceVar(&opts.API.Groups, "client-groups", nil, "`groups` of such clients, in a certificate its organizations")
+	flags.StringVar(&opts.API.CertFile, "tls-cert-file", "", "the API's certificate `file` (default: a self-signed one)")
 	flags.StringVar(&opts.API.KeyFile, "tls-private-key-file", "", "the API's key `file`")
-	flags.StringVar(&opts.API.CertDir, "cert-dir", "", "the `folder` for a self-made pair (default ROOT-DIR/pki)")
+	flags.StringVar(&opts.API.CertDir, "cert-dir", "", "the `directory` for a self-signed pair (default ROOT-DIR/pki)")
 }
 
-// complete reads the values into opts.
+// complete parses the values into opts.
 func (f *nodeFlags) complete(cmd *cobra.Command, opts *kubelet.Options) error {
 	if opts.API.ClientCAFile == "" && !cmd.Flags().Changed("port") {
 		opts.API.Port = 0

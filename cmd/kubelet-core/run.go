@@ -13,7 +13,7 @@ func runCommand() *cobra.Command {
 	var level string
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Keep the pods of a folder, of a URL or of a cluster running",
+		Short: "Run the pods of a directory, of a URL or of a cluster",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := setUpLog(level); err != nil {
@@ -22,6 +22,7 @@ func runCommand() *cobra.Command {
 			if err := node.complete(cmd, &opts); err != nil {
 				return err
 			}
+			defer surviveSignals(cmd.Context())()
 			k, err := kubelet.New(cmd.Context(), opts)
 			if err != nil {
 				return err
@@ -31,44 +32,47 @@ func runCommand() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
-	flags.StringVar(&opts.Manifests, "manifests", "/etc/kubernetes/manifests", "the `folder` of pod manifests")
+	flags.StringVar(&opts.Manifests, "manifests", "/etc/kubelet-core/manifests", "the `directory` of pod manifests")
 	node.add(flags, &opts)
 	flags.StringVar(&opts.RuntimeEndpoint, "container-runtime-endpoint", "unix:///run/criadapter/criadapter.sock", "the CRI `socket`")
 	flags.StringVar(&opts.ImageEndpoint, "image-service-endpoint", "", "the `socket` of the CRI image service, if it is another one")
 	flags.DurationVar(&opts.RuntimeTimeout, "runtime-request-timeout", 0, "the limit of one CRI call (default 2m)")
 	flags.StringVar(&opts.NodeName, "hostname-override", "", "this node's `name` (default: the machine's)")
 	flags.StringSliceVar(&opts.NodeIPs, "node-ip", nil, "this node's `addresses` (default: those of its default route)")
-	flags.StringVar(&opts.Owner, "owner", "", "the `mark` of this kubelet's pods: it leaves all others alone (default: the node's name)")
-	flags.StringVar(&opts.RootDir, "root-dir", "/var/lib/kubelet-core", "the `folder` for what it keeps")
-	flags.StringVar(&opts.PodLogsDir, "pod-logs-dir", "/var/log/pods", "the `folder` of container logs")
+	flags.StringVar(&opts.Owner, "owner", "", "the `name` in the label that marks this kubelet's pods: it leaves all others alone (default: the node's name)")
+	flags.StringVar(&opts.RootDir, "root-dir", "", "the `directory` for volumes, checkpoints and certificates; one process and one owner can use it (default /var/lib/kubelet-core/OWNER)")
+	flags.StringVar(&opts.PodLogsDir, "pod-logs-dir", "", "the `directory` of container logs (default /var/log/kubelet-core/OWNER)")
+	flags.BoolVar(&opts.BesideKubelet, "beside-kubelet", false, "start although a kubelet seems to run on this machine; one on the same runtime kills the pods of this one")
 	flags.StringVar(&opts.CgroupRoot, "cgroup-root", "", "the `cgroup` below which those of the pods are (default kubelet-core/OWNER)")
-	flags.StringVar((*string)(&opts.CgroupDriver), "cgroup-driver", "", "who makes cgroups for a runtime that does not tell: cgroupfs or systemd (default: they are left to it)")
-	flags.StringVar(&opts.ReadAddress, "read-address", "127.0.0.1:10248", "the loopback `address` of the read-only endpoint; empty for none")
+	flags.StringVar((*string)(&opts.CgroupDriver), "cgroup-driver", "", "the cgroup `driver` for a runtime that does not report its own: cgroupfs or systemd (default: cgroups are left to the runtime)")
+	flags.StringVar(&opts.ReadAddress, "read-address", defaultReadAddress, "the loopback `address` of the read-only endpoint; empty for none")
 	flags.StringSliceVar(&opts.ClusterDNS, "cluster-dns", nil, "name `servers` for pods with dnsPolicy ClusterFirst")
 	flags.StringVar(&opts.ClusterDomain, "cluster-domain", "", "the cluster's `domain`, for their search list")
 	flags.StringVar(&opts.ResolvConf, "resolv-conf", "", "the `file` behind dnsPolicy Default (default /etc/resolv.conf)")
+	flags.Int64Var(&opts.PodPids, "pod-max-pids", 0, "how many `processes` and threads a pod may have (default: no limit)")
 	flags.BoolVar(&opts.SeccompDefault, "seccomp-default", false, "give containers that name no seccomp profile the runtime's")
 	flags.StringSliceVar(&opts.AllowedUnsafeSysctls, "allowed-unsafe-sysctls", nil, "`names` that pods may set, or their beginnings with * at the end")
-	flags.DurationVar(&opts.CrashBackoff.First, "crash-backoff", 0, "the pause before the second restart of a container; it doubles (default 10s)")
-	flags.DurationVar(&opts.CrashBackoff.Max, "crash-backoff-max", 0, "the longest such pause (default 5m)")
-	flags.DurationVar(&opts.PullBackoff.First, "pull-backoff", 0, "the pause after a failed pull; it doubles (default 10s)")
-	flags.DurationVar(&opts.PullBackoff.Max, "pull-backoff-max", 0, "the longest such pause (default 5m)")
+	flags.DurationVar(&opts.CrashBackoff.First, "crash-backoff", 0, "the back-off before the second restart of a container; it doubles (default 10s)")
+	flags.DurationVar(&opts.CrashBackoff.Max, "crash-backoff-max", 0, "the longest such back-off (default 5m)")
+	flags.DurationVar(&opts.PullBackoff.First, "pull-backoff", 0, "the back-off after a failed pull; it doubles (default 10s)")
+	flags.DurationVar(&opts.PullBackoff.Max, "pull-backoff-max", 0, "the longest such back-off (default 5m)")
 	flags.IntVar(&opts.ParallelPulls, "parallel-pulls", 0, "how many images are pulled at once (default 1)")
-	flags.DurationVar(&opts.Resync, "sync-frequency", 0, "how often a pod is synced without reason (default 1m)")
-	flags.DurationVar(&opts.Retry, "retry", 0, "the longest pause before a failed sync is tried again; the first is half a second (default 10s)")
-	flags.DurationVar(&opts.SyncTick, "sync-tick", 0, "how often due pods are looked for (default 1s)")
-	flags.DurationVar(&opts.ManifestRescan, "file-check-frequency", 0, "how often the manifests are read without notice (default 20s)")
-	flags.DurationVar(&opts.Housekeeping, "housekeeping", 0, "how often leftovers are looked for (default 2s)")
+	flags.DurationVar(&opts.Resync, "sync-frequency", 0, "how often a pod is synced without a change (default 1m)")
+	flags.DurationVar(&opts.Retry, "retry", 0, "the longest back-off after a failed sync; the first is half a second (default 10s)")
+	flags.DurationVar(&opts.SyncTick, "sync-tick", 0, "how often pods that are due for a sync are looked for (default 1s)")
+	flags.DurationVar(&opts.ManifestRescan, "file-check-frequency", 0, "how often the manifests are read without a file event (default 20s)")
+	flags.DurationVar(&opts.Housekeeping, "housekeeping", 0, "how often orphaned pods and directories are cleaned up (default 2s)")
 	flags.DurationVar(&opts.Relist, "relist", 0, "how often the runtime's pods are listed (default 1s)")
-	flags.BoolVar(&opts.NoEvents, "no-runtime-events", false, "list only, leave the runtime's event stream alone")
+	flags.BoolVar(&opts.NoEvents, "no-runtime-events", false, "relist only, do not use the runtime's event stream")
 	flags.DurationVar(&opts.GC.Containers, "container-gc-period", 0, "how often dead containers are collected (default 1m)")
-	flags.IntVar(&opts.GC.HighPercent, "image-gc-high-threshold", 0, "the `percentage` of the disk above which unused images are removed; 100 for never (default 85)")
+	flags.IntVar(&opts.GC.HighPercent, "image-gc-high-threshold", 0, "the `percentage` of the disk above which unused images are removed; 100 for never (default 85, without --kubeconfig 100)")
+	flags.BoolVar(&opts.GC.AllImages, "image-gc-all", false, "remove unused images whoever brought them, not only those that kubelet-core pulled")
 	flags.IntVar(&opts.GC.LowPercent, "image-gc-low-threshold", 0, "the `percentage` at which that ends (default 80)")
 	flags.DurationVar(&opts.GC.ImageMinAge, "minimum-image-ttl-duration", 0, "how long an image is kept at least (default 2m)")
-	flags.DurationVar(&opts.GC.Images, "image-gc-period", 0, "how often images are looked at (default 5m)")
+	flags.DurationVar(&opts.GC.Images, "image-gc-period", 0, "how often disk usage by images is checked (default 5m)")
 	flags.Int64Var(&opts.Logs.MaxSize, "container-log-max-size", 0, "the size in `bytes` from which a log is rotated (default 10485760)")
 	flags.IntVar(&opts.Logs.MaxFiles, "container-log-max-files", 0, "how many files of a log are kept (default 5)")
-	flags.DurationVar(&opts.Logs.Check, "container-log-monitor-interval", 0, "how often logs are looked at (default 10s)")
+	flags.DurationVar(&opts.Logs.Check, "container-log-monitor-interval", 0, "how often log sizes are checked (default 10s)")
 	flags.StringVar(&level, "log-level", "info", "error, warn, info, debug, trace")
 	return cmd
 }

@@ -41,9 +41,7 @@ func (e *Engine) attach(id string, opts docker.AttachOptions) (*attachment, erro
 	if err != nil {
 		return nil, err
 	}
-	if !c.running() {
-		return nil, fmt.Errorf("%w: You cannot attach to a stopped container, start it first", errdefs.ErrConflict)
-	}
+	// One that does not run is joined as well, for its next start.
 	a := &attachment{container: c, opts: opts, output: newOutput()}
 	c.attached = append(c.attached, a)
 	return a, nil
@@ -57,12 +55,49 @@ func (e *Engine) Print(id, stdout, stderr string) error {
 	if err != nil {
 		return err
 	}
+	c.print(stdout, stderr)
+	return nil
+}
+
+// print writes to the container's log and to who is attached. The caller holds
+// the engine's lock.
+func (c *container) print(stdout, stderr string) {
+	c.log = append(c.log, printed{streamStdout, stdout}, printed{streamStderr, stderr})
 	for _, a := range c.attached {
 		a.write(streamStdout, stdout)
 		a.write(streamStderr, stderr)
 	}
-	return nil
 }
+
+// printed is a piece of a container's log.
+type printed struct {
+	stream byte
+	text   string
+}
+
+// ContainerLogs implements docker.Attachments.
+func (e *Engine) ContainerLogs(ctx context.Context, id string, opts docker.AttachOptions) (io.ReadCloser, error) {
+	leave, err := e.enter(ctx, "ContainerLogs", id)
+	if err != nil {
+		return nil, err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, err := e.find(id)
+	if err != nil {
+		return nil, leave(err)
+	}
+	read := &attachment{container: c, opts: opts, output: newOutput()}
+	for _, piece := range c.log {
+		read.write(piece.stream, piece.text)
+	}
+	read.output.end()
+	return io.NopCloser(readerFunc(read.output.read)), leave(nil)
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // write adds to the output, as the engine frames it without a TTY.
 func (a *attachment) write(number byte, text string) {
@@ -186,9 +221,7 @@ func (s *attachedStream) Write(p []byte) (int, error) {
 	if !a.opts.Stdin || !c.config.OpenStdin || !c.program.Echo {
 		return len(p), nil
 	}
-	for _, other := range c.attached {
-		other.write(streamStdout, string(p))
-	}
+	c.print(string(p), "")
 	return len(p), nil
 }
 

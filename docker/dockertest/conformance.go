@@ -77,6 +77,8 @@ func Conformance(t *testing.T, subject Subject) {
 		{"Update", testUpdate},
 		{"List", testList},
 		{"JoinedNamespaces", testJoinedNamespaces},
+		{"Pause", testPause},
+		{"NoCheckpoint", testNoCheckpoint},
 		{"Exec", testExec},
 		{"ExecInput", testExecInput},
 		{"ExecTTY", testExecTTY},
@@ -87,6 +89,7 @@ func Conformance(t *testing.T, subject Subject) {
 		{"AttachTTY", testAttachTTY},
 		{"AttachmentEndsWithContext", testAttachContext},
 		{"AttachRefused", testAttachRefused},
+		{"AttachEnded", testAttachEnded},
 		{"Resize", testResize},
 		{"EventOrder", testEventOrder},
 		{"EventReplay", testEventReplay},
@@ -94,6 +97,7 @@ func Conformance(t *testing.T, subject Subject) {
 		{"DiedIsExited", testDiedIsExited},
 		{"ImageNames", testImageNames},
 		{"ImageRefused", testImageRefused},
+		{"ImageForceRemoved", testImageForceRemoved},
 		{"Load", testLoad},
 		{"Save", testSave},
 		{"Inherit", testInherit},
@@ -171,17 +175,6 @@ func (s *suite) inspect(t *testing.T, id string) *api.InspectResponse {
 		t.Fatalf("InspectContainer: %v", err)
 	}
 	return got
-}
-
-// eventually fails the test unless done becomes true.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if done() {
-			return
-		}
-	}
-	t.Fatalf("never happened: %s", what)
 }
 
 // wantError fails the test unless err has the type.

@@ -9,6 +9,7 @@ import (
 	api "github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // briefCommand exits by itself while the engine is away.
@@ -36,16 +37,16 @@ func ConformanceAbsence(t *testing.T, subject Subject, away, back func()) {
 	time.Sleep(1500 * time.Millisecond)
 	back()
 
-	eventually(t, "the engine answers", func() bool { return s.Engine.Ping(withPatience(t)) == nil })
+	testutil.Until(t, "the engine answers", func() bool { return s.Engine.Ping(withPatience(t)) == nil })
 	if state := s.inspect(t, long).State; !state.Running || state.Pid != pid {
 		t.Errorf("the container that goes on is %+v, its pid was %d", state, pid)
 	}
-	eventually(t, "the engine knows of the exit", func() bool { return s.inspect(t, brief).State.Status == api.StateExited })
+	testutil.Until(t, "the engine knows of the exit", func() bool { return s.inspect(t, brief).State.Status == api.StateExited })
 	w := s.watch(t, began)
 	if err := s.Engine.StopContainer(withPatience(t), long, 0); err != nil {
 		t.Errorf("StopContainer: %v", err)
 	}
-	eventually(t, "the next event comes", func() bool { return len(w.kinds(long)) > 0 })
+	testutil.Until(t, "the next event comes", func() bool { return len(w.kinds(long)) > 0 })
 	if got := w.kinds(brief); len(got) > 0 {
 		t.Errorf("an exit in the engine's absence is told: %v", got)
 	}

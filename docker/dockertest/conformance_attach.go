@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // reader is a container that copies its standard input to its output.
@@ -43,7 +44,7 @@ func testAttach(t *testing.T, s *suite) {
 	if out.String() != "there and back" || errs.Len() != 0 {
 		t.Errorf("got %q and %q", out.String(), errs.String())
 	}
-	eventually(t, "the container ends with its input", func() bool { return !s.inspect(t, id).State.Running })
+	testutil.Until(t, "the container ends with its input", func() bool { return !s.inspect(t, id).State.Running })
 }
 
 // Any other keeps its input when a client goes.
@@ -101,6 +102,45 @@ func testAttachRefused(t *testing.T, s *suite) {
 	}
 }
 
+// A container that has ended is joined as well, and the stream stays silent; its log has what it wrote.
+func testAttachEnded(t *testing.T, s *suite) {
+	spec := s.reader(false)
+	id := s.start(t, spec)
+	stream, err := s.Engine.AttachContainer(withPatience(t), id, allStreams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.WriteString(stream, "once\n")
+	_ = stream.CloseWrite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	testutil.Until(t, "the container ends with its input", func() bool { return !s.inspect(t, id).State.Running })
+	_ = stream.Close()
+
+	ctx, cancel := context.WithTimeout(withPatience(t), 300*time.Millisecond)
+	defer cancel()
+	late, err := s.Engine.AttachContainer(ctx, id, allStreams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = late.Close() }()
+	_, err = io.ReadAll(late)
+	wantError(t, "reading what an ended container writes", err, context.DeadlineExceeded)
+
+	log, err := s.Engine.ContainerLogs(withPatience(t), id, allStreams)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	var out, errs bytes.Buffer
+	if err := docker.Demultiplex(&out, &errs, log); err != nil || out.String() != "once\n" || errs.Len() != 0 {
+		t.Errorf("the log holds %q and %q, %v", out.String(), errs.String(), err)
+	}
+	_, err = s.Engine.ContainerLogs(withPatience(t), s.name(), allStreams)
+	wantError(t, "the log of no container", err, errdefs.ErrNotFound)
+}
+
 func testResize(t *testing.T, s *suite) {
 	id := s.start(t, s.reader(true))
 	size := docker.TerminalSize{Width: 132, Height: 43}
@@ -118,5 +158,5 @@ func testResize(t *testing.T, s *suite) {
 	}
 	defer func() { _ = stream.Close() }()
 	// The terminal is there a moment after the start.
-	eventually(t, "the exec is resized", func() bool { return s.Engine.ResizeExec(withPatience(t), execID, size) == nil })
+	testutil.Until(t, "the exec is resized", func() bool { return s.Engine.ResizeExec(withPatience(t), execID, size) == nil })
 }

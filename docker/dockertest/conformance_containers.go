@@ -10,6 +10,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	api "github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func testCreate(t *testing.T, s *suite) {
@@ -162,7 +164,7 @@ func testStopAbandoned(t *testing.T, s *suite) {
 	ctx, cancel := context.WithTimeout(withPatience(t), 200*time.Millisecond)
 	defer cancel()
 	wantError(t, "StopContainer", s.Engine.StopContainer(ctx, id, time.Second), context.DeadlineExceeded)
-	eventually(t, "the container exits", func() bool { return s.inspect(t, id).State.Status == api.StateExited })
+	testutil.Until(t, "the container exits", func() bool { return s.inspect(t, id).State.Status == api.StateExited })
 }
 
 func testKill(t *testing.T, s *suite) {
@@ -177,7 +179,7 @@ func testKill(t *testing.T, s *suite) {
 	if err := kill(id, "SIGKILL"); err != nil {
 		t.Fatalf("KillContainer: %v", err)
 	}
-	eventually(t, "the container exits", func() bool { return s.inspect(t, id).State.Status == api.StateExited })
+	testutil.Until(t, "the container exits", func() bool { return s.inspect(t, id).State.Status == api.StateExited })
 	if code := s.inspect(t, id).State.ExitCode; code != 137 {
 		t.Errorf("exit code %d, want 137", code)
 	}
@@ -307,7 +309,7 @@ func testJoinedNamespaces(t *testing.T, s *suite) {
 	if err := s.Engine.KillContainer(withPatience(t), owner, "SIGKILL"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the member ends with its PID namespace", func() bool {
+	testutil.Until(t, "the member ends with its PID namespace", func() bool {
 		return s.inspect(t, member).State.Status == api.StateExited
 	})
 }

@@ -10,6 +10,7 @@ import (
 	api "github.com/moby/moby/api/types/container"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // watcher collects the events of the containers of a suite.
@@ -84,7 +85,7 @@ func testEventOrder(t *testing.T, s *suite) {
 	want := []docker.EventKind{
 		docker.ContainerCreated, docker.ContainerStarted, docker.ExecDied, docker.ContainerUpdated, docker.ContainerDied, docker.ContainerRemoved,
 	}
-	eventually(t, "the container is removed", func() bool { return slices.Contains(w.kinds(id), docker.ContainerRemoved) })
+	testutil.Until(t, "the container is removed", func() bool { return slices.Contains(w.kinds(id), docker.ContainerRemoved) })
 	if got := w.kinds(id); !slices.Equal(got, want) {
 		t.Fatalf("got events %v, want %v", got, want)
 	}
@@ -109,16 +110,16 @@ func testEventOrder(t *testing.T, s *suite) {
 func testEventReplay(t *testing.T, s *suite) {
 	began := time.Now()
 	id := s.start(t, s.shell(failingCommand))
-	eventually(t, "the container exits", func() bool { return s.inspect(t, id).State.Status == api.StateExited })
+	testutil.Until(t, "the container exits", func() bool { return s.inspect(t, id).State.Status == api.StateExited })
 	w := s.watch(t, began)
-	eventually(t, "the past is replayed", func() bool { return slices.Contains(w.kinds(id), docker.ContainerDied) })
+	testutil.Until(t, "the past is replayed", func() bool { return slices.Contains(w.kinds(id), docker.ContainerDied) })
 	if got := w.of(id); got[len(got)-1].ExitCode != 3 {
 		t.Errorf("container-died is %+v", got[len(got)-1])
 	}
 
 	later := s.watch(t, time.Now())
 	other := s.create(t, s.shell(longCommand))
-	eventually(t, "the present is told", func() bool { return len(later.of(other)) > 0 })
+	testutil.Until(t, "the present is told", func() bool { return len(later.of(other)) > 0 })
 	if got := later.kinds(id); len(got) > 0 {
 		t.Errorf("the past is replayed to one who did not ask for it: %v", got)
 	}
@@ -136,7 +137,7 @@ func testDiedIsExited(t *testing.T, s *suite) {
 	w := s.watch(t, time.Time{})
 	for range 3 {
 		id := s.start(t, s.shell(failingCommand))
-		eventually(t, "the container dies", func() bool { return slices.Contains(w.kinds(id), docker.ContainerDied) })
+		testutil.Until(t, "the container dies", func() bool { return slices.Contains(w.kinds(id), docker.ContainerDied) })
 		if state := s.inspect(t, id).State; state.Status != api.StateExited || state.ExitCode != 3 {
 			t.Errorf("after its die event the container is %+v", state)
 		}

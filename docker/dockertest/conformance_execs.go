@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // exec runs a command to its end and returns its output and state.
@@ -30,7 +31,7 @@ func (s *suite) exec(t *testing.T, containerID string, opts docker.ExecOptions) 
 		t.Fatalf("Demultiplex: %v", err)
 	}
 	// The engine learns of the end a moment after the streams end.
-	eventually(t, "the command ends", func() bool {
+	testutil.Until(t, "the command ends", func() bool {
 		state, err = s.Engine.InspectExec(withPatience(t), id)
 		return err == nil && !state.Running
 	})

@@ -17,6 +17,7 @@ import (
 	"github.com/opencontainers/go-digest"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // tag gives the suite's image one more name, which the test's end removes.
@@ -88,6 +89,50 @@ func testImageRefused(t *testing.T, s *suite) {
 	wantError(t, "removing an id with names in two repositories", s.Engine.RemoveImage(withPatience(t), image.ID), errdefs.ErrConflict)
 }
 
+// testImageForceRemoved shows that an image goes at once with all its names, that
+// of a stopped container too, and that a running container keeps it.
+func testImageForceRemoved(t *testing.T, s *suite) {
+	names := []string{s.name() + ":loaded", s.name() + ":a"}
+	names = append(names, strings.TrimSuffix(names[1], "a")+"b")
+	for _, name := range names {
+		t.Cleanup(func() { s.untag(t, name) })
+	}
+	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, names[0]))); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names[1:] {
+		if err := s.Engine.TagImage(withPatience(t), names[0], name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	image, err := s.Engine.InspectImage(withPatience(t), names[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.create(t, docker.ContainerSpec{Name: s.name(), Config: &api.Config{Image: names[0]}})
+	wantError(t, "removing an id with three names", s.Engine.RemoveImage(withPatience(t), image.ID), errdefs.ErrConflict)
+	if err := s.Engine.ForceRemoveImage(withPatience(t), image.ID); err != nil {
+		t.Fatalf("ForceRemoveImage: %v", err)
+	}
+	for _, ref := range append(names, image.ID) {
+		_, err := s.Engine.InspectImage(withPatience(t), ref)
+		wantError(t, "inspecting "+ref+" after the removal", err, errdefs.ErrNotFound)
+	}
+	wantError(t, "removing it again", s.Engine.ForceRemoveImage(withPatience(t), image.ID), errdefs.ErrNotFound)
+
+	s.tag(t, s.name()+":running")
+	s.start(t, s.shell("exec sleep 1000"))
+	running, err := s.Engine.InspectImage(withPatience(t), s.Image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, "removing the image of a running container", s.Engine.ForceRemoveImage(withPatience(t), running.ID), errdefs.ErrConflict)
+	after, err := s.Engine.InspectImage(withPatience(t), s.Image)
+	if err != nil || !slices.Equal(after.RepoTags, running.RepoTags) || !slices.Equal(after.RepoDigests, running.RepoDigests) {
+		t.Errorf("the running container's image was %v, is %v, %v", running, after, err)
+	}
+}
+
 func testLoad(t *testing.T, s *suite) {
 	if err := s.Engine.LoadImage(withPatience(t), strings.NewReader("this is no archive")); err == nil {
 		t.Error("an archive that is none loads")
@@ -115,7 +160,7 @@ func testLoad(t *testing.T, s *suite) {
 	if ids[0] != ids[1] {
 		t.Errorf("one archive loaded twice has the ids %v", ids)
 	}
-	eventually(t, "an event tells of the image", func() bool {
+	testutil.Until(t, "an event tells of the image", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		return slices.ContainsFunc(w.events, func(e docker.Event) bool { return e.Kind == docker.ImageChanged })
@@ -147,7 +192,7 @@ func testInherit(t *testing.T, s *suite) {
 
 func testPull(t *testing.T, s *suite) {
 	signs := 0
-	err := s.Engine.PullImage(withPatience(t), s.Pullable, docker.PullOptions{Progress: func() { signs++ }})
+	err := s.Engine.PullImage(withPatience(t), s.Pullable, docker.PullOptions{Progress: func(bool) { signs++ }})
 	if err != nil {
 		t.Fatalf("PullImage: %v", err)
 	}

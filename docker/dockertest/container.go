@@ -42,7 +42,12 @@ type container struct {
 	owed      *docker.Event
 	owedTimer *time.Timer
 
+	paused  bool
+	changes []api.FilesystemChange
+	copied  []byte
+
 	attached []*attachment
+	log      []printed
 	terminal docker.TerminalSize
 }
 
@@ -100,6 +105,7 @@ func (c *container) inspect(features docker.Features) *api.InspectResponse {
 		State: &api.State{
 			Status:     c.state,
 			Running:    c.running(),
+			Paused:     c.paused && c.running(),
 			OOMKilled:  c.oomKilled,
 			Pid:        c.pid,
 			ExitCode:   c.exitCode,

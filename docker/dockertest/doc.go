@@ -1,5 +1,5 @@
 // Package dockertest is a Docker Engine in memory: a docker.Engine with state,
-// events, faults and latency, for tests of the rooms above the engine.
+// events, faults and latency, for tests of the packages above it.
 //
 //	engine := dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"busybox"}}}})
 //	defer engine.Close()

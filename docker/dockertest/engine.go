@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -66,6 +67,8 @@ type Engine struct {
 	nextPID    int
 	nextID     int
 	timers     map[*time.Timer]struct{}
+
+	answered, timedOut atomic.Pointer[time.Time] // LastAnswer and LastTimeout
 }
 
 var _ docker.Engine = (*Engine)(nil)
@@ -131,6 +134,8 @@ func DefaultFeatures(flavor Flavor) docker.Features {
 		features.CgroupDriver = "systemd"
 		features.StorageDriver = "overlayfs"
 		features.ContainerdImageStore = true
+		features.CDI = true
+		features.RecursiveReadOnly = []string{"io.containerd.runc.v2", "runc"}
 	}
 	return features
 }
@@ -175,6 +180,7 @@ func (e *Engine) enter(ctx context.Context, call, object string) (leave func(err
 		return nil, fmt.Errorf("%s %s: %w: the engine is away", call, object, errdefs.ErrUnavailable)
 	}
 	return func(err error) error {
+		storeNow(&e.answered)
 		if err == nil {
 			err = fault.after()
 		}
@@ -183,6 +189,27 @@ func (e *Engine) enter(ctx context.Context, call, object string) (leave func(err
 		}
 		return nil
 	}, nil
+}
+
+// LastAnswer implements docker.System.
+func (e *Engine) LastAnswer() time.Time { return load(&e.answered) }
+
+// LastTimeout implements docker.System; NoteTimeout says when.
+func (e *Engine) LastTimeout() time.Time { return load(&e.timedOut) }
+
+// NoteTimeout makes LastTimeout now.
+func (e *Engine) NoteTimeout() { storeNow(&e.timedOut) }
+
+func load(at *atomic.Pointer[time.Time]) time.Time {
+	if t := at.Load(); t != nil {
+		return *t
+	}
+	return time.Time{}
+}
+
+func storeNow(at *atomic.Pointer[time.Time]) {
+	now := time.Now()
+	at.Store(&now)
 }
 
 func (e *Engine) isAway() bool {

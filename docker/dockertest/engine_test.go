@@ -14,6 +14,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func testContext(t *testing.T) context.Context {
@@ -93,16 +94,6 @@ func events(t *testing.T, e *dockertest.Engine) func() []docker.EventKind {
 	}
 }
 
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if done() {
-			return
-		}
-	}
-	t.Fatalf("never happened: %s", what)
-}
-
 // TestListLags shows what 20.10's list says after a container died, and that
 // 29's is right.
 func TestListLags(t *testing.T) {
@@ -112,14 +103,14 @@ func TestListLags(t *testing.T) {
 	if err := old.Exit(id, 2); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "die", func() bool { return slices.Contains(seen(), docker.ContainerDied) })
+	testutil.Until(t, "die", func() bool { return slices.Contains(seen(), docker.ContainerDied) })
 	if got := listed(t, old); got != container.StateRunning {
 		t.Errorf("the list is right at once: %s", got)
 	}
 	if got := state(t, old, id); got.Status != container.StateExited || got.ExitCode != 2 {
 		t.Errorf("the inspect is wrong: %+v", got)
 	}
-	eventually(t, "the list is right", func() bool { return listed(t, old) == container.StateExited })
+	testutil.Until(t, "the list is right", func() bool { return listed(t, old) == container.StateExited })
 
 	recent := newEngine(t, dockertest.Options{Flavor: dockertest.Docker29, EventLag: 100 * time.Millisecond})
 	id = run(t, recent, spec("one"))
@@ -148,7 +139,7 @@ func TestDieEvent(t *testing.T) {
 		if err := e.RemoveContainer(testContext(t), id); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the removal is told", func() bool { return slices.Contains(seen(), docker.ContainerRemoved) })
+		testutil.Until(t, "the removal is told", func() bool { return slices.Contains(seen(), docker.ContainerRemoved) })
 		time.Sleep(150 * time.Millisecond)
 		if want := []docker.EventKind{docker.ContainerDied, docker.ContainerRemoved}; !slices.Equal(seen(), want) {
 			t.Errorf("%s: got %v, want %v", name, seen(), want)
@@ -160,7 +151,7 @@ func TestOOM(t *testing.T) {
 	e := newEngine(t, dockertest.Options{Programs: []dockertest.Program{{Exits: true, ExitCode: 137, OOMKilled: true}}})
 	seen := events(t, e)
 	id := run(t, e, spec("greedy"))
-	eventually(t, "die", func() bool { return slices.Contains(seen(), docker.ContainerDied) })
+	testutil.Until(t, "die", func() bool { return slices.Contains(seen(), docker.ContainerDied) })
 	if got := state(t, e, id); !got.OOMKilled || got.ExitCode != 137 {
 		t.Errorf("%+v", got)
 	}
@@ -175,10 +166,10 @@ func TestPrograms(t *testing.T) {
 		{Command: "two words", Image: "docker.io/library/app:1", Exits: true, ExitCode: 2},
 	}})
 	first := run(t, e, spec("first", "two", "words"))
-	eventually(t, "exit", func() bool { return state(t, e, first).ExitCode == 2 })
+	testutil.Until(t, "exit", func() bool { return state(t, e, first).ExitCode == 2 })
 	e.Behave(dockertest.Program{Command: "two words", Exits: true, ExitCode: 3})
 	second := run(t, e, spec("second", "two", "words"))
-	eventually(t, "exit", func() bool { return state(t, e, second).ExitCode == 3 })
+	testutil.Until(t, "exit", func() bool { return state(t, e, second).ExitCode == 3 })
 	third := run(t, e, spec("third", "other"))
 	time.Sleep(20 * time.Millisecond)
 	if got := state(t, e, third); !got.Running {
@@ -352,7 +343,7 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("without credentials: %v", err)
 	}
 	signs := 0
-	err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{Auth: auth, Progress: func() { signs++ }})
+	err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{Auth: auth, Progress: func(bool) { signs++ }})
 	if err != nil || signs != 2 {
 		t.Errorf("with credentials: %d signs of progress, %v", signs, err)
 	}

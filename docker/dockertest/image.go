@@ -32,9 +32,9 @@ type Image struct {
 	Labels          map[string]string
 	User            string
 	Env             []string
-	Entrypoint, Cmd []string
-	StopSignal      string
-	Volumes         []string
+	Entrypoint, cmd []string
+	stopSignal      string
+	volumes         []string
 
 	// Auth is what a pull needs, nil for nothing.
 	Auth *docker.Auth
@@ -136,8 +136,8 @@ func (e *Engine) InspectImage(ctx context.Context, ref string) (*image.InspectRe
 	}
 	config := &dockerspec.DockerOCIImageConfig{}
 	config.Labels, config.User, config.Env = maps.Clone(i.Labels), i.User, slices.Clone(i.Env)
-	config.Entrypoint, config.Cmd, config.StopSignal = slices.Clone(i.Entrypoint), slices.Clone(i.Cmd), i.StopSignal
-	for _, path := range i.Volumes {
+	config.Entrypoint, config.Cmd, config.StopSignal = slices.Clone(i.Entrypoint), slices.Clone(i.cmd), i.stopSignal
+	for _, path := range i.volumes {
 		if config.Volumes == nil {
 			config.Volumes = make(map[string]struct{})
 		}

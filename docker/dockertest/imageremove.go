@@ -17,6 +17,31 @@ func (e *Engine) RemoveImage(ctx context.Context, ref string) error {
 	return leave(e.removeImage(ref))
 }
 
+// ForceRemoveImage implements docker.Images.
+func (e *Engine) ForceRemoveImage(ctx context.Context, id string) error {
+	leave, err := e.enter(ctx, "ForceRemoveImage", id)
+	if err != nil {
+		return err
+	}
+	return leave(e.forceRemoveImage(id))
+}
+
+func (e *Engine) forceRemoveImage(id string) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	i, err := e.findImage(id)
+	if err != nil {
+		return err
+	}
+	for _, c := range e.containers {
+		if c.image == i && c.running() {
+			return fmt.Errorf("%w: running container %s uses the image", errdefs.ErrConflict, c.id)
+		}
+	}
+	e.dropImage(i)
+	return nil
+}
+
 func (e *Engine) removeImage(ref string) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -30,15 +55,20 @@ func (e *Engine) removeImage(ref string) error {
 		e.untag(i, name)
 		return nil
 	}
-	if !byName && severalRepositories(i) {
+	if !byName && severalReferences(i) {
 		return fmt.Errorf("%w: image is referenced in multiple repositories", errdefs.ErrConflict)
 	}
 	if user := e.userOf(i); user != nil {
 		return fmt.Errorf("%w: container %s uses the image", errdefs.ErrConflict, user.id)
 	}
+	e.dropImage(i)
+	return nil
+}
+
+// dropImage removes an image with all its names. The caller holds the lock.
+func (e *Engine) dropImage(i *Image) {
 	e.images = slices.DeleteFunc(e.images, func(other *Image) bool { return other == i })
 	e.imageChanged(i.ID)
-	return nil
 }
 
 // untag takes a name from an image, and with the last tag of a repository its
@@ -54,13 +84,12 @@ func (e *Engine) untag(i *Image, name string) {
 	e.imageChanged(i.ID)
 }
 
-func severalRepositories(i *Image) bool {
-	for _, name := range i.Names {
-		if repositoryOf(name, name) != repositoryOf(i.Names[0], "") {
-			return true
-		}
-	}
-	return false
+// severalReferences reports whether an image has more than one tag, or digests of another repository than its tag's.
+func severalReferences(i *Image) bool {
+	references := slices.Concat(i.Names, i.Digests)
+	return len(i.Names) > 1 || slices.ContainsFunc(references, func(name string) bool {
+		return repositoryOf(name, name) != repositoryOf(references[0], "")
+	})
 }
 
 // userOf returns a container that was created from the image, nil for none.

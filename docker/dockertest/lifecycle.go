@@ -87,14 +87,14 @@ func (c *container) inherit(image *Image) {
 	if len(c.config.Entrypoint) == 0 {
 		c.config.Entrypoint = image.Entrypoint
 		if len(c.config.Cmd) == 0 {
-			c.config.Cmd = image.Cmd
+			c.config.Cmd = image.cmd
 		}
 	}
 	if c.config.User == "" {
 		c.config.User = image.User
 	}
 	if c.config.StopSignal == "" {
-		c.config.StopSignal = image.StopSignal
+		c.config.StopSignal = image.stopSignal
 	}
 	c.config.Env = slices.Concat(image.Env, c.config.Env)
 }
@@ -131,6 +131,7 @@ func (e *Engine) start(id string) error {
 	c.started, c.listedUntil = now(), time.Time{}
 	c.stopped = make(chan struct{})
 	e.emit(docker.Event{Kind: docker.ContainerStarted}, c)
+	c.print(c.program.Stdout, c.program.Stderr)
 	if c.program.Exits {
 		c.exitTimer = e.later(c.program.ExitAfter, func() {
 			c.oomKilled = c.program.OOMKilled

@@ -96,14 +96,14 @@ func (e *Engine) fromConfig(text []byte) (*Image, error) {
 		User:       parsed.Config.User,
 		Env:        parsed.Config.Env,
 		Entrypoint: parsed.Config.Entrypoint,
-		Cmd:        parsed.Config.Cmd,
-		StopSignal: parsed.Config.StopSignal,
+		cmd:        parsed.Config.Cmd,
+		stopSignal: parsed.Config.StopSignal,
 	}
 	if e.flavor == Docker29 {
 		i.ID = "sha256:" + hexDigest("manifest of "+string(text))
 	}
 	for path := range parsed.Config.Volumes {
-		i.Volumes = append(i.Volumes, path)
+		i.volumes = append(i.volumes, path)
 	}
 	return i, nil
 }

@@ -33,7 +33,7 @@ type Program struct {
 	// Start, when not nil, is the error of the start, which sets exit code 127.
 	Start error
 
-	// Stdout and Stderr are written when the process starts, by an exec only.
+	// Stdout and Stderr are written when the process starts.
 	Stdout, Stderr string
 	// Echo copies the standard input to the output until it ends, and then ends
 	// the process with ExitCode; of an exec only.

@@ -29,7 +29,7 @@ func BenchmarkContainer(b *testing.B) {
 func BenchmarkContainerConfig(b *testing.B) {
 	in := containerInput()
 	labels := mustContainer(b, in).Config.Labels
-	name := ContainerName(in.Sandbox.Config.Metadata, in.Config.Metadata)
+	name := containerName(in.Sandbox.Config.Metadata, in.Config.Metadata)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, _, err := ContainerConfig(labels, name); err != nil {

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/criadapter/criadapter/docker"
 	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 const (
@@ -30,7 +31,7 @@ func cgroupParent(field, parent string, f docker.Features) (string, error) {
 		return "", err
 	}
 	if slices.Contains(strings.Split(parent, "/"), "..") {
-		return "", invalid(field, "%q leaves its folder", parent)
+		return "", invalid(field, "%q leaves its directory", parent)
 	}
 	if f.CgroupDriver != systemdDriver {
 		return parent, nil

@@ -1,10 +1,11 @@
 package translate
 
 import (
-	"github.com/criadapter/criadapter/docker"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 // SandboxRef is the sandbox that a container is made in.
@@ -40,6 +41,8 @@ type ContainerInput struct {
 	// json-file, is the container's only one, instead of a buffer in front of
 	// the CRI log.
 	EngineLogOnly bool
+	// EngineLogSize is how large that buffer may grow in bytes, 30 MB when zero.
+	EngineLogSize int64
 	// ReadProfile reads seccomp profiles on the node. Without it they are
 	// refused.
 	ReadProfile ReadProfile
@@ -61,8 +64,12 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err != nil {
 		return docker.ContainerSpec{}, err
 	}
+	// An image is the same for all runtimes, but an unknown one is refused.
+	if _, err := runtimeName("config.image.runtime_handler", in.Config.GetImage().GetRuntimeHandler(), in.Features); err != nil {
+		return docker.ContainerSpec{}, err
+	}
 	id := identity{
-		name:      ContainerName(in.Sandbox.Config.GetMetadata(), in.Config.GetMetadata()),
+		name:      containerName(in.Sandbox.Config.GetMetadata(), in.Config.GetMetadata()),
 		kind:      LabelKindContainer,
 		sandboxID: in.Sandbox.ID,
 
@@ -81,16 +88,17 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err := process(in.Config, config); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	if err := containerLinux(in, config, host); err != nil {
+	more := &extra{features: in.Features, runtime: runtime}
+	if err := containerLinux(in, config, host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	if err := mounts(in, host); err != nil {
+	if err := mounts(in, host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}
 	if err := devices(in.Config, in.Features, host); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	return docker.ContainerSpec{Name: id.name, Config: config, Host: host, Network: &network.NetworkingConfig{}}, nil
+	return docker.ContainerSpec{Name: id.name, Config: config, Host: host, Network: &network.NetworkingConfig{}, Note: more.note}, nil
 }
 
 func checkContainer(in ContainerInput) error {
@@ -116,7 +124,7 @@ func checkContainer(in ContainerInput) error {
 }
 
 // containerLinux sets namespaces, user, security and limits.
-func containerLinux(in ContainerInput, config *container.Config, host *container.HostConfig) error {
+func containerLinux(in ContainerInput, config *container.Config, host *container.HostConfig, more *extra) error {
 	linux := in.Config.GetLinux()
 	sc := linux.GetSecurityContext()
 	const field = "config.linux.security_context"
@@ -131,10 +139,10 @@ func containerLinux(in ContainerInput, config *container.Config, host *container
 		extra:    sc.GetSupplementalGroups(),
 		policy:   sc.GetSupplementalGroupsPolicy(),
 	}
-	if err := user.set(field, config, host); err != nil {
+	if err := user.set(field, config, host, more); err != nil {
 		return err
 	}
-	if err := containerSecurity(field, in, host); err != nil {
+	if err := containerSecurity(field, in, host, more); err != nil {
 		return err
 	}
 	return containerLimits(in, host)

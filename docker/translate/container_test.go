@@ -4,10 +4,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/criadapter/criadapter/docker"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 func TestContainerNamespaces(t *testing.T) {
@@ -28,7 +29,7 @@ func TestContainerNamespaces(t *testing.T) {
 		{"the kubelet's usual", &runtimeapi.NamespaceOption{Pid: own}, &runtimeapi.NamespaceOption{Pid: own}, modes{join, "", "", join}},
 		{"a debugging container's target", nil, &runtimeapi.NamespaceOption{Pid: target, TargetId: "abc"}, modes{join, "", "container:abc", join}},
 		{"the node's network", &runtimeapi.NamespaceOption{Network: node}, nil, modes{join, "host", join, join}},
-		{"the node's network in a pod that has its own", nil, &runtimeapi.NamespaceOption{Network: node}, modes{join, "", join, join}},
+		{"the node's network, said by the container, too", &runtimeapi.NamespaceOption{Network: node}, &runtimeapi.NamespaceOption{Network: node}, modes{join, "host", join, join}},
 		{"the node's PIDs", &runtimeapi.NamespaceOption{Pid: node}, &runtimeapi.NamespaceOption{Pid: node}, modes{join, "", "host", join}},
 		{"the pod's PIDs, which are the node's", &runtimeapi.NamespaceOption{Pid: node}, nil, modes{join, "", "host", join}},
 		{"own PIDs in a pod with the node's", &runtimeapi.NamespaceOption{Pid: node}, &runtimeapi.NamespaceOption{Pid: own}, modes{join, "", "", join}},
@@ -53,7 +54,7 @@ func TestContainerNamespaces(t *testing.T) {
 }
 
 // A pod rebuilt from its labels does not tell that it uses the node's network;
-// the mirror does.
+// the cache does.
 func TestHostNetworkOfARebuiltPod(t *testing.T) {
 	in := containerInput()
 	in.Sandbox.Config = &runtimeapi.PodSandboxConfig{Metadata: podMetadata()}
@@ -90,7 +91,7 @@ func TestProcess(t *testing.T) {
 		t.Errorf("environment %q", got.Env)
 	}
 	if got.WorkingDir != "/srv/app" || got.StopSignal != "SIGRTMIN+3" {
-		t.Errorf("folder %q, signal %q", got.WorkingDir, got.StopSignal)
+		t.Errorf("directory %q, signal %q", got.WorkingDir, got.StopSignal)
 	}
 	if !got.OpenStdin || !got.StdinOnce || !got.Tty || got.AttachStdin || got.AttachStdout || got.AttachStderr {
 		t.Errorf("streams %+v", got)
@@ -272,12 +273,15 @@ func TestDevices(t *testing.T) {
 	devicesOf(&runtimeapi.Device{HostPath: "/dev/fuse", ContainerPath: "/dev/fuse", Permissions: "rwm"},
 		&runtimeapi.Device{HostPath: "/dev/snd/", ContainerPath: "/dev/sound", Permissions: "r"})(&in, in.Config)
 	cdi("vendor.com/gpu=0", "vendor.com/gpu=all")(&in, in.Config)
+	in.Config.Annotations = map[string]string{
+		"cdi.k8s.io/claim_b": "vendor.com/net=eth1", "cdi.k8s.io/claim_a": "vendor.com/gpu=all,vendor.com/gpu=1", "other": "vendor.com/no=1",
+	}
 	host := mustContainer(t, in).Host
 	want := []container.DeviceMapping{{PathOnHost: "/dev/fuse", PathInContainer: "/dev/fuse", CgroupPermissions: "rwm"}, {PathOnHost: "/dev/snd", PathInContainer: "/dev/sound", CgroupPermissions: "r"}}
 	if !slices.Equal(host.Devices, want) {
 		t.Errorf("devices %v", host.Devices)
 	}
-	if r := host.DeviceRequests; len(r) != 1 || r[0].Driver != "cdi" || !slices.Equal(r[0].DeviceIDs, []string{"vendor.com/gpu=0", "vendor.com/gpu=all"}) {
+	if r := host.DeviceRequests; len(r) != 1 || r[0].Driver != "cdi" || !slices.Equal(r[0].DeviceIDs, []string{"vendor.com/gpu=0", "vendor.com/gpu=all", "vendor.com/gpu=1", "vendor.com/net=eth1"}) {
 		t.Errorf("CDI devices %+v", r)
 	}
 }

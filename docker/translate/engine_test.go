@@ -10,12 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
-	"github.com/moby/moby/api/types/container"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
 // node is a real engine with the images that the tests run.
@@ -54,11 +55,7 @@ func newNode(t *testing.T, env rigenv.Env, host string, images ...string) *node 
 func evilNode(t *testing.T, images ...string) *node {
 	t.Helper()
 	env := rigenv.Require(t)
-	dir, err := os.MkdirTemp(env.WorkDir, "t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := engine.New(engine.Options{Dir: dir, Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper, Config: map[string]any{
+	e := startEngine(t, env, map[string]any{
 		"init":                  true,
 		"no-new-privileges":     true,
 		"default-shm-size":      "8M",
@@ -72,7 +69,18 @@ func evilNode(t *testing.T, images ...string) *node {
 		},
 		"log-driver": "local",
 		"log-opts":   map[string]string{"max-size": "1k", "max-file": "2", "compress": "true", "mode": "non-blocking"},
-	}})
+	})
+	return newNode(t, env, e.Host(), images...)
+}
+
+// startEngine starts an engine of the test's own with these settings in its daemon.json.
+func startEngine(t *testing.T, env rigenv.Env, config map[string]any) *engine.Engine {
+	t.Helper()
+	dir, err := os.MkdirTemp(env.WorkDir, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New(engine.Options{Dir: dir, Env: env, Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +92,7 @@ func evilNode(t *testing.T, images ...string) *node {
 	if err := e.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return newNode(t, env, e.Host(), images...)
+	return e
 }
 
 func (n *node) context() context.Context {

@@ -1,11 +1,11 @@
 package translate
 
 import (
-	"slices"
 	"strings"
 
-	"github.com/criadapter/criadapter/docker"
 	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 // shmSize is the size of /dev/shm in bytes: the engine's usual default, named
@@ -15,10 +15,6 @@ const shmSize = 64 << 20
 // maxOpenFiles is the kernel's own default of fs.nr_open, above which a limit
 // fails.
 const maxOpenFiles = 1 << 20
-
-// legacyHandler is the runtime handler under which dockershim and cri-dockerd
-// offer the engine's default runtime.
-const legacyHandler = "docker"
 
 // explicitConfig returns a container's configuration with all that an image
 // could choose and CRI has no say in.
@@ -84,14 +80,9 @@ func raised(want, hard int64, f docker.Features) (int64, int64) {
 
 // runtimeName returns the engine's OCI runtime for a CRI runtime handler.
 func runtimeName(field, handler string, f docker.Features) (string, error) {
-	switch {
-	case handler == "":
-		return f.DefaultRuntime, nil
-	case slices.Contains(f.Runtimes, handler):
-		return handler, nil
-	case handler == legacyHandler:
-		return f.DefaultRuntime, nil
-	default:
+	runtime, ok := f.Runtime(handler)
+	if !ok {
 		return "", invalid(field, "the engine has no runtime %q, it has %s", handler, strings.Join(f.Runtimes, ", "))
 	}
+	return runtime, nil
 }

@@ -5,9 +5,10 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/criadapter/criadapter/docker"
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 func seed(f *testing.F, message proto.Message) []byte {

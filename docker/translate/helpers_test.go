@@ -5,8 +5,9 @@ import (
 	"testing"
 
 	"github.com/containerd/errdefs"
-	"github.com/criadapter/criadapter/docker"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 const sandboxID = "5b0ed1ab1db1e2b6ebd2d0c5d0fef2c53a4d3e6a76c6b9a2d3a0b3b3f0b7c9d1"
@@ -37,8 +38,8 @@ func newEngine() docker.Features {
 	return docker.Features{
 		ServerVersion: "29.0.0", APIVersion: "1.52",
 		CgroupVersion: 2, CgroupDriver: "systemd",
-		Runtimes: []string{"kata", "runc"}, DefaultRuntime: "runc",
-		Seccomp: true, AppArmor: true, SELinux: true, SwapLimit: true, NegativeOOMScore: true,
+		Runtimes: []string{"kata", "runc"}, DefaultRuntime: "runc", RecursiveReadOnly: []string{"runc"},
+		Seccomp: true, AppArmor: true, SELinux: true, CDI: true, SwapLimit: true, NegativeOOMScore: true,
 		Limits: engineLimits(),
 	}
 }

@@ -106,7 +106,7 @@ func PodConfig(labels map[string]string, name string) (*runtimeapi.PodSandboxCon
 
 // ContainerConfig rebuilds a container's configuration from its labels and
 // name, as PodConfig does, and returns the full id of its sandbox. The log path
-// is not in it, because it is relative to a folder that the labels do not
+// is not in it, because it is relative to a directory that the labels do not
 // name: see LogPath.
 func ContainerConfig(labels map[string]string, name string) (config *runtimeapi.ContainerConfig, sandboxID string, err error) {
 	parsed, ok := parseName(name)

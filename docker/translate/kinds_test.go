@@ -10,10 +10,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/criadapter/criadapter/docker"
-	"github.com/criadapter/criadapter/test/rig/rigenv"
 	"github.com/moby/moby/api/types/container"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 const (
@@ -220,7 +221,7 @@ func TestTargetPID(t *testing.T) {
 	}
 }
 
-// scratch is a folder on a shared mount.
+// scratch is a directory on a shared mount.
 func (n *node) scratch() string {
 	n.Helper()
 	dir, err := os.MkdirTemp(n.env.WorkDir, "m")

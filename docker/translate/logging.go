@@ -2,6 +2,7 @@ package translate
 
 import (
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/moby/moby/api/types/container"
@@ -18,8 +19,8 @@ const (
 	// The engine's own files are only a buffer between the container and the
 	// CRI log. Two of them at least, because a single one is truncated in place
 	// and takes lines with it that were not yet read.
+	logFiles       = 3
 	logMaxSize     = "10m"
-	logMaxFiles    = "3"
 	logOnlyMaxSize = "50m"
 )
 
@@ -28,22 +29,38 @@ func sandboxLog() container.LogConfig {
 	return container.LogConfig{Type: logDriverNone, Config: map[string]string{}}
 }
 
-// containerLog is the log of a container. The driver local keeps bytes and
-// unfinished lines as they are, which json-file does not. All its options are
-// named, because the engine fills in those of daemon.json that are missing.
+// LogDriver is the engine's log driver of containers; engineOnly is
+// ContainerInput.EngineLogOnly. The driver local keeps bytes and unfinished
+// lines as they are, which json-file does not.
+func LogDriver(engineOnly bool) string {
+	if engineOnly {
+		return logDriverJSON
+	}
+	return logDriverLocal
+}
+
+// containerLog is the log of a container. All options of its driver are named,
+// because the engine fills in those of daemon.json that are missing; the one
+// that cannot be named, max-buffer-size, is why docker.Options has a LogDriver.
 // Where the engine's file is the only log, the client rotates it, by default at
 // 10 MiB; the engine does so only when nobody else does.
 func containerLog(in ContainerInput) container.LogConfig {
-	driver, size := logDriverLocal, logMaxSize
-	if in.EngineLogOnly {
-		driver, size = logDriverJSON, logOnlyMaxSize
-	}
-	return container.LogConfig{Type: driver, Config: map[string]string{
-		"max-size": size,
-		"max-file": logMaxFiles,
+	options := map[string]string{
+		"max-size": logMaxSize,
+		"max-file": strconv.Itoa(logFiles),
 		"compress": "false",
 		"mode":     string(container.LogModeBlocking),
-	}}
+	}
+	if in.EngineLogOnly {
+		options["max-size"] = logOnlyMaxSize
+		// What would be added to each line; empty is none.
+		for _, name := range []string{"labels", "labels-regex", "env", "env-regex", "tag"} {
+			options[name] = ""
+		}
+	} else if in.EngineLogSize > 0 {
+		options["max-size"] = strconv.FormatInt(in.EngineLogSize/logFiles, 10)
+	}
+	return container.LogConfig{Type: LogDriver(in.EngineLogOnly), Config: options}
 }
 
 // logPath returns the absolute path of a container's CRI log, empty when the

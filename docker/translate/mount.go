@@ -3,20 +3,18 @@ package translate
 import (
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
-	"github.com/criadapter/criadapter/docker"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 // APIImageMount is the API version since which the engine mounts images by itself.
 const APIImageMount = "1.48"
-
-// apiRecursiveReadOnly is the API version since which the engine makes
-// read-only mounts recursive, unless told otherwise.
-const apiRecursiveReadOnly = "1.44"
 
 // HostFiles are the paths, on the host, of a pod's own files. Each is mounted
 // into the pod's containers unless a container mounts something of its own at
@@ -67,9 +65,8 @@ type ImageSource struct {
 }
 
 // HostSources lists the paths that a container mounts from the host. The engine
-// refuses some that do not exist and silently creates others as folders; CRI
-// wants an error for all, so the caller, who has the file system, checks them
-// before the create.
+// refuses some that do not exist and makes others, so the caller, who has the
+// file system, makes those that are missing before the create.
 func HostSources(config *runtimeapi.ContainerConfig) []HostSource {
 	var out []HostSource
 	for i, m := range config.GetMounts() {
@@ -103,10 +100,10 @@ type bind struct {
 }
 
 // mounts sets the container's mounts: its own and the pod's files.
-func mounts(in ContainerInput, host *container.HostConfig) error {
+func mounts(in ContainerInput, host *container.HostConfig, more *extra) error {
 	taken := map[string]bool{}
 	for i, m := range in.Config.GetMounts() {
-		b, err := newMount(i, m, in)
+		b, err := newMount(i, m, in, more)
 		if err != nil {
 			return err
 		}
@@ -129,18 +126,18 @@ func mounts(in ContainerInput, host *container.HostConfig) error {
 	return nil
 }
 
-func newMount(index int, m *runtimeapi.Mount, in ContainerInput) (bind, error) {
+func newMount(index int, m *runtimeapi.Mount, in ContainerInput, more *extra) (bind, error) {
 	field := item(mountsField, index)
 	if m == nil {
 		return bind{}, invalid(field, "is missing")
 	}
-	if err := checkMountFeatures(field, m); err != nil {
+	if err := checkMountSource(field, m); err != nil {
 		return bind{}, err
 	}
 	if m.GetImage() != nil {
 		return newImageMount(field, m, in.ImageSources[index], in.Features)
 	}
-	return newBind(field, m, in)
+	return newBind(field, m, in, more)
 }
 
 // newImageMount is the mount of an image, which is read-only whatever the client
@@ -148,6 +145,9 @@ func newMount(index int, m *runtimeapi.Mount, in ContainerInput) (bind, error) {
 func newImageMount(field string, m *runtimeapi.Mount, source ImageSource, f docker.Features) (bind, error) {
 	target, err := mountTarget(field+".container_path", m.GetContainerPath())
 	if err != nil {
+		return bind{}, err
+	}
+	if _, err := runtimeName(field+".image.runtime_handler", m.GetImage().GetRuntimeHandler(), f); err != nil {
 		return bind{}, err
 	}
 	if m.GetPropagation() != runtimeapi.MountPropagation_PROPAGATION_PRIVATE {
@@ -165,7 +165,7 @@ func newImageMount(field string, m *runtimeapi.Mount, source ImageSource, f dock
 	return b, nil
 }
 
-func newBind(field string, m *runtimeapi.Mount, in ContainerInput) (bind, error) {
+func newBind(field string, m *runtimeapi.Mount, in ContainerInput, more *extra) (bind, error) {
 	source, err := absolutePath(field+".host_path", m.GetHostPath())
 	if err != nil {
 		return bind{}, err
@@ -178,7 +178,7 @@ func newBind(field string, m *runtimeapi.Mount, in ContainerInput) (bind, error)
 	switch m.GetPropagation() {
 	case runtimeapi.MountPropagation_PROPAGATION_PRIVATE:
 		// Docker's default, rprivate. It is not named because Docker refuses
-		// the name for sources above or below its own folder, where it takes
+		// the name for sources above or below its own directory, where it takes
 		// rslave.
 	case runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER:
 		b.propagation = mount.PropagationRSlave
@@ -188,10 +188,9 @@ func newBind(field string, m *runtimeapi.Mount, in ContainerInput) (bind, error)
 		return bind{}, invalid(field+".propagation", "%d is not a propagation mode", m.GetPropagation())
 	}
 	if m.GetRecursiveReadOnly() {
-		if err := checkRecursiveReadOnly(field, m, in.Features); err != nil {
+		if err := b.makeRecursive(m, in, more); err != nil {
 			return bind{}, err
 		}
-		b.recursive = true
 	}
 	// Without a context of the pod's, the label would be the container's random
 	// one and shut the pod's other containers out.
@@ -201,8 +200,8 @@ func newBind(field string, m *runtimeapi.Mount, in ContainerInput) (bind, error)
 	return b, nil
 }
 
-// checkMountFeatures refuses what the Docker API cannot say about a mount.
-func checkMountFeatures(field string, m *runtimeapi.Mount) error {
+// checkMountSource refuses what contradicts itself about where the files are.
+func checkMountSource(field string, m *runtimeapi.Mount) error {
 	switch {
 	case m.GetImage() != nil && m.GetHostPath() != "":
 		return invalid(field+".image", "excludes host_path, give one of them")
@@ -212,30 +211,45 @@ func checkMountFeatures(field string, m *runtimeapi.Mount) error {
 		return invalid(field+".image_sub_path", "goes with an image only")
 	case m.GetImageSubPath() != "" && !filepath.IsLocal(m.GetImageSubPath()):
 		return invalid(field+".image_sub_path", "%q must be a relative path that stays in the image", m.GetImageSubPath())
-	case len(m.GetUidMappings()) > 0:
-		return unsupported(field+".uidMappings", "Docker Engine has no idmapped mounts")
-	case len(m.GetGidMappings()) > 0:
-		return unsupported(field+".gidMappings", "Docker Engine has no idmapped mounts")
-	case len(m.GetMountOptions()) > 0:
-		return unsupported(field+".mount_options", "the Docker API has no options for bind mounts, got %q", m.GetMountOptions())
 	}
 	return nil
 }
 
-// checkRecursiveReadOnly applies the CRI text on recursive_read_only.
-func checkRecursiveReadOnly(field string, m *runtimeapi.Mount, f docker.Features) error {
-	field += ".recursive_read_only"
+// makeRecursive applies the CRI text on recursive_read_only. The engine does it since
+// APIRecursiveReadOnly, and the OCI runtime on any.
+func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra) error {
+	field := b.field + ".recursive_read_only"
 	if !m.GetReadonly() {
 		return invalid(field, "needs readonly")
 	}
 	if m.GetPropagation() != runtimeapi.MountPropagation_PROPAGATION_PRIVATE {
 		return invalid(field, "needs private propagation")
 	}
-	if !f.Supports(apiRecursiveReadOnly) {
-		return unsupported(field, "needs Docker Engine 25 or newer (API %s), this is %s (API %s)",
-			apiRecursiveReadOnly, f.ServerVersion, f.APIVersion)
+	f := in.Features
+	runtime, err := runtimeName("sandbox.runtime_handler", in.Sandbox.RuntimeHandler, f)
+	if err != nil {
+		return err
 	}
-	return nil
+	if f.Supports(docker.APIRecursiveReadOnly) && slices.Contains(f.RecursiveReadOnly, runtime) {
+		b.recursive = true
+		return nil
+	}
+	if more.offered() && f.OCIRuntime.RecursiveReadOnly {
+		note, err := more.need(field, "it")
+		if err != nil {
+			return err
+		}
+		if note.MountOptions == nil {
+			note.MountOptions = map[string][]string{}
+		}
+		note.MountOptions[b.target] = []string{"rro"}
+		return nil
+	}
+	if !f.Supports(docker.APIRecursiveReadOnly) {
+		return unsupported(field, "needs Docker Engine 25 or newer (API %s) or the OCI runtime criadapter-oci, this is %s (API %s)",
+			docker.APIRecursiveReadOnly, f.ServerVersion, f.APIVersion)
+	}
+	return unsupported(field, "needs Linux 5.12 and a runtime that lists the mount option rro (runc 1.1), the runtime %s here does not", runtime)
 }
 
 // mountTarget makes a container path absolute, as dockershim did, and refuses
@@ -263,7 +277,7 @@ func (b bind) addTo(host *container.HostConfig, f docker.Features) error {
 		return nil
 	}
 	options := &mount.BindOptions{Propagation: b.propagation}
-	if b.readOnly && f.Supports(apiRecursiveReadOnly) {
+	if b.readOnly && f.Supports(docker.APIRecursiveReadOnly) {
 		options.ReadOnlyNonRecursive = !b.recursive
 		options.ReadOnlyForceRecursive = b.recursive
 	}

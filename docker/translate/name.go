@@ -45,8 +45,8 @@ func SandboxName(pod *runtimeapi.PodSandboxMetadata) string {
 	return joinName(sandboxPart, pod, pod.GetAttempt())
 }
 
-// ContainerName returns the name of a container in the engine, see SandboxName.
-func ContainerName(pod *runtimeapi.PodSandboxMetadata, c *runtimeapi.ContainerMetadata) string {
+// containerName returns the name of a container in the engine, see SandboxName.
+func containerName(pod *runtimeapi.PodSandboxMetadata, c *runtimeapi.ContainerMetadata) string {
 	part := escapeName(c.GetName())
 	if part == sandboxPart {
 		part = escapeByte(part[0]) + part[1:]

@@ -46,7 +46,7 @@ func TestNames(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got := SandboxName(tc.pod)
 			if tc.container != nil {
-				got = ContainerName(tc.pod, tc.container)
+				got = containerName(tc.pod, tc.container)
 			}
 			if got != tc.want {
 				t.Fatalf("got %s, want %s", got, tc.want)
@@ -100,7 +100,7 @@ func FuzzNames(f *testing.F) {
 		pod := &runtimeapi.PodSandboxMetadata{Name: name, Namespace: namespace, Uid: uid, Attempt: podAttempt}
 		checkParsed(t, SandboxName(pod), pod, nil)
 		c := &runtimeapi.ContainerMetadata{Name: container, Attempt: attempt}
-		checkParsed(t, ContainerName(pod, c), pod, c)
+		checkParsed(t, containerName(pod, c), pod, c)
 	})
 }
 
@@ -116,7 +116,7 @@ func FuzzParseName(f *testing.F) {
 		pod := &runtimeapi.PodSandboxMetadata{Name: parsed.pod, Namespace: parsed.namespace, Uid: parsed.uid, Attempt: parsed.attempt}
 		again := SandboxName(pod)
 		if parsed.kind == KindContainer {
-			again = ContainerName(pod, &runtimeapi.ContainerMetadata{Name: parsed.container, Attempt: parsed.attempt})
+			again = containerName(pod, &runtimeapi.ContainerMetadata{Name: parsed.container, Attempt: parsed.attempt})
 		}
 		if back, ok := parseName(again); !ok || back != parsed {
 			t.Errorf("%q reads as %+v, whose name %q reads as %+v", name, parsed, again, back)

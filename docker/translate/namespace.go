@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
@@ -62,6 +63,9 @@ func sandboxNamespaces(field string, ns *runtimeapi.NamespaceOption, host *conta
 	default:
 		return invalid(field+".ipc", "%s is not a mode for a sandbox", ns.GetIpc())
 	}
+	if ns.GetTargetId() != "" {
+		return invalid(field+".target_id", "a sandbox joins no container's namespaces")
+	}
 	return checkUserNamespace(field+".userns_options", ns.GetUsernsOptions())
 }
 
@@ -79,8 +83,11 @@ func sandboxNetwork(field string, in SandboxInput, config *container.Config, hos
 		return invalid(field, "%s is not a mode for a network", mode)
 	}
 	if in.PublishPorts {
+		if fault := in.Features.BridgeFault; fault != "" {
+			return errdefs.ErrFailedPrecondition.WithMessage(fault)
+		}
 		host.NetworkMode = modeBridge
-		config.ExposedPorts, host.PortBindings = publish(in.Config.GetPortMappings())
+		config.ExposedPorts, host.PortBindings = publish(in.Config.GetPortMappings(), in.Features)
 		return nil
 	}
 	// With the mode none alone, Docker 20.10 runs a hook that executes dockerd
@@ -91,11 +98,13 @@ func sandboxNetwork(field string, in SandboxInput, config *container.Config, hos
 	return nil
 }
 
-// containerNamespaces sets the namespaces of a container. It always joins its
-// pod's network, whatever its own options say, as with other runtimes.
+// containerNamespaces sets the namespaces of a container. It joins its pod's
+// network, which NODE must be the name of if it is given.
 func containerNamespaces(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef, host *container.HostConfig) error {
-	switch ns.GetNetwork() {
-	case runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_NODE:
+	switch {
+	case ns.GetNetwork() == runtimeapi.NamespaceMode_NODE && !sandbox.usesHostNetwork():
+		return invalid(field+".network", "the pod has a network of its own, which its containers share: use POD")
+	case ns.GetNetwork() == runtimeapi.NamespaceMode_POD, ns.GetNetwork() == runtimeapi.NamespaceMode_NODE:
 		host.NetworkMode = container.NetworkMode(modeContainer + sandbox.ID)
 	default:
 		return invalid(field+".network", "%s is not a mode for a network", ns.GetNetwork())
@@ -121,6 +130,9 @@ func containerNamespaces(field string, ns *runtimeapi.NamespaceOption, sandbox S
 }
 
 func containerPID(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef, host *container.HostConfig) error {
+	if ns.GetTargetId() != "" && ns.GetPid() != runtimeapi.NamespaceMode_TARGET {
+		return invalid(field+".target_id", "goes with the PID mode TARGET only")
+	}
 	switch ns.GetPid() {
 	case runtimeapi.NamespaceMode_NODE:
 		host.PidMode = modeHost

@@ -6,6 +6,8 @@ import (
 
 	"github.com/moby/moby/api/types/network"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 const maxPort = 65535
@@ -59,7 +61,7 @@ func protocol(p runtimeapi.Protocol) (network.IPProtocol, bool) {
 
 // publish turns checked mappings into Docker's. A host port of 0 asks for no
 // host port (CRI text), whereas to Docker it means any free one.
-func publish(mappings []*runtimeapi.PortMapping) (network.PortSet, network.PortMap) {
+func publish(mappings []*runtimeapi.PortMapping, features docker.Features) (network.PortSet, network.PortMap) {
 	exposed, bindings := network.PortSet{}, network.PortMap{}
 	for _, m := range mappings {
 		if m.GetHostPort() == 0 {
@@ -70,8 +72,12 @@ func publish(mappings []*runtimeapi.PortMapping) (network.PortSet, network.PortM
 		if !ok {
 			continue
 		}
-		// The zero Addr means every address of the host.
-		hostIP, _ := netip.ParseAddr(m.GetHostIp())
+		// To CRI, no address means every address of the host. To Docker it does
+		// so unless daemon.json names one, and then every address has to be asked for.
+		hostIP, err := netip.ParseAddr(m.GetHostIp())
+		if err != nil && features.BridgeAddress != "" {
+			hostIP = netip.IPv4Unspecified()
+		}
 		exposed[port] = struct{}{}
 		bindings[port] = append(bindings[port], network.PortBinding{
 			HostIP:   hostIP,

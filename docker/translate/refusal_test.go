@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/criadapter/criadapter/docker"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 // sandboxRefusals are pods that are wrong in one field each.
@@ -23,6 +24,15 @@ var sandboxRefusals = []struct {
 	{"no metadata", "invalid", "config.metadata", func(_ *SandboxInput, c *runtimeapi.PodSandboxConfig) { c.Metadata = nil }},
 	{"no image", "invalid", "image", func(in *SandboxInput, _ *runtimeapi.PodSandboxConfig) { in.Image = "" }},
 	{"unknown runtime", "invalid", "runtime_handler", func(in *SandboxInput, _ *runtimeapi.PodSandboxConfig) { in.RuntimeHandler = "kata" }},
+	{"a target of its namespaces", "invalid", "config.linux.security_context.namespace_options.target_id", func(_ *SandboxInput, c *runtimeapi.PodSandboxConfig) {
+		c.Linux.SecurityContext.NamespaceOptions = &runtimeapi.NamespaceOption{TargetId: "abc"}
+	}},
+	{"overhead that is none", "invalid", "config.linux.overhead.memory_limit_in_bytes", func(_ *SandboxInput, c *runtimeapi.PodSandboxConfig) {
+		c.Linux.Overhead = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: -1}
+	}},
+	{"resources that are none", "invalid", "config.linux.resources.cpu_period", func(_ *SandboxInput, c *runtimeapi.PodSandboxConfig) {
+		c.Linux.Resources = &runtimeapi.LinuxContainerResources{CpuPeriod: 1}
+	}},
 	{"relative log directory", "invalid", "config.log_directory", func(_ *SandboxInput, c *runtimeapi.PodSandboxConfig) { c.LogDirectory = "var/log" }},
 	{"log directory with a line break", "invalid", "config.log_directory", func(_ *SandboxInput, c *runtimeapi.PodSandboxConfig) { c.LogDirectory = "/var\n" }},
 	{"long log directory", "invalid", "config.log_directory", func(_ *SandboxInput, c *runtimeapi.PodSandboxConfig) {
@@ -203,12 +213,14 @@ var containerRefusals = []struct {
 	{"recursive read-only on an old engine", "unsupported", "config.mounts[0].recursive_read_only", mountsOf(&runtimeapi.Mount{
 		HostPath: "/a", ContainerPath: "/a", Readonly: true, RecursiveReadOnly: true,
 	})},
+	{"recursive read-only on a runtime without", "unsupported", "config.mounts[0].recursive_read_only", func(in *ContainerInput, c *runtimeapi.ContainerConfig) {
+		in.Features, in.Sandbox.RuntimeHandler = newEngine(), "kata"
+		c.Mounts = []*runtimeapi.Mount{{HostPath: "/a", ContainerPath: "/a", Readonly: true, RecursiveReadOnly: true}}
+	}},
 	{"recursive read-only of a writable mount", "invalid", "config.mounts[0].recursive_read_only", mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", RecursiveReadOnly: true})},
 	{"recursive read-only with propagation", "invalid", "config.mounts[0].recursive_read_only", mountsOf(&runtimeapi.Mount{
 		HostPath: "/a", ContainerPath: "/a", Readonly: true, RecursiveReadOnly: true, Propagation: runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER,
 	})},
-	{"idmapped users", "unsupported", "config.mounts[0].uidMappings", mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", UidMappings: []*runtimeapi.IDMapping{{}}})},
-	{"idmapped groups", "unsupported", "config.mounts[0].gidMappings", mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", GidMappings: []*runtimeapi.IDMapping{{}}})},
 	{"image volume", "unsupported", "config.mounts[0].image", mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}})},
 	{"image volume with a host path", "invalid", "config.mounts[0].image", mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}})},
 	{"image volume without a name", "invalid", "config.mounts[0].image.image", mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{}})},
@@ -216,8 +228,7 @@ var containerRefusals = []struct {
 	{"image volume with propagation", "invalid", "config.mounts[0].propagation", mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}, Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL})},
 	{"part above the image", "invalid", "config.mounts[0].image_sub_path", mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}, ImageSubPath: "a/../../b"})},
 	{"absolute part of an image", "invalid", "config.mounts[0].image_sub_path", mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x"}, ImageSubPath: "/etc"})},
-	{"image folder without an image", "invalid", "config.mounts[0].image_sub_path", mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", ImageSubPath: "x"})},
-	{"mount options", "unsupported", "config.mounts[0].mount_options", mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", MountOptions: []string{"noexec"}})},
+	{"image directory without an image", "invalid", "config.mounts[0].image_sub_path", mountsOf(&runtimeapi.Mount{HostPath: "/a", ContainerPath: "/a", ImageSubPath: "x"})},
 	{"relabelling a path with a colon", "unsupported", "config.mounts[0].selinux_relabel", func(in *ContainerInput, c *runtimeapi.ContainerConfig) {
 		in.Features = newEngine()
 		c.Linux.SecurityContext.SelinuxOptions = &runtimeapi.SELinuxOption{Level: "s0"}
@@ -235,6 +246,24 @@ var containerRefusals = []struct {
 	{"device without permissions", "invalid", "config.devices[0].permissions", devicesOf(&runtimeapi.Device{HostPath: "/dev/null", ContainerPath: "/dev/null"})},
 	{"device with unknown permissions", "invalid", "config.devices[0].permissions", devicesOf(&runtimeapi.Device{HostPath: "/dev/null", ContainerPath: "/dev/null", Permissions: "rx"})},
 	{"CDI device on an old engine", "unsupported", "config.CDI_devices[0].name", cdi("vendor.com/gpu=0")},
+	{"CDI device on an engine without CDI", "unsupported", "config.CDI_devices[0].name", func(in *ContainerInput, c *runtimeapi.ContainerConfig) {
+		cdi("vendor.com/gpu=0")(in, c)
+		in.Features = newEngine()
+		in.Features.CDI = false
+	}},
+	{"CDI device by annotation on an old engine", "unsupported", "config.annotations[cdi.k8s.io/a_b]", cdiAnnotations("a_b", "vendor.com/gpu=0")},
+	{"CDI device by annotation without a class", "invalid", "config.annotations[cdi.k8s.io/a_b]", cdiAnnotations("a_b", "vendor.com/gpu=0,gpu=1")},
+	{"unknown runtime for the image", "invalid", "config.image.runtime_handler", func(_ *ContainerInput, c *runtimeapi.ContainerConfig) {
+		c.Image = &runtimeapi.ImageSpec{Image: "x", RuntimeHandler: "kata"}
+	}},
+	{"unknown runtime for an image volume", "invalid", "config.mounts[0].image.runtime_handler",
+		mountsOf(&runtimeapi.Mount{ContainerPath: "/a", Image: &runtimeapi.ImageSpec{Image: "x", RuntimeHandler: "kata"}})},
+	{"the node's network in a pod that has its own", "invalid", "config.linux.security_context.namespace_options.network",
+		containerNS(&runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE})},
+	{"a target without the mode", "invalid", "config.linux.security_context.namespace_options.target_id",
+		containerNS(&runtimeapi.NamespaceOption{TargetId: "abc"})},
+	{"swap without memory", "invalid", "config.linux.resources.memory_swap_limit_in_bytes",
+		limits(&runtimeapi.LinuxContainerResources{MemorySwapLimitInBytes: 1 << 20})},
 	{"CDI device without a class", "invalid", "config.CDI_devices[0].name", cdi("gpu=0")},
 	{"CDI device without a name", "invalid", "config.CDI_devices[1].name", func(in *ContainerInput, c *runtimeapi.ContainerConfig) {
 		cdi("vendor.com/gpu=0", "vendor.com/gpu")(in, c)
@@ -260,7 +289,6 @@ var containerRefusals = []struct {
 	{"unknown groups policy", "invalid", "config.linux.security_context.supplemental_groups_policy", containerSC(&runtimeapi.LinuxContainerSecurityContext{SupplementalGroupsPolicy: 9})},
 
 	{"privileged in an ordinary pod", "invalid", "config.linux.security_context.privileged", containerSC(&runtimeapi.LinuxContainerSecurityContext{Privileged: true})},
-	{"ambient capability", "unsupported", "config.linux.security_context.capabilities.add_ambient_capabilities", containerSC(&runtimeapi.LinuxContainerSecurityContext{Capabilities: &runtimeapi.Capability{AddAmbientCapabilities: []string{"NET_ADMIN"}}})},
 	{"empty capability to add", "invalid", "config.linux.security_context.capabilities.add_capabilities[0]", containerSC(&runtimeapi.LinuxContainerSecurityContext{Capabilities: &runtimeapi.Capability{AddCapabilities: []string{""}}})},
 	{"odd capability to drop", "invalid", "config.linux.security_context.capabilities.drop_capabilities[1]", containerSC(&runtimeapi.LinuxContainerSecurityContext{Capabilities: &runtimeapi.Capability{DropCapabilities: []string{"ALL", "a b"}}})},
 	{"relative masked path", "invalid", "config.linux.security_context.masked_paths[0]", containerSC(&runtimeapi.LinuxContainerSecurityContext{MaskedPaths: []string{"proc"}})},
@@ -328,6 +356,12 @@ func cdi(names ...string) func(*ContainerInput, *runtimeapi.ContainerConfig) {
 		for _, name := range names {
 			c.CDIDevices = append(c.CDIDevices, &runtimeapi.CDIDevice{Name: name})
 		}
+	}
+}
+
+func cdiAnnotations(key, names string) func(*ContainerInput, *runtimeapi.ContainerConfig) {
+	return func(_ *ContainerInput, c *runtimeapi.ContainerConfig) {
+		c.Annotations = map[string]string{cdiAnnotation + key: names}
 	}
 }
 

@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/criadapter/criadapter/docker"
 	"github.com/moby/moby/api/types/container"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 const (
@@ -36,7 +37,8 @@ const (
 //
 // The Docker API has no field for hugepage_limits and for unified keys except
 // what memory_limit_in_bytes and memory.swap.max together say: CgroupFiles has
-// those. oom_score_adj is fixed at create. They are validated and left out.
+// those. oom_score_adj is fixed at create, and OOMScore says what it is. They are
+// validated and left out.
 func Resources(r *runtimeapi.LinuxContainerResources, f docker.Features) (container.Resources, error) {
 	return resources("linux", r, f)
 }
@@ -104,9 +106,11 @@ func memorySwap(field string, r *runtimeapi.LinuxContainerResources, f docker.Fe
 	case swap > 0 && swap < memory:
 		return 0, invalid(field+".memory_swap_limit_in_bytes",
 			"%d is less than memory_limit_in_bytes %d, it counts memory and swap together", swap, memory)
+	case swap > 0 && memory == 0 && f.SwapLimit:
+		// Neither the kernel (v1) nor runc (v2) can limit the sum alone.
+		return 0, invalid(field+".memory_swap_limit_in_bytes",
+			"goes with memory_limit_in_bytes only, it counts memory and swap together")
 	case memory == 0:
-		// Docker refuses it without a memory limit; the kubelet relies on its
-		// being ignored then.
 		return 0, nil
 	case !f.SwapLimit:
 		// What the engine makes of any value, with a warning.
@@ -134,6 +138,13 @@ func unifiedSwap(field string, r *runtimeapi.LinuxContainerResources, memory int
 		return unlimited, nil
 	}
 	return memory + swap, nil
+}
+
+// OOMScore returns the oom_score_adj of the processes of a container with these
+// limits, which must be valid.
+func OOMScore(r *runtimeapi.LinuxContainerResources, f docker.Features) int {
+	score, _ := oomScore("", r.GetOomScoreAdj(), f)
+	return score
 }
 
 // oomScore returns a valid oom_score_adj, 0 for a negative one that the engine

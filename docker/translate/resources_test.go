@@ -5,9 +5,10 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/criadapter/criadapter/docker"
 	"github.com/moby/moby/api/types/container"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 func TestResources(t *testing.T) {
@@ -28,7 +29,8 @@ func TestResources(t *testing.T) {
 		{"memory allows no swap", &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 * mib}, oldEngine(), container.Resources{Memory: 64 * mib, MemorySwap: 64 * mib}},
 		{"swap", &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 * mib, MemorySwapLimitInBytes: 96 * mib}, oldEngine(), container.Resources{Memory: 64 * mib, MemorySwap: 96 * mib}},
 		{"swap without limit", &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 * mib, MemorySwapLimitInBytes: -1}, oldEngine(), container.Resources{Memory: 64 * mib, MemorySwap: -1}},
-		{"swap without memory is ignored, as the kubelet expects", &runtimeapi.LinuxContainerResources{MemorySwapLimitInBytes: 96 * mib}, oldEngine(), container.Resources{}},
+		{"any swap without memory", &runtimeapi.LinuxContainerResources{MemorySwapLimitInBytes: -1}, oldEngine(), container.Resources{}},
+		{"swap without memory where there is none", &runtimeapi.LinuxContainerResources{MemorySwapLimitInBytes: 96 * mib}, noSwap, container.Resources{}},
 		{"an engine that cannot limit swap", &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 * mib, MemorySwapLimitInBytes: 96 * mib}, noSwap, container.Resources{Memory: 64 * mib, MemorySwap: -1}},
 		{"the kubelet's swap on cgroup v2", &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 * mib, Unified: map[string]string{"memory.swap.max": "33554432"}}, newEngine(), container.Resources{Memory: 64 * mib, MemorySwap: 96 * mib}},
 		{"the kubelet's no swap on cgroup v2", &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 * mib, Unified: map[string]string{"memory.swap.max": "0"}}, newEngine(), container.Resources{Memory: 64 * mib, MemorySwap: 64 * mib}},

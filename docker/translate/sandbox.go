@@ -1,10 +1,13 @@
 package translate
 
 import (
-	"github.com/criadapter/criadapter/docker"
+	"slices"
+
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 const (
@@ -39,17 +42,17 @@ type SandboxInput struct {
 }
 
 // Sandbox returns the container that holds a pod's namespaces. The pod's
-// overhead and the sum of its containers' resources, which the configuration
-// carries for runtimes that start virtual machines, do not limit it: the
-// kubelet sets them on the parent cgroup.
+// overhead and the sum of its containers' resources do not limit it but the
+// cgroup above, see PodLimits.
 //
 // It fails with errdefs.ErrInvalidArgument or errdefs.ErrNotImplemented, naming
-// the field.
+// the field, and with errdefs.ErrFailedPrecondition for a pod on a default bridge
+// that cannot connect pods.
 func Sandbox(in SandboxInput) (docker.ContainerSpec, error) {
 	if err := checkSandbox(in); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	runtime, err := runtimeName("runtime_handler", in.RuntimeHandler, in.Features)
+	runtime, err := sandboxRuntime(in)
 	if err != nil {
 		return docker.ContainerSpec{}, err
 	}
@@ -63,10 +66,25 @@ func Sandbox(in SandboxInput) (docker.ContainerSpec, error) {
 	config.StopSignal = sandboxStopSignal
 	host := explicitHost(in.Features, runtime)
 	host.LogConfig = sandboxLog()
-	if err := sandboxLinux(in, config, host); err != nil {
+	more := &extra{features: in.Features, runtime: runtime}
+	if err := sandboxLinux(in, config, host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	return docker.ContainerSpec{Name: name, Config: config, Host: host, Network: &network.NetworkingConfig{}}, nil
+	return docker.ContainerSpec{Name: name, Config: config, Host: host, Network: &network.NetworkingConfig{}, Note: more.note}, nil
+}
+
+// sandboxRuntime returns the engine's runtime for the pod. A machine takes its
+// interfaces when it boots, and the engine cannot start one in a network
+// namespace that CNI has filled beforehand. Its own bridge and the host's network
+// are the engine's affair.
+func sandboxRuntime(in SandboxInput) (string, error) {
+	const field = "runtime_handler"
+	runtime, err := runtimeName(field, in.RuntimeHandler, in.Features)
+	onHost := podNamespaces(in.Config).GetNetwork() == runtimeapi.NamespaceMode_NODE
+	if err == nil && !onHost && !in.PublishPorts && slices.Contains(in.Features.SandboxedRuntimes, runtime) {
+		return "", unsupported(field, "%q takes the interfaces of its network namespace when it boots, and the Docker API cannot start it in one that CNI has made ready", runtime)
+	}
+	return runtime, err
 }
 
 // checkSandbox validates what does not go into the container.
@@ -97,11 +115,15 @@ func checkSandbox(in SandboxInput) error {
 	if err := checkDNS("config.dns_config", in.Config.GetDnsConfig()); err != nil {
 		return err
 	}
+	limits := PodLimits{Overhead: in.Config.GetLinux().GetOverhead(), Resources: in.Config.GetLinux().GetResources()}
+	if err := limits.Check("config.linux."); err != nil {
+		return err
+	}
 	return checkPorts("config.port_mappings", in.Config.GetPortMappings())
 }
 
 // sandboxLinux sets namespaces, security and limits.
-func sandboxLinux(in SandboxInput, config *container.Config, host *container.HostConfig) error {
+func sandboxLinux(in SandboxInput, config *container.Config, host *container.HostConfig, more *extra) error {
 	linux := in.Config.GetLinux()
 	sc := linux.GetSecurityContext()
 	ns := sc.GetNamespaceOptions()
@@ -119,7 +141,7 @@ func sandboxLinux(in SandboxInput, config *container.Config, host *container.Hos
 		extra:  sc.GetSupplementalGroups(),
 		policy: sc.GetSupplementalGroupsPolicy(),
 	}
-	err := user.set(field, config, host)
+	err := user.set(field, config, host, more)
 	if err != nil {
 		return err
 	}

@@ -2,13 +2,16 @@ package translate
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/criadapter/criadapter/docker"
+	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 func TestSandboxNamespaces(t *testing.T) {
@@ -184,9 +187,48 @@ func TestPorts(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	in.Features.BridgeAddress = "127.0.0.1" // which is daemon.json's, and no pod's
+	for _, bindings := range mustSandbox(t, in).Host.PortBindings {
+		for _, b := range bindings {
+			if b.HostPort == "8080" && b.HostIP != netip.IPv4Unspecified() {
+				t.Errorf("port 8080 is published at %s, want every address", b.HostIP)
+			}
+		}
+	}
 	in.Config.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
 	if spec := mustSandbox(t, in); len(spec.Host.PortBindings) > 0 {
 		t.Errorf("on the host's network Docker publishes %v", spec.Host.PortBindings)
+	}
+}
+
+// With CNI the network must be ready when such a runtime boots its machine.
+func TestSandboxedRuntime(t *testing.T) {
+	f := newEngine()
+	f.SandboxedRuntimes = []string{"kata"}
+	asDefault := f
+	asDefault.DefaultRuntime = "kata"
+	for _, tc := range []struct {
+		handler  string
+		features docker.Features
+		bridge   bool
+		refused  bool
+	}{
+		{"kata", f, false, true}, {"kata", f, true, false}, {"runc", f, false, false}, {"", f, false, false},
+		{"", asDefault, false, true}, {"docker", asDefault, false, true}, {"runc", asDefault, false, false}, {"", asDefault, true, false},
+	} {
+		in := sandboxInput()
+		in.Features, in.RuntimeHandler, in.PublishPorts = tc.features, tc.handler, tc.bridge
+		_, err := Sandbox(in)
+		if errdefs.IsNotImplemented(err) != tc.refused || !tc.refused && err != nil {
+			t.Errorf("%q, bridge %v: %v; want it refused: %v", tc.handler, tc.bridge, err, tc.refused)
+		}
+		if tc.refused && !strings.Contains(err.Error(), "runtime_handler") {
+			t.Errorf("%v does not name the field", err)
+		}
+		in.Config.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
+		if _, err := Sandbox(in); err != nil {
+			t.Errorf("%q on the host's network: %v", tc.handler, err)
+		}
 	}
 }
 

@@ -6,13 +6,17 @@ import (
 	"path"
 
 	"github.com/containerd/errdefs"
-	"github.com/criadapter/criadapter/docker"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 const (
 	seccompOption     = "seccomp="
 	seccompUnconfined = seccompOption + "unconfined"
+	// seccompBuiltin is known to all engines that can have the default profile
+	// "unconfined", those since API 1.42.
+	seccompBuiltin = seccompOption + "builtin"
 )
 
 // ReadProfile returns the content of a seccomp profile on the node. It is
@@ -21,13 +25,16 @@ type ReadProfile func(path string) ([]byte, error)
 
 // seccomp returns Docker's security options for a profile. The runtime's
 // default profile is the engine's, which the node's administrator may have
-// replaced with seccomp-profile in daemon.json.
+// replaced with seccomp-profile in daemon.json; but not by none at all.
 func (p profile) seccomp(read ReadProfile, f docker.Features) ([]string, error) {
 	switch p.kind {
 	case runtimeapi.SecurityProfile_Unconfined:
 		return []string{seccompUnconfined}, nil
 	case runtimeapi.SecurityProfile_Localhost:
 	default:
+		if f.SeccompProfile == "unconfined" {
+			return []string{seccompBuiltin}, nil
+		}
 		return nil, nil
 	}
 	if !f.Seccomp {

@@ -5,12 +5,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/criadapter/criadapter/docker"
 	"github.com/moby/moby/api/types/container"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 const (
+	capabilityPrefix   = "CAP_"
 	apparmorOption     = "apparmor="
 	apparmorUnconfined = apparmorOption + "unconfined"
 )
@@ -52,7 +54,7 @@ func sandboxSecurity(field string, in SandboxInput, host *container.HostConfig) 
 }
 
 // containerSecurity sets the security options of a container.
-func containerSecurity(field string, in ContainerInput, host *container.HostConfig) error {
+func containerSecurity(field string, in ContainerInput, host *container.HostConfig, more *extra) error {
 	sc := in.Config.GetLinux().GetSecurityContext()
 	pod := in.Sandbox.Config.GetLinux()
 	if sc.GetPrivileged() && pod != nil && !pod.GetSecurityContext().GetPrivileged() {
@@ -60,7 +62,7 @@ func containerSecurity(field string, in ContainerInput, host *container.HostConf
 	}
 	host.Privileged = sc.GetPrivileged()
 	host.ReadonlyRootfs = sc.GetReadonlyRootfs()
-	if err := capabilities(field+".capabilities", sc.GetCapabilities(), host); err != nil {
+	if err := capabilities(field+".capabilities", sc.GetCapabilities(), host, more); err != nil {
 		return err
 	}
 	options, err := confinement(field, in, sc)
@@ -148,10 +150,7 @@ func selinuxOptions(field string, o *runtimeapi.SELinuxOption) ([]string, error)
 
 // capabilities sets the capabilities to add and to drop. Names go with or
 // without CAP_, and ALL is all, for Docker as for CRI.
-func capabilities(field string, c *runtimeapi.Capability, host *container.HostConfig) error {
-	if len(c.GetAddAmbientCapabilities()) > 0 {
-		return unsupported(field+".add_ambient_capabilities", "the Docker API has no ambient capabilities")
-	}
+func capabilities(field string, c *runtimeapi.Capability, host *container.HostConfig, more *extra) error {
 	if err := checkCapabilities(field+".add_capabilities", c.GetAddCapabilities()); err != nil {
 		return err
 	}
@@ -160,6 +159,30 @@ func capabilities(field string, c *runtimeapi.Capability, host *container.HostCo
 	}
 	host.CapAdd = slices.Clone(c.GetAddCapabilities())
 	host.CapDrop = slices.Clone(c.GetDropCapabilities())
+	return ambient(field+".add_ambient_capabilities", c.GetAddAmbientCapabilities(), host, more)
+}
+
+// ambient gives capabilities to a process of any user. They are added to the others,
+// because only what a process may have can be ambient.
+func ambient(field string, names []string, host *container.HostConfig, more *extra) error {
+	if len(names) == 0 {
+		return nil
+	}
+	if err := checkCapabilities(field, names); err != nil {
+		return err
+	}
+	note, err := more.need(field, "an ambient capability")
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		name = capabilityPrefix + strings.TrimPrefix(strings.ToUpper(name), capabilityPrefix)
+		if name == capabilityPrefix+"ALL" {
+			return invalid(item(field, i), "ALL is none: name each that is to be ambient")
+		}
+		note.Process.Ambient = append(note.Process.Ambient, name)
+	}
+	host.CapAdd = append(host.CapAdd, note.Process.Ambient...)
 	return nil
 }
 

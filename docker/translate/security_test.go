@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 const profileText = `{
@@ -110,5 +112,21 @@ func TestPrivilegedNeedsAPrivilegedPod(t *testing.T) {
 	in.Sandbox.Config = &runtimeapi.PodSandboxConfig{Metadata: podMetadata()}
 	if host := mustContainer(t, in).Host; !host.Privileged {
 		t.Error("not privileged in a rebuilt pod")
+	}
+}
+
+// TestDefaultProfileOfAnUnconfinedEngine: with seccomp-profile "unconfined" in
+// daemon.json the engine's own profile must be asked for by name.
+func TestDefaultProfileOfAnUnconfinedEngine(t *testing.T) {
+	for profile, want := range map[string]bool{"": false, "/etc/docker/own.json": false, "unconfined": true} {
+		sandbox, app := sandboxInput(), containerInput()
+		sandbox.Features, app.Features = newEngine(), newEngine()
+		sandbox.Features.SeccompProfile, app.Features.SeccompProfile = profile, profile
+		app.Config.Linux.SecurityContext.Seccomp = &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault}
+		for _, spec := range []docker.ContainerSpec{mustSandbox(t, sandbox), mustContainer(t, app)} {
+			if got := slices.Contains(spec.Host.SecurityOpt, "seccomp=builtin"); got != want {
+				t.Errorf("with the profile %q: %q", profile, spec.Host.SecurityOpt)
+			}
+		}
 	}
 }

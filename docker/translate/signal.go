@@ -9,13 +9,9 @@ import (
 
 const criSignalPrefix = "SIGNAL_"
 
-// StopSignal returns Docker's name of a CRI signal, "SIGTERM" or "SIGRTMIN+3",
+// stopSignal returns Docker's name of a CRI signal, "SIGTERM" or "SIGRTMIN+3",
 // and "" for the runtime's default. It fails with errdefs.ErrInvalidArgument
 // for a number that CRI does not know.
-func StopSignal(signal runtimeapi.Signal) (string, error) {
-	return stopSignal("stop_signal", signal)
-}
-
 func stopSignal(field string, signal runtimeapi.Signal) (string, error) {
 	if signal == runtimeapi.Signal_SIGNAL_RUNTIME_DEFAULT {
 		return "", nil
@@ -29,10 +25,10 @@ func stopSignal(field string, signal runtimeapi.Signal) (string, error) {
 	return strings.Replace(name, "MINUS", "-", 1), nil
 }
 
-// ParseStopSignal returns the CRI signal for what an image or a container has
+// parseStopSignal returns the CRI signal for what an image or a container has
 // as its stop signal: "SIGTERM", "term", "15" or "SIGRTMIN+3". What is empty or
 // unknown is the runtime's default.
-func ParseStopSignal(text string) runtimeapi.Signal {
+func parseStopSignal(text string) runtimeapi.Signal {
 	name := strings.ToUpper(strings.TrimSpace(text))
 	if number, err := strconv.Atoi(name); err == nil {
 		name = signalName(number)

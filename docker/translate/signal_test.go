@@ -12,11 +12,11 @@ import (
 func TestStopSignals(t *testing.T) {
 	for number := range runtimeapi.Signal_name {
 		cri := runtimeapi.Signal(number)
-		name, err := StopSignal(cri)
+		name, err := stopSignal("stop_signal", cri)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if back := ParseStopSignal(name); back != cri {
+		if back := parseStopSignal(name); back != cri {
 			t.Errorf("%s is %q to Docker and %s to CRI", cri, name, back)
 		}
 		if name != "" && !strings.HasPrefix(name, "SIG") {
@@ -34,7 +34,7 @@ func TestParseStopSignal(t *testing.T) {
 		"63": runtimeapi.Signal_SIGNAL_SIGRTMAXMINUS1, "64": runtimeapi.Signal_SIGNAL_SIGRTMAX,
 		"": 0, "0": 0, "-1": 0, "32": 0, "65": 0, "nonsense": 0, "RUNTIME_DEFAULT": 0,
 	} {
-		if got := ParseStopSignal(text); got != want {
+		if got := parseStopSignal(text); got != want {
 			t.Errorf("%q is %s, want %s", text, got, want)
 		}
 	}

@@ -22,12 +22,22 @@ type userRequest struct {
 }
 
 // set makes a container's processes run as the user, with its groups.
-func (r userRequest) set(field string, config *container.Config, host *container.HostConfig) (err error) {
+func (r userRequest) set(field string, config *container.Config, host *container.HostConfig, more *extra) (err error) {
 	if config.User, err = r.dockerUser(field); err != nil {
 		return err
 	}
-	host.GroupAdd, err = r.groups(field)
-	return err
+	if err := r.checkGroups(field); err != nil {
+		return err
+	}
+	switch r.policy {
+	case runtimeapi.SupplementalGroupsPolicy_Merge:
+		host.GroupAdd = r.merged()
+		return nil
+	case runtimeapi.SupplementalGroupsPolicy_Strict:
+		return r.strict(field+".supplemental_groups_policy", more)
+	default:
+		return invalid(field+".supplemental_groups_policy", "%d is neither Merge nor Strict", r.policy)
+	}
 }
 
 // dockerUser returns Docker's "user[:group]", empty for the image's user.
@@ -57,27 +67,40 @@ func (r userRequest) dockerUser(field string) (string, error) {
 	return user + ":" + strconv.FormatInt(r.group.GetValue(), 10), nil
 }
 
-// groups returns the supplemental groups for Docker's GroupAdd, which adds them
+// merged returns the supplemental groups for Docker's GroupAdd, which adds them
 // to the user's groups in the image's /etc/group. That is the policy Merge. Two
 // things Docker has no word for: it adds the image's groups to every user who is
 // given without a group, and to none who is given with one, whatever the policy
 // says.
-func (r userRequest) groups(field string) ([]string, error) {
-	switch r.policy {
-	case runtimeapi.SupplementalGroupsPolicy_Merge:
-	case runtimeapi.SupplementalGroupsPolicy_Strict:
-		return nil, unsupported(field+".supplemental_groups_policy", "Strict is not offered by this runtime, use Merge")
-	default:
-		return nil, invalid(field+".supplemental_groups_policy", "%d is neither Merge nor Strict", r.policy)
-	}
+func (r userRequest) merged() []string {
 	var out []string
-	for i, group := range r.extra {
-		if err := checkNumericID(item(field+".supplemental_groups", i), group); err != nil {
-			return nil, err
-		}
+	for _, group := range r.extra {
 		out = append(out, strconv.FormatInt(group, 10))
 	}
-	return out, nil
+	return out
+}
+
+// strict gives the process these groups and no others of the image's.
+func (r userRequest) strict(field string, more *extra) error {
+	note, err := more.need(field, "Strict")
+	if err != nil {
+		return err
+	}
+	groups := []uint32{}
+	for _, group := range r.extra {
+		groups = append(groups, uint32(group))
+	}
+	note.Process.Groups = &groups
+	return nil
+}
+
+func (r userRequest) checkGroups(field string) error {
+	for i, group := range r.extra {
+		if err := checkNumericID(item(field+".supplemental_groups", i), group); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkNumericID(field string, id int64) error {

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
-	"github.com/sirupsen/logrus"
 )
 
 const (
@@ -64,7 +64,7 @@ func (s *Store) collectAll() {
 		}
 		wait, err := s.collect(s.ctx)
 		if err != nil && s.ctx.Err() == nil {
-			logrus.WithError(err).Warn("cannot remove the files of images that no container has mounted")
+			log.G(s.ctx).WithError(err).Warn("cannot collect image volumes, trying again")
 			wait = collectRetry
 		}
 		if wait > 0 {
@@ -77,7 +77,7 @@ func (s *Store) collectAll() {
 // enough. It returns when to come again for those that are not, 0 for never.
 //
 // A container that is being made is not in the list yet; the call that makes it
-// holds the folder. One that came to hold it after the list was asked for, and
+// holds the directory. One that came to hold it after the list was asked for, and
 // let it go again, shows by the number of its use.
 func (s *Store) collect(ctx context.Context) (again time.Duration, err error) {
 	entries, err := os.ReadDir(s.opts.Root)
@@ -108,7 +108,7 @@ func (s *Store) collect(ctx context.Context) (again time.Duration, err error) {
 			again = soonest(again, left)
 			continue
 		}
-		if removed, err := s.remove(name, asked); err != nil {
+		if removed, err := s.remove(ctx, name, asked); err != nil {
 			errs = append(errs, err)
 		} else if !removed {
 			again = soonest(again, s.opts.Keep)
@@ -124,14 +124,14 @@ func soonest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// now is the number of the last use of any folder.
+// now is the number of the last use of any directory.
 func (s *Store) now() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.uses
 }
 
-// mounted are the names of the folders that containers have mounted.
+// mounted are the names of the directories that containers have mounted.
 func (s *Store) mounted(ctx context.Context) (map[string]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
@@ -142,7 +142,7 @@ func (s *Store) mounted(ctx context.Context) (map[string]bool, error) {
 	names := make(map[string]bool)
 	for _, c := range containers {
 		for _, id := range s.Mounted(c) {
-			if name, err := folderName(id); err == nil {
+			if name, err := dirName(id); err == nil {
 				names[name] = true
 			}
 		}
@@ -150,14 +150,14 @@ func (s *Store) mounted(ctx context.Context) (map[string]bool, error) {
 	return names, nil
 }
 
-// remove takes a folder away unless a call has come to use it since.
-func (s *Store) remove(name string, since uint64) (bool, error) {
+// remove takes a directory away unless a call has come to use it since.
+func (s *Store) remove(ctx context.Context, name string, since uint64) (bool, error) {
 	removing := filepath.Join(s.opts.Root, removingPrefix+name)
 	moved, err := s.takeAway(name, since, removing)
 	if err != nil || !moved {
 		return false, err
 	}
-	logrus.WithField("image", imageID(name)).Info("removing the files of an image that no container has mounted")
+	log.G(ctx).WithField("imageID", imageID(name)).Info("removing image volume that no container has mounted")
 	if err := os.RemoveAll(removing); err != nil {
 		return false, fmt.Errorf("remove the files of image %s: %w", imageID(name), err)
 	}
@@ -167,11 +167,11 @@ func (s *Store) remove(name string, since uint64) (bool, error) {
 func (s *Store) takeAway(name string, since uint64, removing string) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f := s.folders[name]; f != nil {
+	if f := s.dirs[name]; f != nil {
 		if f.holders > 0 || f.making != nil || f.used > since {
 			return false, nil
 		}
-		delete(s.folders, name)
+		delete(s.dirs, name)
 	}
 	return true, os.Rename(filepath.Join(s.opts.Root, name), removing)
 }

@@ -2,13 +2,13 @@
 // those that can do not offer: a part of an image with an error at the create when it does not exist, and one image at
 // several places of a container, which Docker 28 refuses.
 //
-// An image's files are extracted once, below a folder of our own:
+// An image's files are extracted once, below a directory of our own:
 //
 //	<root>/<hex of the image's id>/fs    the files; nobody writes to them
 //	<root>/.making-*                     files that are being extracted
 //	<root>/.removing-*                   files that are being removed
 //
-// A folder gets its name when it is complete and on the disk, so a crash leaves one of the last two, which Open removes.
-// Who uses a folder is nowhere written down: the engine's list of containers tells what each has mounted. A folder that no
+// A directory gets its name when it is complete and on the disk, so a crash leaves one of the last two, which Open removes.
+// Who uses a directory is nowhere written down: the engine's list of containers tells what each has mounted. A directory that no
 // container has mounted is removed after a while.
 package volume

@@ -9,20 +9,20 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/containerd/log"
 	"github.com/moby/go-archive"
 	"github.com/moby/go-archive/compression"
-	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 )
 
-// extract makes the folder of an image: it appears under its name only when it
+// extract makes the directory of an image: it appears under its name only when it
 // is complete and on the disk.
 //
 // The files come from the archive of docker save and not from that of a
 // container's export: there the engine has put files of its own into /etc and
 // /dev, and keeps few extended attributes.
 func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
-	begun := time.Now()
+	start := time.Now()
 	making, err := os.MkdirTemp(s.opts.Root, makingPrefix)
 	if err != nil {
 		return err
@@ -52,12 +52,12 @@ func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 	if err := os.Rename(making, filepath.Join(s.opts.Root, name)); err != nil {
 		return err
 	}
-	logrus.WithFields(logrus.Fields{"image": imageID, "bytes": size, "took": time.Since(begun).Round(time.Millisecond)}).
-		Info("extracted an image to be mounted")
+	log.G(ctx).WithFields(log.Fields{"imageID": imageID, "bytes": size, "duration": time.Since(start).Round(time.Millisecond)}).
+		Info("image extracted for mounting")
 	return syncFileSystem(s.opts.Root)
 }
 
-// unpack writes the files of an image to the folder that is being made and
+// unpack writes the files of an image to the directory that is being made and
 // returns how many bytes they have.
 func (s *Store) unpack(ctx context.Context, imageID, making string) (size int64, err error) {
 	spool, err := os.CreateTemp(making, "archive-")
@@ -87,14 +87,14 @@ func (s *Store) unpack(ctx context.Context, imageID, making string) (size int64,
 }
 
 // unpackLayer puts a layer on top of what is there, in the way in which the
-// engine itself does. No entry leads out of the folder.
-func unpackLayer(folder string, layer io.Reader) (size int64, err error) {
+// engine itself does. No entry leads out of the directory.
+func unpackLayer(dir string, layer io.Reader) (size int64, err error) {
 	content, err := compression.DecompressStream(layer)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	return archive.UnpackLayer(folder, content, &archive.TarOptions{})
+	return archive.UnpackLayer(dir, content, &archive.TarOptions{})
 }
 
 // bounded ends with its context.
@@ -110,14 +110,14 @@ func (b bounded) Read(p []byte) (int, error) {
 	return b.r.Read(p)
 }
 
-// syncFileSystem writes out what is in memory of the file system of a folder.
+// syncFileSystem writes out what is in memory of the file system of a directory.
 func syncFileSystem(path string) error {
-	folder, err := os.Open(path)
+	dir, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	defer folder.Close()
-	if err := unix.Syncfs(int(folder.Fd())); err != nil {
+	defer dir.Close()
+	if err := unix.Syncfs(int(dir.Fd())); err != nil {
 		return &os.PathError{Op: "syncfs", Path: path, Err: err}
 	}
 	return nil

@@ -24,13 +24,13 @@ func TestLayersAreStacked(t *testing.T) {
 		},
 		[]entry{
 			regular("etc/.wh.old", ""), regular("cache/.wh..wh..opq", ""), regular("cache/c", "c"),
-			dir("replaced", 0o755), regular("replaced/by", "a folder"), regular("run/pid", "1"), hardlink("etc/hosts2", "etc/hosts"),
+			dir("replaced", 0o755), regular("replaced/by", "a directory"), regular("run/pid", "1"), hardlink("etc/hosts2", "etc/hosts"),
 		},
 	)
 	path, release := f.mount(id, "")
 	defer release()
 	for name, want := range map[string]string{
-		"etc/hosts": "of the image", "etc/hosts2": "of the image", "cache/c": "c", "replaced/by": "a folder", "var/run/pid": "1",
+		"etc/hosts": "of the image", "etc/hosts2": "of the image", "cache/c": "c", "replaced/by": "a directory", "var/run/pid": "1",
 	} {
 		wantContent(t, filepath.Join(path, name), want)
 	}
@@ -79,8 +79,8 @@ func TestAttributesAreKept(t *testing.T) {
 	}
 }
 
-// TestNothingLeavesTheFolder tries what an evil image can.
-func TestNothingLeavesTheFolder(t *testing.T) {
+// TestNothingLeavesTheDir tries what an evil image can.
+func TestNothingLeavesTheDir(t *testing.T) {
 	f := newFixture(t, 0)
 	outside := t.TempDir()
 	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("secret"), 0o600); err != nil {
@@ -92,7 +92,7 @@ func TestNothingLeavesTheFolder(t *testing.T) {
 		"a link of a layer":      {{symlink("out", outside)}, {regular("out/evil", "x")}},
 		"a relative link":        {{symlink("up", "../../../../../../../../.."+outside), regular("up/evil", "x")}},
 		"a whiteout":             {{symlink("out", outside)}, {regular("out/.wh.secret", "")}},
-		"an opaque folder":       {{symlink("out", outside)}, {regular("out/.wh..wh..opq", "")}},
+		"an opaque directory":    {{symlink("out", outside)}, {regular("out/.wh..wh..opq", "")}},
 		"a hard link":            {{hardlink("evil", outside+"/secret")}},
 		"a hard link over links": {{symlink("out", outside), hardlink("evil", "out/secret")}},
 	} {
@@ -183,11 +183,11 @@ func TestArchives(t *testing.T) {
 				t.Fatalf("%d layers, %v", len(got), err)
 			}
 			for _, layer := range got {
-				folder := t.TempDir()
-				if _, err := unpackLayer(folder, layer); err != nil {
+				dir := t.TempDir()
+				if _, err := unpackLayer(dir, layer); err != nil {
 					t.Fatal(err)
 				}
-				wantContent(t, filepath.Join(folder, "greeting"), "hello")
+				wantContent(t, filepath.Join(dir, "greeting"), "hello")
 			}
 		})
 	}

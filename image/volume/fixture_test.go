@@ -3,7 +3,6 @@ package volume
 import (
 	"archive/tar"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -166,7 +165,7 @@ func (f *fixture) removeContainer(id string) {
 	}
 }
 
-// names are what is in the store's folder.
+// names are what is in the store's directory.
 func (f *fixture) names() []string {
 	f.t.Helper()
 	entries, err := os.ReadDir(f.opts.Root)
@@ -192,20 +191,6 @@ func wantGone(t *testing.T, paths ...string) {
 	for _, path := range paths {
 		if _, err := os.Lstat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is there (%v)", path, err)
-		}
-	}
-}
-
-// eventually waits for what happens in the background.
-func eventually(t *testing.T, what string, check func() bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	for !check() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not within ten seconds: %s", what)
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

@@ -26,10 +26,11 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/image/volume"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// layer is a layer of files by name; a name with a slash at the end is a folder.
+// layer is a layer of files by name; a name with a slash at the end is a directory.
 func layer(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -191,12 +192,8 @@ func TestRigFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	store.Tidy()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the files are still there")
-		}
-	}
+	testutil.Until(t, "the files are gone", func() bool {
+		_, err := os.Stat(path)
+		return errors.Is(err, fs.ErrNotExist)
+	})
 }

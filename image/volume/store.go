@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/criadapter/criadapter/docker"
@@ -20,7 +21,7 @@ import (
 const (
 	makingPrefix   = ".making-"
 	removingPrefix = ".removing-"
-	// filesName is the folder of an image's files within the image's own.
+	// filesName is the directory of an image's files within the image's own.
 	filesName = "fs"
 
 	// defaultKeep gives a caller whose time was up before an extraction was done
@@ -38,7 +39,7 @@ type Engine interface {
 
 // Options are the options of Open. Root and Engine are required.
 type Options struct {
-	// Root is the folder of the files, absolute; the engine must see it under the
+	// Root is the directory of the files, absolute; the engine must see it under the
 	// same path. Programs of images lie there with their setuid bits, so nobody
 	// but root may enter it.
 	Root   string
@@ -59,14 +60,14 @@ type Store struct {
 	tidy   chan struct{}
 
 	mu sync.Mutex
-	// folders are those that were used since the start, by name.
-	folders map[string]*folder
-	// uses numbers the uses of all folders.
+	// dirs are those that were used since the start, by name.
+	dirs map[string]*imageDir
+	// uses numbers the uses of all directories.
 	uses uint64
 }
 
-// folder is what calls have to do with the files of one image.
-type folder struct {
+// imageDir is what calls have to do with the files of one image.
+type imageDir struct {
 	// holders are calls whose container the engine may not list yet.
 	holders int
 	// used is the number of the last use.
@@ -81,7 +82,7 @@ type extraction struct {
 	err  error
 }
 
-// Open returns the store in a folder, which is made if need be. What a crash
+// Open returns the store in a directory, which is made if need be. What a crash
 // left half done is removed. Close ends the store.
 func Open(opts Options) (*Store, error) {
 	if opts.Keep == 0 {
@@ -104,8 +105,8 @@ func Open(opts Options) (*Store, error) {
 			}
 		}
 	}
-	s := &Store{opts: opts, tidy: make(chan struct{}, 1), folders: make(map[string]*folder)}
-	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s := &Store{opts: opts, tidy: make(chan struct{}, 1), dirs: make(map[string]*imageDir)}
+	s.ctx, s.cancel = context.WithCancel(log.WithLogger(context.Background(), log.L.WithField("component", "image/volume")))
 	s.work.Go(s.collectAll)
 	s.Tidy() // containers may have gone since the last Close
 	return s, nil
@@ -119,7 +120,7 @@ func (s *Store) Close() {
 }
 
 // Mount returns the path of an image's files on the host, or of the part of them
-// that subPath names, a file or a folder; links in it lead as they do in the
+// that subPath names, a file or a directory; links in it lead as they do in the
 // image. The path stays for as long as a container has it mounted; until the
 // engine lists that container, release must not be called, and has to be then.
 //
@@ -127,7 +128,7 @@ func (s *Store) Close() {
 // extraction outlives the caller's context, so that a caller who comes again
 // finds it done.
 func (s *Store) Mount(ctx context.Context, imageID, subPath string) (path string, release func(), err error) {
-	name, err := folderName(imageID)
+	name, err := dirName(imageID)
 	if err != nil {
 		return "", nil, err
 	}
@@ -142,9 +143,9 @@ func (s *Store) Mount(ctx context.Context, imageID, subPath string) (path string
 	return path, sync.OnceFunc(func() { s.release(name) }), nil
 }
 
-// folderName is the name of an image's folder. Mounts in the engine's older
+// dirName is the name of an image's directory. Mounts in the engine's older
 // notation cannot name paths with a colon.
-func folderName(imageID string) (string, error) {
+func dirName(imageID string) (string, error) {
 	id, err := digest.Parse(imageID)
 	if err != nil || id.Algorithm() != digest.SHA256 {
 		return "", fmt.Errorf("%q is not the id of an image: %w", imageID, errdefs.ErrInvalidArgument)
@@ -152,15 +153,15 @@ func folderName(imageID string) (string, error) {
 	return id.Encoded(), nil
 }
 
-// imageID is the id of the image whose folder has that name.
+// imageID is the id of the image whose directory has that name.
 func imageID(name string) string { return digest.NewDigestFromEncoded(digest.SHA256, name).String() }
 
-// at returns what is known of a folder. The caller holds the lock.
-func (s *Store) at(name string) *folder {
-	f := s.folders[name]
+// at returns what is known of a directory. The caller holds the lock.
+func (s *Store) at(name string) *imageDir {
+	f := s.dirs[name]
 	if f == nil {
-		f = &folder{}
-		s.folders[name] = f
+		f = &imageDir{}
+		s.dirs[name] = f
 	}
 	return f
 }
@@ -180,12 +181,12 @@ func (s *Store) release(name string) {
 	f := s.at(name)
 	f.holders--
 	if _, err := os.Lstat(filepath.Join(s.opts.Root, name)); f.holders == 0 && f.making == nil && errors.Is(err, fs.ErrNotExist) {
-		delete(s.folders, name)
+		delete(s.dirs, name)
 	}
 	s.Tidy() // the container may not have come to be
 }
 
-// ensure waits until the image's files are there. The caller holds the folder.
+// ensure waits until the image's files are there. The caller holds the directory.
 func (s *Store) ensure(ctx context.Context, name, imageID string) error {
 	making, err := s.join(name, imageID)
 	if err != nil || making == nil {
@@ -222,7 +223,7 @@ func (s *Store) join(name, imageID string) (*extraction, error) {
 		defer cancel()
 		making.err = s.extract(ctx, name, imageID)
 		s.mu.Lock()
-		f.making = nil // f is still the folder's: what is being made is not forgotten
+		f.making = nil // f is still the directory's: what is being made is not forgotten
 		s.mu.Unlock()
 		close(making.done)
 		s.Tidy() // nobody may have waited for it

@@ -15,6 +15,7 @@ import (
 	"github.com/moby/moby/api/types/mount"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestPartsStayInTheImage(t *testing.T) {
@@ -100,7 +101,7 @@ func TestFilesGoWithTheLastContainer(t *testing.T) {
 	wantContent(t, path+"/sub/a", "a")
 	f.removeContainer(second)
 	f.Tidy()
-	eventually(t, "the files are gone", func() bool { return len(f.names()) == 0 })
+	testutil.Until(t, "the files are gone", func() bool { return len(f.names()) == 0 })
 	path, release = f.mount(id, "") // and come again
 	defer release()
 	wantContent(t, path+"/sub/a", "a")
@@ -120,10 +121,10 @@ func TestHeldFilesStay(t *testing.T) {
 	release()
 	f.release(name)
 	f.release(name)
-	if removed, err := f.remove(name, since); err != nil || removed {
+	if removed, err := f.remove(t.Context(), name, since); err != nil || removed {
 		t.Errorf("removed %v, %v", removed, err)
 	}
-	eventually(t, "the files are gone", func() bool { return len(f.names()) == 0 })
+	testutil.Until(t, "the files are gone", func() bool { return len(f.names()) == 0 })
 }
 
 func TestFilesStayForAWhile(t *testing.T) {
@@ -156,7 +157,7 @@ func TestNothingIsRemovedUnseen(t *testing.T) {
 	wantContent(t, path+"/a", "a")
 	restore()
 	f.Tidy()
-	eventually(t, "the files are gone", func() bool { return len(f.names()) == 0 })
+	testutil.Until(t, "the files are gone", func() bool { return len(f.names()) == 0 })
 }
 
 func TestCrashLeavesNothing(t *testing.T) {

@@ -11,20 +11,20 @@ import (
 
 // Reasons for which a pod is refused, as its status shows them. A resource that is short gives OutOf and its name.
 const (
-	ReasonEvicted                     = "Evicted"
-	ReasonOSLabel                     = "PodOSSelectorNodeLabelDoesNotMatch"
-	ReasonOS                          = "PodOSNotSupported"
-	ReasonSupplementalGroups          = "SupplementalGroupsPolicyNotSupported"
-	ReasonInvalidNodeInfo             = "InvalidNodeInfo"
-	ReasonUnexpected                  = "UnexpectedAdmissionError"
-	ReasonNodeAffinity                = "NodeAffinity"
-	ReasonNodeName                    = "NodeName"
-	ReasonNodePorts                   = "NodePorts"
-	ReasonTaint                       = "TaintToleration"
-	ReasonOutOfCPU                    = "OutOfcpu"
-	ReasonOutOfMemory                 = "OutOfmemory"
-	ReasonOutOfEphemeralStorage       = "OutOfephemeral-storage"
-	ReasonOutOfPods                   = "OutOfpods"
+	reasonEvicted                     = "Evicted"
+	reasonOSLabel                     = "PodOSSelectorNodeLabelDoesNotMatch"
+	reasonOS                          = "PodOSNotSupported"
+	reasonSupplementalGroups          = "SupplementalGroupsPolicyNotSupported"
+	reasonInvalidNodeInfo             = "InvalidNodeInfo"
+	reasonUnexpected                  = "UnexpectedAdmissionError"
+	reasonNodeAffinity                = "NodeAffinity"
+	reasonNodeName                    = "NodeName"
+	reasonNodePorts                   = "NodePorts"
+	reasonTaint                       = "TaintToleration"
+	reasonOutOfCPU                    = "OutOfcpu"
+	reasonOutOfMemory                 = "OutOfmemory"
+	reasonOutOfEphemeralStorage       = "OutOfephemeral-storage"
+	reasonOutOfPods                   = "OutOfpods"
 	prefixOutOf                       = "OutOf"
 	criticalPriority            int32 = 2_000_000_000
 )
@@ -32,17 +32,17 @@ const (
 // ReasonUnsupported is not a kubelet's: the pod has a field that this core cannot honour, which the message names.
 const ReasonUnsupported = "UnsupportedField"
 
-// Input is what the decision is made of. Nothing in it is changed.
-type Input struct {
-	// Node is this node as it was seen last. Nil refuses every pod.
+// input is what the decision is made of. Nothing in it is changed.
+type input struct {
+	// Node is this node as it was observed last. Nil refuses every pod.
 	Node *v1.Node
-	// Running are the pods that the node has taken, with defaults set and without those whose containers have all ended for
-	// good. Pod itself may be among them.
+	// Running are the pods that the node has taken, with defaults set and without those whose containers have all ended
+	// for good. Pod itself may be among them.
 	Running []*v1.Pod
 	// Pod is the one to decide on. Defaults are set on a copy: not every pod comes from a server.
 	Pod *v1.Pod
-	// Admitted says that the pod was taken before and this process only started again: labels, taints and pressure of the
-	// node that came meanwhile are no reason to end it, nor are fields that it got meanwhile, as by kubectl debug.
+	// Admitted says that the pod was taken before and this process only started again: labels, taints and pressure of
+	// the node that came meanwhile are no reason to end it, nor are fields that it got meanwhile, as by kubectl debug.
 	Admitted bool
 	// Supported says which fields of the pod cannot be honoured. Nil means manifest.Validate.
 	Supported func(*v1.Pod) error
@@ -57,16 +57,16 @@ type Rejection struct {
 // Error makes a Rejection usable as an error.
 func (r *Rejection) Error() string { return r.Reason + ": " + r.Message }
 
-// Check returns nil when the node takes the pod, or the first reason against it. What no free room would change is looked
-// at first. A pod that fails with ReasonNodeAffinity may have been bound for labels that are newer than Input.Node: fetch
-// the node and check once more.
-func Check(in Input) *Rejection {
+// check returns nil when the node takes the pod, or the first reason against it. What no free room would change is
+// looked at first. A pod that fails with reasonNodeAffinity may have been bound for labels that are newer than
+// input.Node: fetch the node and check once more.
+func check(in input) *Rejection {
 	if in.Node == nil {
-		return &Rejection{ReasonInvalidNodeInfo, "The node is not known yet."}
+		return &Rejection{reasonInvalidNodeInfo, "The node is not known yet."}
 	}
 	in.Pod = in.Pod.DeepCopy()
 	manifest.SetDefaults(in.Pod)
-	for _, check := range []func(*Input) *Rejection{
+	for _, check := range []func(*input) *Rejection{
 		checkPressure, checkSystem, checkSupported, checkResources, checkAffinity, checkPorts, checkTaints,
 	} {
 		if rejection := check(&in); rejection != nil {
@@ -77,7 +77,7 @@ func Check(in Input) *Rejection {
 }
 
 // checkSupported refuses what the core cannot honour.
-func checkSupported(in *Input) *Rejection {
+func checkSupported(in *input) *Rejection {
 	if in.Admitted {
 		return nil
 	}
@@ -91,8 +91,8 @@ func checkSupported(in *Input) *Rejection {
 	return nil
 }
 
-// others are the pods beside the one to decide on that take up room.
-func (in *Input) others() []*v1.Pod {
+// others are the pods beside the one to decide on that take up resources.
+func (in *input) others() []*v1.Pod {
 	var others []*v1.Pod
 	for _, pod := range in.Running {
 		if pod.UID != in.Pod.UID && !model.Terminal(pod.Status.Phase) {
@@ -102,8 +102,8 @@ func (in *Input) others() []*v1.Pod {
 	return others
 }
 
-// Critical says whether the pod is one that the node needs itself.
-func Critical(pod *v1.Pod) bool {
+// critical says whether the pod is one that the node needs itself.
+func critical(pod *v1.Pod) bool {
 	return model.IsStatic(pod) || model.IsMirror(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= criticalPriority
 }
 

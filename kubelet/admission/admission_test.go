@@ -105,10 +105,10 @@ func TestCheck(t *testing.T) {
 
 		{name: "volume type", pod: [2]string{"nodeName: here", "volumes: [{name: v, nfs: {server: s, path: /}}]"}, reason: "UnsupportedField", message: "spec.volumes[0].nfs"},
 		{name: "volume of a static pod", pod: [2]string{"uid: pod}\nspec:", "uid: pod, annotations: {kubernetes.io/config.source: file}}\nspec:\n  volumes: [{name: v, iscsi: {iqn: i}}]"}, reason: "UnsupportedField", message: "spec.volumes[0].iscsi"},
-		{name: "runtime class", pod: [2]string{"nodeName: here", "runtimeClassName: kata"}, reason: "UnsupportedField", message: "spec.runtimeClassName"},
+		{name: "user namespace", pod: [2]string{"nodeName: here", "hostUsers: false"}, reason: "UnsupportedField", message: "spec.hostUsers"},
 
-		{name: "unsupported field of a pod that runs", admitted: true, pod: [2]string{"nodeName: here", "ephemeralContainers: [{name: debugger, image: x}]"}},
-		{name: "ephemeral container", pod: [2]string{"nodeName: here", "ephemeralContainers: [{name: debugger, image: x}]"}, reason: "UnsupportedField", message: "ephemeralContainers"},
+		{name: "unsupported field of a pod that runs", admitted: true, pod: [2]string{"nodeName: here", "hostUsers: false"}},
+		{name: "ephemeral container", pod: [2]string{"nodeName: here", "ephemeralContainers: [{name: debugger, image: x, imagePullPolicy: Never, terminationMessagePolicy: File}]"}},
 
 		{name: "disk pressure on a pod that runs", node: pressure("DiskPressure"), admitted: true},
 		{name: "disk pressure", node: pressure("DiskPressure"), reason: "Evicted", message: "[DiskPressure]"},
@@ -123,12 +123,12 @@ func TestCheck(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			in := Input{
+			in := input{
 				Node: read[v1.Node](t, replace(t, theNode, test.node)), Pod: read[v1.Pod](t, replace(t, thePod, test.pod)),
 				Running: []*v1.Pod{read[v1.Pod](t, theOther)}, Admitted: test.admitted,
 			}
 			before := in.Pod.DeepCopy()
-			got := Check(in)
+			got := check(in)
 			switch {
 			case test.reason == "" && got != nil:
 				t.Errorf("refused: %v", got)
@@ -176,29 +176,29 @@ func replace(t *testing.T, text string, change [2]string) string {
 
 // TestOthers: the pod itself and those that ended take up no room.
 func TestOthers(t *testing.T) {
-	in := Input{Node: read[v1.Node](t, strings.Replace(theNode, `pods: "3"`, `pods: "1"`, 1)), Pod: read[v1.Pod](t, thePod)}
+	in := input{Node: read[v1.Node](t, strings.Replace(theNode, `pods: "3"`, `pods: "1"`, 1)), Pod: read[v1.Pod](t, thePod)}
 	ended := read[v1.Pod](t, theOther)
 	ended.Status.Phase = v1.PodFailed
 	in.Running = []*v1.Pod{in.Pod, ended}
-	if got := Check(in); got != nil {
+	if got := check(in); got != nil {
 		t.Errorf("refused: %v", got)
 	}
 }
 
 func TestNoNode(t *testing.T) {
-	got := Check(Input{Pod: read[v1.Pod](t, thePod)})
-	if got == nil || got.Reason != ReasonInvalidNodeInfo {
-		t.Errorf("%v, want %s", got, ReasonInvalidNodeInfo)
+	got := check(input{Pod: read[v1.Pod](t, thePod)})
+	if got == nil || got.Reason != reasonInvalidNodeInfo {
+		t.Errorf("%v, want %s", got, reasonInvalidNodeInfo)
 	}
 }
 
 // TestExtendedResources: those that the node does not have are the cluster's business, those that it has are counted.
 func TestExtendedResources(t *testing.T) {
 	for name, want := range map[string]string{"example.com/card": "OutOfexample.com/card", "example.com/licence": ""} {
-		in := Input{Node: read[v1.Node](t, theNode), Pod: read[v1.Pod](t, strings.Replace(thePod, "cpu: 500m", name+": 2", 1))}
+		in := input{Node: read[v1.Node](t, theNode), Pod: read[v1.Pod](t, strings.Replace(thePod, "cpu: 500m", name+": 2", 1))}
 		in.Supported = func(*v1.Pod) error { return nil }
 		reason := ""
-		if got := Check(in); got != nil {
+		if got := check(in); got != nil {
 			reason = got.Reason
 		}
 		if reason != want {
@@ -208,13 +208,13 @@ func TestExtendedResources(t *testing.T) {
 }
 
 func TestSupported(t *testing.T) {
-	in := Input{Node: read[v1.Node](t, theNode), Pod: read[v1.Pod](t, thePod), Supported: func(pod *v1.Pod) error {
+	in := input{Node: read[v1.Node](t, theNode), Pod: read[v1.Pod](t, thePod), Supported: func(pod *v1.Pod) error {
 		if pod.Spec.RestartPolicy != v1.RestartPolicyAlways {
 			return errors.New("no defaults were set")
 		}
 		return errors.New("spec.field: no")
 	}}
-	got := Check(in)
+	got := check(in)
 	if got == nil || got.Reason != ReasonUnsupported || got.Message != "spec.field: no" {
 		t.Errorf("%v", got)
 	}
@@ -237,7 +237,7 @@ func TestCritical(t *testing.T) {
 		if test.annotation != "" {
 			pod.Annotations = map[string]string{test.annotation: "x"}
 		}
-		if got := Critical(pod); got != test.want {
+		if got := critical(pod); got != test.want {
 			t.Errorf("%+v: %v", test, got)
 		}
 	}
@@ -292,7 +292,7 @@ func TestServerPod(t *testing.T) {
 	for _, key := range []string{"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"} {
 		node.Spec.Taints = append(node.Spec.Taints, v1.Taint{Key: key, Effect: v1.TaintEffectNoExecute})
 	}
-	if got := Check(Input{Node: node, Pod: read[v1.Pod](t, serverPod)}); got != nil {
+	if got := check(input{Node: node, Pod: read[v1.Pod](t, serverPod)}); got != nil {
 		t.Error(got)
 	}
 }

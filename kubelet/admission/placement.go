@@ -12,51 +12,51 @@ import (
 )
 
 // checkSystem compares the pod with what the node is and its runtime can do.
-func checkSystem(in *Input) *Rejection {
+func checkSystem(in *input) *Rejection {
 	if os, ok := in.Pod.Labels[v1.LabelOSStable]; ok && os != runtime.GOOS {
-		return &Rejection{ReasonOSLabel, fmt.Sprintf("The pod's label %s is %s and this node's %s.", v1.LabelOSStable, os, runtime.GOOS)}
+		return &Rejection{reasonOSLabel, fmt.Sprintf("The pod's label %s is %s and this node's %s.", v1.LabelOSStable, os, runtime.GOOS)}
 	}
 	if os := in.Pod.Spec.OS; os != nil && string(os.Name) != runtime.GOOS {
-		return &Rejection{ReasonOS, fmt.Sprintf("The pod's spec.os.name is %s and this node's system %s.", os.Name, runtime.GOOS)}
+		return &Rejection{reasonOS, fmt.Sprintf("The pod's spec.os.name is %s and this node's system %s.", os.Name, runtime.GOOS)}
 	}
 	security, features := in.Pod.Spec.SecurityContext, in.Node.Status.Features
 	if security == nil || security.SupplementalGroupsPolicy == nil || *security.SupplementalGroupsPolicy != v1.SupplementalGroupsPolicyStrict {
 		return nil
 	}
 	if features == nil || features.SupplementalGroupsPolicy == nil || !*features.SupplementalGroupsPolicy {
-		return &Rejection{ReasonSupplementalGroups, "spec.securityContext.supplementalGroupsPolicy Strict is not supported by this node's runtime."}
+		return &Rejection{reasonSupplementalGroups, "spec.securityContext.supplementalGroupsPolicy Strict is not supported by this node's runtime."}
 	}
 	return nil
 }
 
 // checkAffinity looks at spec.nodeSelector, the required node affinity and spec.nodeName.
-func checkAffinity(in *Input) *Rejection {
+func checkAffinity(in *input) *Rejection {
 	if name := in.Pod.Spec.NodeName; name != "" && name != in.Node.Name {
-		return predicate(ReasonNodeName, "spec.nodeName is %s and this node %s", name, in.Node.Name)
+		return predicate(reasonNodeName, "spec.nodeName is %s and this node %s", name, in.Node.Name)
 	}
 	if in.Admitted {
 		return nil
 	}
 	matches, err := nodeaffinity.GetRequiredNodeAffinity(in.Pod).Match(in.Node)
 	if err != nil {
-		return &Rejection{ReasonUnexpected, fmt.Sprintf("spec.affinity.nodeAffinity: %v", err)}
+		return &Rejection{reasonUnexpected, fmt.Sprintf("spec.affinity.nodeAffinity: %v", err)}
 	}
 	if !matches {
-		return predicate(ReasonNodeAffinity, "node(s) didn't match Pod's node affinity/selector")
+		return predicate(reasonNodeAffinity, "node(s) didn't match Pod's node affinity/selector")
 	}
 	return nil
 }
 
 // checkTaints looks at taints of effect NoExecute alone: the others are the scheduler's. Static pods run whatever the
 // taints are.
-func checkTaints(in *Input) *Rejection {
+func checkTaints(in *input) *Rejection {
 	if in.Admitted || model.IsStatic(in.Pod) {
 		return nil
 	}
 	for i := range in.Node.Spec.Taints {
 		taint := &in.Node.Spec.Taints[i]
 		if taint.Effect == v1.TaintEffectNoExecute && !tolerates(in.Pod, taint) {
-			return predicate(ReasonTaint, "node(s) had taints that the pod didn't tolerate: %s", taint.ToString())
+			return predicate(reasonTaint, "node(s) had taints that the pod didn't tolerate: %s", taint.ToString())
 		}
 	}
 	return nil
@@ -71,10 +71,11 @@ func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
 	return false
 }
 
-// checkPressure refuses pods that a node short of something would have to evict soon. Short of memory alone it takes those
-// that asked for some, and those that tolerate it. One that was taken before does not go for a start of this process.
-func checkPressure(in *Input) *Rejection {
-	if in.Admitted || Critical(in.Pod) {
+// checkPressure refuses pods that a node short of something would have to evict soon. Short of memory alone it takes
+// those that asked for some, and those that tolerate it. One that was taken before does not go for a start of this
+// process.
+func checkPressure(in *input) *Rejection {
+	if in.Admitted || critical(in.Pod) {
 		return nil
 	}
 	var short []v1.NodeConditionType
@@ -95,5 +96,5 @@ func checkPressure(in *Input) *Rejection {
 			return nil
 		}
 	}
-	return &Rejection{ReasonEvicted, fmt.Sprintf("The node had condition: %v.", short)}
+	return &Rejection{reasonEvicted, fmt.Sprintf("The node had condition: %v.", short)}
 }

@@ -12,7 +12,7 @@ import (
 var anyAddress = []string{"", "0.0.0.0", "::"}
 
 // checkPorts refuses a pod one of whose host ports is another pod's.
-func checkPorts(in *Input) *Rejection {
+func checkPorts(in *input) *Rejection {
 	wanted := hostPorts(in.Pod)
 	if len(wanted) == 0 {
 		return nil
@@ -21,7 +21,7 @@ func checkPorts(in *Input) *Rejection {
 		for _, taken := range hostPorts(other) {
 			for _, port := range wanted {
 				if collide(port, taken) {
-					return predicate(ReasonNodePorts, "node(s) didn't have free ports for the requested pod ports: %s/%s:%d is pod %s/%s's",
+					return predicate(reasonNodePorts, "node(s) didn't have free ports for the requested pod ports: %s/%s:%d is pod %s/%s's",
 						protocol(port), port.HostIP, port.HostPort, other.Namespace, other.Name)
 				}
 			}

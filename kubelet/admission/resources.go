@@ -17,7 +17,7 @@ import (
 var order = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage}
 
 // checkResources compares what is asked for with what the node can give and has not given yet.
-func checkResources(in *Input) *Rejection {
+func checkResources(in *input) *Rejection {
 	others := in.others()
 	if most, ok := in.Node.Status.Allocatable[v1.ResourcePods]; ok && int64(len(others))+1 > most.Value() {
 		return outOf(v1.ResourcePods, 1, int64(len(others)), most.Value())
@@ -49,8 +49,8 @@ func checkResources(in *Input) *Rejection {
 	return nil
 }
 
-// ofCluster says whether a resource that the node does not have may be the cluster's: one whose name has a domain that is
-// not Kubernetes' own.
+// ofCluster says whether a resource that the node does not have may be the cluster's: one whose name has a domain that
+// is not Kubernetes' own.
 func ofCluster(name v1.ResourceName) bool {
 	domain, _, extended := strings.Cut(string(name), "/")
 	return extended && domain != "kubernetes.io" && !strings.HasSuffix(domain, ".kubernetes.io")

@@ -1,4 +1,8 @@
-// Package backoff counts how often something failed and says how long to wait before it is tried again.
+// Package backoff counts how often something failed and says how long to wait before it is tried again: the pauses of
+// crashed containers and failed pulls, for which the kubelet uses flowcontrol.Backoff of k8s.io/client-go/util. That
+// does not fit here: it says whether a pause is over but not how much of it remains, by which a sync plans the next
+// one; not when a key was counted last, by which a pull is shown as in back-off; and it forgets single keys alone, not
+// all of a pod.
 package backoff
 
 import (

@@ -1,8 +1,10 @@
 package cgroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +24,7 @@ func TestConversions(t *testing.T) {
 	for _, c := range []struct{ milli, shares, quota, weight int64 }{
 		{0, 2, 0, 1}, {1, 2, 1000, 1}, {5, 5, 1000, 1}, {100, 102, 10_000, 4}, {1000, 1024, 100_000, 39}, {1 << 40, 262144, 1 << 40 * 100, 10000},
 	} {
-		if s, q, w := Shares(c.milli), Quota(c.milli), Weight(Shares(c.milli)); s != c.shares || q != c.quota || w != c.weight {
+		if s, q, w := Shares(c.milli), Quota(c.milli), weight(Shares(c.milli)); s != c.shares || q != c.quota || w != c.weight {
 			t.Errorf("%d: %d shares, quota %d, weight %d; want %d, %d, %d", c.milli, s, q, w, c.shares, c.quota, c.weight)
 		}
 	}
@@ -141,6 +143,52 @@ func TestPodsGetWhatTheyAskedFor(t *testing.T) {
 	}
 }
 
+// TestRestartKeepsTheWeight starts a manager on the cgroups of an earlier one: the class of burstable pods keeps the
+// weight that its pods ask for until all of them are known again.
+func TestRestartKeepsTheWeight(t *testing.T) {
+	first := realManager(t)
+	ctx := context.Background()
+	pods := []*v1.Pod{podOf("b1", "cpu=1", ""), podOf("b2", "cpu=2", ""), podOf("gone", "cpu=4", "")}
+	for _, pod := range pods {
+		if _, err := first.Ensure(ctx, pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	top := first.top.cgroupfs()
+	m := New(ctx, Options{Driver: Cgroupfs, Root: first.top[0]})
+	wantFile(t, m, top+"/burstable", "cpu.shares", "7168", "cpu.weight", "274")
+	for _, pod := range pods[:2] {
+		if _, err := m.Ensure(ctx, pod); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, m, top+"/burstable", "cpu.shares", "7168", "cpu.weight", "274")
+	}
+	if err := m.Remove(ctx, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, m, top+"/burstable", "cpu.shares", "3072", "cpu.weight", "118")
+}
+
+// TestPidsLimitIsTakenBack by a process that was started without one.
+func TestPidsLimitIsTakenBack(t *testing.T) {
+	m := realManager(t)
+	pod := podOf("p", "", "")
+	for _, c := range []struct {
+		pids int64
+		want string
+	}{{0, "max"}, {64, "64"}, {0, "max"}} {
+		m.opts.PodPids = c.pids
+		parent, err := m.Ensure(context.Background(), pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, m, parent, "pids.max", c.want, "pids.max", c.want)
+		if got := fmt.Sprint(properties(limits{pids: cmp.Or(c.pids, noLimit)})); !strings.Contains(got, "TasksMax") {
+			t.Errorf("systemd gets %s", got)
+		}
+	}
+}
+
 func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	m := realManager(t)
 	ctx := context.Background()
@@ -158,11 +206,11 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	if err := m.tree.ensure(ctx, inner, limits{}); err != nil {
 		t.Fatal(err)
 	}
-	folder := filepath.Join(m.tree.(*files).hierarchies[0], inner.cgroupfs())
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	dir := filepath.Join(m.tree.(*files).hierarchies[0], inner.cgroupfs())
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := put(folder, "cgroup.procs", strconv.Itoa(sleeper.Process.Pid)); err != nil {
+	if err := put(dir, "cgroup.procs", strconv.Itoa(sleeper.Process.Pid)); err != nil {
 		t.Skipf("processes cannot be moved here: %v", err)
 	}
 	if err := m.Remove(ctx, "left"); err != nil {
@@ -171,7 +219,7 @@ func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the process ended with %v, want it killed", err)
 	}
-	if _, err := os.Stat(folder); err == nil {
+	if _, err := os.Stat(dir); err == nil {
 		t.Error("the cgroup is still there")
 	}
 }
@@ -197,7 +245,7 @@ func TestUnknownDriverLeavesCgroupsToTheRuntime(t *testing.T) {
 	}
 }
 
-// TestUnifiedFiles is the order of writes on a folder that looks like cgroup v2, on machines with another version, too.
+// TestUnifiedFiles is the order of writes on a directory that looks like cgroup v2, on machines with another version, too.
 func TestUnifiedFiles(t *testing.T) {
 	root := t.TempDir()
 	for path, content := range map[string]string{
@@ -234,13 +282,13 @@ func TestHost(t *testing.T) {
 	if capacity.Memory().Value() != host.Memory || capacity.Cpu().Value() != int64(host.CPUs) {
 		t.Errorf("capacity %v", capacity)
 	}
-	folder := t.TempDir()
+	dir := t.TempDir()
 	for _, name := range []string{"hugepages-1048576kB", "hugepages-2048kB", "else"} {
-		if err := os.Mkdir(filepath.Join(folder, name), 0o755); err != nil {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := hugepageSizes(folder); !slices.Equal(got, []int64{2 << 20, 1 << 30}) {
+	if got := hugepageSizes(dir); !slices.Equal(got, []int64{2 << 20, 1 << 30}) {
 		t.Errorf("got %v", got)
 	}
 }

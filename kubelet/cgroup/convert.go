@@ -25,8 +25,8 @@ func Quota(milli int64) int64 {
 	return max(milli*Period/1000, minQuota)
 }
 
-// Weight is what cgroup v2 has in place of shares, as KEP-2254 converts them: 2…262144 becomes 1…10000.
-func Weight(shares int64) int64 {
+// weight is what cgroup v2 has in place of shares, as KEP-2254 converts them: 2…262144 becomes 1…10000.
+func weight(shares int64) int64 {
 	shares = min(max(shares, minShares), maxShares)
 	return 1 + (shares-minShares)*(maxWeight-1)/(maxShares-minShares)
 }

@@ -1,6 +1,7 @@
-// Package cgroup gives each pod a cgroup of its own, in the tree of its class of service: the containers of a pod together
-// get no more than the pod's limits, and when processor time is short, pods that asked for some come before those that did
-// not. The runtime makes the containers' cgroups below it.
+// Package cgroup gives each pod a cgroup of its own, in the tree of its class of service (the PodContainerManager and
+// QOSContainerManager of pkg/kubelet/cm): the containers of a pod together get no more than the pod's limits, and when
+// processor time is short, pods that asked for some come before those that did not. The runtime makes the containers'
+// cgroups below it.
 //
 //	<root>/kubepods/pod<uid>              Guaranteed
 //	<root>/kubepods/burstable/pod<uid>    Burstable; the tree's weight is the sum of its pods' requests

@@ -18,7 +18,7 @@ import (
 // files is the cgroup file system itself, of either version.
 type files struct {
 	unified bool
-	// hierarchies are the folders at the top of each hierarchy. Version 2 has one.
+	// hierarchies are the directories at the top of each hierarchy. Version 2 has one.
 	hierarchies []string
 }
 
@@ -56,15 +56,15 @@ func (f *files) ensure(_ context.Context, n name, l limits) error {
 	for _, hierarchy := range f.hierarchies {
 		// The runtime makes the others: what has no limits here needs no cgroup before.
 		for file, value := range v1Values(l) {
-			if _, err := os.Stat(filepath.Join(hierarchy, file)); err != nil {
+			if !has(hierarchy, file) {
 				continue // another controller's
 			}
-			folder := filepath.Join(hierarchy, n.cgroupfs())
-			if err := os.MkdirAll(folder, 0o755); err != nil {
+			dir := filepath.Join(hierarchy, n.cgroupfs())
+			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
-			if value > 0 {
-				if err := put(folder, file, strconv.FormatInt(value, 10)); err != nil {
+			if value != 0 {
+				if err := put(dir, file, amount(value)); err != nil {
 					return err
 				}
 			}
@@ -73,25 +73,32 @@ func (f *files) ensure(_ context.Context, n name, l limits) error {
 	return nil
 }
 
-// v1Values are the files of version 1. All three are named for each cgroup, so that it exists in their hierarchies.
+// has says whether a hierarchy of version 1 has the file's controller, by the hierarchy's name: not all files are in
+// its root.
+func has(hierarchy, file string) bool {
+	controller, _, _ := strings.Cut(file, ".")
+	return slices.Contains(strings.Split(filepath.Base(hierarchy), ","), controller)
+}
+
+// v1Values are the files of version 1. All are named for each cgroup, so that it exists in their hierarchies.
 func v1Values(l limits) map[string]int64 {
-	return map[string]int64{"cpu.shares": l.shares, "cpu.cfs_quota_us": l.quota, "memory.limit_in_bytes": l.memory}
+	return map[string]int64{"cpu.shares": l.shares, "cpu.cfs_quota_us": l.quota, "memory.limit_in_bytes": l.memory, "pids.max": l.pids}
 }
 
 func (f *files) ensureUnified(n name, l limits) error {
-	folder := f.hierarchies[0]
+	dir := f.hierarchies[0]
 	for _, element := range n {
-		if err := delegate(folder); err != nil {
+		if err := delegate(dir); err != nil {
 			return err
 		}
-		folder = filepath.Join(folder, element)
-		if err := os.Mkdir(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		dir = filepath.Join(dir, element)
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
 	values := map[string]string{}
 	if l.shares > 0 {
-		values["cpu.weight"] = strconv.FormatInt(Weight(l.shares), 10)
+		values["cpu.weight"] = strconv.FormatInt(weight(l.shares), 10)
 	}
 	if l.quota > 0 {
 		values["cpu.max"] = fmt.Sprintf("%d %d", l.quota, Period)
@@ -99,21 +106,32 @@ func (f *files) ensureUnified(n name, l limits) error {
 	if l.memory > 0 {
 		values["memory.max"] = strconv.FormatInt(l.memory, 10)
 	}
+	if _, err := os.Stat(filepath.Join(dir, "pids.max")); l.pids > 0 || l.pids == noLimit && err == nil {
+		values["pids.max"] = amount(l.pids)
+	}
 	for file, value := range values {
-		if err := put(folder, file, value); err != nil {
+		if err := put(dir, file, value); err != nil {
 			return err
 		}
 	}
-	return delegate(folder)
+	return delegate(dir)
+}
+
+// amount is a limit as the files have it.
+func amount(limit int64) string {
+	if limit == noLimit {
+		return "max"
+	}
+	return strconv.FormatInt(limit, 10)
 }
 
 // delegate lets the children of a cgroup use every controller that it has itself.
-func delegate(folder string) error {
-	have, err := os.ReadFile(filepath.Join(folder, "cgroup.controllers"))
+func delegate(dir string) error {
+	have, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return err
 	}
-	given, err := os.ReadFile(filepath.Join(folder, "cgroup.subtree_control"))
+	given, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
 	if err != nil {
 		return err
 	}
@@ -121,7 +139,7 @@ func delegate(folder string) error {
 		if slices.Contains(strings.Fields(string(given)), controller) {
 			continue
 		}
-		if err := put(folder, "cgroup.subtree_control", "+"+controller); err != nil {
+		if err := put(dir, "cgroup.subtree_control", "+"+controller); err != nil {
 			return err
 		}
 	}
@@ -129,8 +147,8 @@ func delegate(folder string) error {
 }
 
 // put writes a value into a file that must exist.
-func put(folder, file, value string) error {
-	return os.WriteFile(filepath.Join(folder, file), []byte(value), 0)
+func put(dir, file, value string) error {
+	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0)
 }
 
 func (f *files) children(n name) ([]string, error) {
@@ -152,7 +170,18 @@ func (f *files) children(n name) ([]string, error) {
 func (f *files) remove(ctx context.Context, n name) error {
 	var errs []error
 	for _, hierarchy := range f.hierarchies {
-		errs = append(errs, removeFolder(ctx, filepath.Join(hierarchy, n.cgroupfs())))
+		errs = append(errs, removeDir(ctx, filepath.Join(hierarchy, n.cgroupfs())))
+	}
+	return errors.Join(errs...)
+}
+
+func (f *files) prune(_ context.Context, n name) error {
+	var errs []error
+	for _, hierarchy := range f.hierarchies {
+		err := unix.Rmdir(filepath.Join(hierarchy, n.cgroupfs()))
+		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EBUSY) && !errors.Is(err, unix.ENOTEMPTY) {
+			errs = append(errs, fmt.Errorf("remove the cgroup %s: %w", n.cgroupfs(), err))
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -163,16 +192,16 @@ const (
 	removePoll    = 20 * time.Millisecond
 )
 
-// removeFolder removes a cgroup with everything below it, and kills what is in it.
-func removeFolder(ctx context.Context, folder string) error {
+// removeDir removes a cgroup with everything below it, and kills what is in it.
+func removeDir(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
 	for {
-		err := removeEmpty(folder)
+		err := removeEmpty(dir)
 		if !errors.Is(err, unix.EBUSY) {
 			return err
 		}
-		if err := killAll(folder); err != nil {
+		if err := killAll(dir); err != nil {
 			return err
 		}
 		select {
@@ -183,8 +212,8 @@ func removeFolder(ctx context.Context, folder string) error {
 	}
 }
 
-// folders are the cgroup and those below it, the outer ones first; none if it does not exist.
-func folders(top string) ([]string, error) {
+// directories are the cgroup and those below it, the outer ones first; none if it does not exist.
+func dirs(top string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -199,25 +228,25 @@ func folders(top string) ([]string, error) {
 }
 
 func removeEmpty(top string) error {
-	found, err := folders(top)
+	found, err := dirs(top)
 	if err != nil {
 		return err
 	}
-	for _, folder := range slices.Backward(found) {
-		if err := unix.Rmdir(folder); err != nil && !errors.Is(err, unix.ENOENT) {
-			return &fs.PathError{Op: "rmdir", Path: folder, Err: err}
+	for _, dir := range slices.Backward(found) {
+		if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) {
+			return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
 		}
 	}
 	return nil
 }
 
 func killAll(top string) error {
-	found, err := folders(top)
+	found, err := dirs(top)
 	if err != nil {
 		return err
 	}
-	for _, folder := range found {
-		content, err := os.ReadFile(filepath.Join(folder, "cgroup.procs"))
+	for _, dir := range found {
+		content, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
 			continue // the cgroup is gone
 		}

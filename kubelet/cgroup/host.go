@@ -85,7 +85,7 @@ func totalMemory(path string) (int64, error) {
 	return 0, fmt.Errorf("%s has no MemTotal", path)
 }
 
-// hugepageSizes reads the names of the kernel's folders, such as hugepages-2048kB.
+// hugepageSizes reads the names of the kernel's directories, such as hugepages-2048kB.
 func hugepageSizes(path string) []int64 {
 	entries, err := os.ReadDir(path)
 	if err != nil {

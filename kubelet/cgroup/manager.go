@@ -1,15 +1,17 @@
 package cgroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/containerd/errdefs"
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -31,16 +33,24 @@ const (
 type Options struct {
 	// Driver is the runtime's. Anything but the two known ones leaves all cgroups to the runtime.
 	Driver Driver
-	// Root is the cgroup below which ours are, as a path. Empty means the root of all. A kubelet that shares the machine
-	// with another one needs its own: each removes the cgroups of pods that it does not know.
+	// Root is the cgroup below which ours are, as a path. Empty means the root of all. A kubelet that shares the
+	// machine with another one needs its own: each removes the cgroups of pods that it does not know.
 	Root string
+	// Allocatable is what all pods together may have: memory is a limit, processors are a weight. What it lacks is not
+	// limited (NodeAllocatableRoot and getNodeAllocatableInternalAbsolute of pkg/kubelet/cm).
+	Allocatable v1.ResourceList
+	// PodPids is how many processes and threads a pod may have; 0 for no limit.
+	PodPids int64
 }
 
 // limits of one cgroup. Zero values set nothing.
 type limits struct {
-	// shares and quota are as Shares and Quota make them, memory is in bytes.
-	shares, quota, memory int64
+	// shares and quota are as Shares and Quota make them, memory is in bytes, pids is a number of tasks or noLimit.
+	shares, quota, memory, pids int64
 }
+
+// noLimit takes away what an earlier process had as a limit.
+const noLimit = -1
 
 // tree makes and removes cgroups, for one driver.
 type tree interface {
@@ -50,12 +60,15 @@ type tree interface {
 	remove(ctx context.Context, n name) error
 	// children are the elements right below the cgroup, whether it exists or not.
 	children(n name) ([]string, error)
+	// prune removes the cgroup if nothing is in it.
+	prune(ctx context.Context, n name) error
 	// spell is the name in the driver's way.
 	spell(n name) string
 }
 
 // Manager makes and removes the cgroups of pods. It is safe for concurrent use.
 type Manager struct {
+	opts Options
 	top  name
 	tree tree // nil when cgroups are the runtime's business
 
@@ -64,10 +77,10 @@ type Manager struct {
 	requests map[types.UID]int64
 }
 
-// New makes the trees of the classes. If that fails, the machine's cgroups cannot be written: it is told in the log, and
+// New makes the trees of the classes. If that fails, the machine's cgroups cannot be written: it is logged, and
 // the manager does nothing, so that pods run all the same.
 func New(ctx context.Context, opts Options) *Manager {
-	m := &Manager{top: name(strings.FieldsFunc(path.Join(opts.Root, "kubepods"), func(r rune) bool { return r == '/' })), requests: map[types.UID]int64{}}
+	m := &Manager{opts: opts, top: name(strings.FieldsFunc(path.Join(opts.Root, "kubepods"), func(r rune) bool { return r == '/' })), requests: map[types.UID]int64{}}
 	tree, err := newTree(ctx, opts.Driver)
 	if err == nil {
 		m.tree = tree
@@ -75,7 +88,7 @@ func New(ctx context.Context, opts Options) *Manager {
 	}
 	if err != nil {
 		m.tree = nil
-		logrus.WithError(err).WithField("driver", opts.Driver).Info("Pods have no cgroups of their own: leaving cgroups to the runtime")
+		log.G(ctx).WithError(err).WithField("driver", opts.Driver).Info("pods have no cgroups of their own: cgroups are left to the runtime")
 	}
 	return m
 }
@@ -110,6 +123,7 @@ func (m *Manager) Ensure(ctx context.Context, pod *v1.Pod) (parent string, err e
 		shares: Shares(needs.Requests.Cpu().MilliValue()),
 		quota:  Quota(needs.Limits.Cpu().MilliValue()),
 		memory: needs.Limits.Memory().Value(),
+		pids:   cmp.Or(m.opts.PodPids, noLimit),
 	})
 	if err != nil {
 		return "", fmt.Errorf("cgroup of pod %s: %w", pod.UID, err)
@@ -131,21 +145,39 @@ func (m *Manager) setRequest(uid types.UID, milli int64) {
 	m.requests[uid] = milli
 }
 
-// ensureClasses makes the trees of the classes and brings their weights up to date.
+// ensureClasses makes the trees of the classes and brings their weights up to date. While burstable pods of an earlier
+// process have cgroups and have not been asked for yet, their class keeps the weight that it has: it would starve them.
 func (m *Manager) ensureClasses(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var sum int64
-	for _, milli := range m.requests {
-		sum += milli
-	}
 	classes := m.classes()
-	for i, l := range []limits{{}, {shares: Shares(sum)}, {shares: minShares}} {
+	uids, err := m.podsOf(classes[1])
+	if err != nil {
+		return err
+	}
+	var burstable limits
+	if !slices.ContainsFunc(uids, m.unknown) {
+		var sum int64
+		for _, milli := range m.requests {
+			sum += milli
+		}
+		burstable.shares = Shares(sum)
+	}
+	for i, l := range []limits{m.all(), burstable, {shares: minShares}} {
 		if err := m.tree.ensure(ctx, classes[i], l); err != nil {
 			return fmt.Errorf("cgroup of a class of pods: %w", err)
 		}
 	}
 	return nil
+}
+
+// all are the limits of all pods together.
+func (m *Manager) all() limits {
+	l := limits{memory: m.opts.Allocatable.Memory().Value()}
+	if cpu := m.opts.Allocatable.Cpu(); !cpu.IsZero() {
+		l.shares = Shares(cpu.MilliValue())
+	}
+	return l
 }
 
 // Remove removes the pod's cgroup, and kills what should still be in it. A pod without one is no error.
@@ -156,11 +188,13 @@ func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
 	if err := element(uid); err != nil {
 		return err
 	}
+	uids, err := m.podsOf(m.classes()[1])
 	m.mu.Lock()
 	_, burstable := m.requests[uid]
 	delete(m.requests, uid)
 	m.mu.Unlock()
-	var errs []error
+	burstable = burstable || slices.Contains(uids, uid) // an earlier process made it
+	errs := []error{err}
 	for _, class := range m.classes() {
 		if err := m.tree.remove(ctx, class.child(podElement(uid))); err != nil {
 			errs = append(errs, fmt.Errorf("remove the cgroup of pod %s: %w", uid, err))
@@ -170,6 +204,17 @@ func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
 		errs = append(errs, m.ensureClasses(ctx))
 	}
 	return errors.Join(errs...)
+}
+
+// RemoveAll removes the cgroups of all pods, and Options.Root if nothing else is in it. The manager is of no use after it.
+func (m *Manager) RemoveAll(ctx context.Context) error {
+	if m.tree == nil {
+		return nil
+	}
+	if err := m.tree.remove(ctx, m.top); err != nil || len(m.top) < 2 {
+		return err
+	}
+	return m.tree.prune(ctx, m.top[:len(m.top)-1])
 }
 
 // element refuses UIDs that would lead to other cgroups, or whose names would be those of another UID at systemd, which
@@ -188,15 +233,32 @@ func (m *Manager) Pods() ([]types.UID, error) {
 	}
 	var uids []types.UID
 	for _, class := range m.classes() {
-		children, err := m.tree.children(class)
+		found, err := m.podsOf(class)
 		if err != nil {
 			return nil, err
 		}
-		for _, child := range children {
-			if uid, ok := strings.CutPrefix(child, podPrefix); ok {
-				uids = append(uids, types.UID(uid))
-			}
+		uids = append(uids, found...)
+	}
+	return uids, nil
+}
+
+// podsOf lists the pods that have a cgroup in a class.
+func (m *Manager) podsOf(class name) ([]types.UID, error) {
+	children, err := m.tree.children(class)
+	if err != nil {
+		return nil, err
+	}
+	var uids []types.UID
+	for _, child := range children {
+		if uid, ok := strings.CutPrefix(child, podPrefix); ok {
+			uids = append(uids, types.UID(uid))
 		}
 	}
 	return uids, nil
+}
+
+// unknown says that nobody has asked for a burstable pod's cgroup yet. The caller holds mu.
+func (m *Manager) unknown(uid types.UID) bool {
+	_, ok := m.requests[uid]
+	return !ok
 }

@@ -18,8 +18,8 @@ func (n name) child(element string) name { return append(append(name{}, n...), e
 // cgroupfs spells the name as a path.
 func (n name) cgroupfs() string { return "/" + path.Join(n...) }
 
-// slice is the last element's unit at systemd. Dashes separate the elements there, so those inside them become underscores,
-// as the kubelet has it.
+// slice is the last element's unit at systemd. Dashes separate the elements there, so those inside them become
+// underscores, as the kubelet has it.
 func (n name) slice() string {
 	var parts []string
 	for _, element := range n {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -96,7 +97,7 @@ func finished(ctx context.Context, unit string, done <-chan string) error {
 func properties(l limits) []systemd.Property {
 	var out []systemd.Property
 	if l.shares > 0 {
-		out = append(out, property("CPUWeight", uint64(Weight(l.shares))))
+		out = append(out, property("CPUWeight", uint64(weight(l.shares))))
 	}
 	if l.quota > 0 {
 		out = append(out, property("CPUQuotaPerSecUSec", quotaPerSecond(l.quota)))
@@ -104,11 +105,17 @@ func properties(l limits) []systemd.Property {
 	if l.memory > 0 {
 		out = append(out, property("MemoryMax", uint64(l.memory)))
 	}
+	switch {
+	case l.pids > 0:
+		out = append(out, property("TasksMax", uint64(l.pids)))
+	case l.pids == noLimit:
+		out = append(out, property("TasksMax", uint64(math.MaxUint64)))
+	}
 	return out
 }
 
-// quotaPerSecond is a quota over Period as systemd has it: over a second, in whole hundredths of a processor, rounded up
-// so that no limit becomes less.
+// quotaPerSecond is a quota over Period as systemd has it: over a second, in whole hundredths of a processor, rounded
+// up so that no limit becomes less.
 func quotaPerSecond(quota int64) uint64 {
 	const second, step = 1_000_000, 10_000
 	perSecond := uint64(quota) * (second / Period)
@@ -121,7 +128,7 @@ func property(name string, value any) systemd.Property {
 
 // remove stops the slice, which kills what is in it.
 func (s *sliceTree) remove(ctx context.Context, n name) error {
-	found, err := folders(s.folder(n))
+	found, err := dirs(s.dir(n))
 	if err != nil || len(found) == 0 {
 		return err
 	}
@@ -137,7 +144,14 @@ func (s *sliceTree) remove(ctx context.Context, n name) error {
 	return finished(ctx, n.slice(), done)
 }
 
-func (s *sliceTree) folder(n name) string {
+func (s *sliceTree) prune(ctx context.Context, n name) error {
+	if found, err := dirs(s.dir(n)); err != nil || len(found) != 1 { // itself alone
+		return err
+	}
+	return s.remove(ctx, n)
+}
+
+func (s *sliceTree) dir(n name) string {
 	return filepath.Join(s.files.hierarchies[0], n.systemd())
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// fakeUnits is systemd with slices as folders, which it really has, and their properties.
+// fakeUnits is systemd with slices as directories, which it really has, and their properties.
 type fakeUnits struct {
 	root   string
 	units  map[string]map[string]string
@@ -21,7 +21,7 @@ type fakeUnits struct {
 	result string // of each job
 }
 
-func (u *fakeUnits) folder(unit string) string {
+func (u *fakeUnits) dir(unit string) string {
 	// a-b.slice is /a.slice/a-b.slice.
 	parts := strings.Split(strings.TrimSuffix(unit, ".slice"), "-")
 	path := u.root
@@ -44,7 +44,7 @@ func (u *fakeUnits) StartTransientUnitContext(_ context.Context, unit, _ string,
 	u.units[unit] = map[string]string{}
 	u.set(unit, properties)
 	done <- u.result
-	return 1, os.MkdirAll(u.folder(unit), 0o755)
+	return 1, os.MkdirAll(u.dir(unit), 0o755)
 }
 
 func (u *fakeUnits) SetUnitPropertiesContext(_ context.Context, unit string, runtime bool, properties ...systemd.Property) error {
@@ -58,7 +58,7 @@ func (u *fakeUnits) SetUnitPropertiesContext(_ context.Context, unit string, run
 func (u *fakeUnits) StopUnitContext(_ context.Context, unit, _ string, done chan<- string) (int, error) {
 	delete(u.units, unit)
 	done <- u.result
-	return 1, os.RemoveAll(u.folder(unit))
+	return 1, os.RemoveAll(u.dir(unit))
 }
 
 func (u *fakeUnits) Close() { u.open-- }

@@ -4,20 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
+	"k8s.io/apimachinery/pkg/util/wait"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	cri "k8s.io/cri-client/pkg"
 )
 
-const (
-	// firstRetry and lastRetry bound the pause between two attempts to reach the runtime.
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = 5 * time.Second
-	// attemptTimeout bounds one attempt.
-	attemptTimeout = 10 * time.Second
-)
+// attemptTimeout bounds one attempt to reach the runtime.
+const attemptTimeout = 10 * time.Second
+
+// retryBackoff is the pause between two attempts to reach the runtime, or to find it ready.
+var retryBackoff = wait.Backoff{
+	Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 5 * time.Second,
+}
 
 // Options say where the runtime is. Endpoint and Owner are required.
 type Options struct {
@@ -28,7 +30,7 @@ type Options struct {
 	// Timeout bounds each call; RunPodSandbox gets twice as long. Zero means two minutes, as the kubelet's
 	// --runtime-request-timeout.
 	Timeout time.Duration
-	// Owner is the value of model.LabelOwner: pods of others are not seen.
+	// Owner is the value of model.LabelOwner: pods of others are left out.
 	Owner string
 }
 
@@ -54,18 +56,18 @@ func Connect(ctx context.Context, opts Options) (*Runtime, error) {
 	if opts.ImageEndpoint == "" {
 		opts.ImageEndpoint = opts.Endpoint
 	}
-	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
-		r, err := connect(ctx, opts)
-		if err == nil {
-			return r, nil
+	var r *Runtime
+	var failed error
+	err := retryBackoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		if r, failed = connect(ctx, opts); failed != nil {
+			log.G(ctx).WithError(failed).WithField("endpoint", opts.Endpoint).Info("waiting for the container runtime")
 		}
-		logrus.WithError(err).WithField("endpoint", opts.Endpoint).Info("Waiting for the container runtime")
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(ctx.Err(), err)
-		case <-time.After(pause):
-		}
+		return failed == nil, nil
+	})
+	if err != nil {
+		return nil, errors.Join(err, failed)
 	}
+	return r, nil
 }
 
 func connect(ctx context.Context, opts Options) (_ *Runtime, err error) {

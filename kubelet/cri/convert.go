@@ -1,10 +1,12 @@
 package cri
 
 import (
+	"encoding/json"
 	"os"
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -32,6 +34,12 @@ func containerStatus(sandboxID string, s *runtimeapi.ContainerStatus) model.Cont
 		FinishedAt: at(s.GetFinishedAt()), ExitCode: s.GetExitCode(), Reason: s.GetReason(), Message: s.GetMessage(),
 		Image: imageName(s), ImageID: s.GetImageId(), ImageRef: s.GetImageRef(), Hash: s.GetAnnotations()[model.AnnotationHash],
 		LogPath: s.GetLogPath(), Annotations: s.GetAnnotations(),
+	}
+	if text := out.Annotations[model.AnnotationResources]; text != "" {
+		var resources v1.ResourceRequirements
+		if json.Unmarshal([]byte(text), &resources) == nil { // else nobody knows, as of a container without it
+			out.Resources = &resources
+		}
 	}
 	if out.State == model.StateExited {
 		if message := terminationMessage(s); message != "" {
@@ -71,7 +79,7 @@ func at(nanoseconds int64) time.Time {
 }
 
 const (
-	// maxMessage bounds a termination message, and maxMessageLines what is taken from the log instead; the kubelet's figures.
+	// maxMessage bounds a termination message, and maxMessageLines what is taken from the log instead; the kubelet's limits.
 	maxMessage      = 4096
 	maxLogBytes     = 2048
 	maxMessageLines = 80

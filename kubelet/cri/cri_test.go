@@ -45,7 +45,7 @@ func TestTerminationMessage(t *testing.T) {
 		{"from the log", status(1, "FallbackToLogsOnError", empty), "one\ntwo words\n"},
 		{"ended well", status(0, "FallbackToLogsOnError", empty), "the runtime's"},
 		{"left and a log", status(1, "FallbackToLogsOnError", left), "it left this"},
-		{"a folder", status(1, "File", dir), "the runtime's"},
+		{"a directory", status(1, "File", dir), "the runtime's"},
 		{"no file", status(1, "File", filepath.Join(dir, "none")), "the runtime's"},
 	} {
 		if got := containerStatus("s", test.status).Message; got != test.want {

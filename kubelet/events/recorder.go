@@ -1,5 +1,6 @@
-// Package events keeps what happened to pods, as API events: the last ones in memory, and all in the log. A sink gets
-// each of them, too, to send it on.
+// Package events keeps what happened to pods, as API events: the last ones in memory, and all in the log (the event
+// recorder of client-go's tools/record, and the reasons of pkg/kubelet/events). A sink gets each of them, too, to send
+// it on.
 package events
 
 import (
@@ -8,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,8 +37,8 @@ type Recorder struct {
 // New makes a recorder for the node of that name.
 func New(node string) *Recorder { return &Recorder{node: node} }
 
-// SetSink has sink called with each event from now on, once per occurrence and so with a count of 1: who sends events on
-// counts what he sent. It is called by whoever records, and must not block. Nil ends it.
+// SetSink has sink called with each event from now on, once per occurrence and so with a count of 1: who sends events
+// on counts what he sent. It is called by whoever records, and must not block. Nil ends it.
 func (r *Recorder) SetSink(sink func(v1.Event)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,12 +57,29 @@ type Event struct {
 	Reason, Message string
 }
 
+// RecordNode keeps an event of the node.
+func (r *Recorder) RecordNode(warning bool, reason, message string) {
+	r.Record(Event{Warning: warning, Reason: reason, Message: message})
+}
+
+// SourceProblem makes a function that records what keeps a source of pods from being read, and with nil that it is read
+// again.
+func (r *Recorder) SourceProblem(source string) func(where string, err error) {
+	return func(where string, err error) {
+		if err == nil {
+			r.RecordNode(false, source+"Recovered", where+" is right again")
+			return
+		}
+		r.RecordNode(true, source+"Problem", fmt.Sprintf("%s: %v", where, err))
+	}
+}
+
 // Record keeps e and logs it.
 func (r *Recorder) Record(e Event) {
 	object := r.object(e)
-	kind, level := v1.EventTypeNormal, logrus.InfoLevel
+	kind, level := v1.EventTypeNormal, log.InfoLevel
 	if e.Warning {
-		kind, level = v1.EventTypeWarning, logrus.WarnLevel
+		kind, level = v1.EventTypeWarning, log.WarnLevel
 	}
 	now := metav1.Now()
 	r.mu.Lock()
@@ -87,9 +105,21 @@ func (r *Recorder) Record(e Event) {
 		sink(event)
 	}
 	if repeated {
-		level = logrus.DebugLevel
+		level = log.DebugLevel
 	}
-	logrus.WithFields(logrus.Fields{"object": object.Namespace + "/" + object.Name, "container": e.Container, "reason": e.Reason}).Log(level, e.Message)
+	logger(object, e.Container).WithFields(log.Fields{"type": event.Type, "reason": e.Reason}).Log(level, e.Message)
+}
+
+// logger has the fields of what an event is about. Events have no context: who records one may be long past its request.
+func logger(object v1.ObjectReference, container string) *log.Entry {
+	if object.Kind == "Node" {
+		return log.L.WithField("node", object.Name)
+	}
+	fields := log.Fields{"pod": object.Namespace + "/" + object.Name, "podUID": object.UID}
+	if container != "" {
+		fields["containerName"] = container
+	}
+	return log.L.WithFields(fields)
 }
 
 // repeat counts e in an earlier event that says the same, if there is one. The caller holds mu.
@@ -110,7 +140,7 @@ func (r *Recorder) repeat(object v1.ObjectReference, e Event, now metav1.Time) b
 	return false
 }
 
-// object is what an event is about; a container is told by its place in the pod. A node's UID is its name, as in all
+// object is what an event is about; a container is named by its place in the pod. A node's UID is its name, as in all
 // kubelets' events: kubectl describe looks for that.
 func (r *Recorder) object(e Event) v1.ObjectReference {
 	if e.Pod == nil {
@@ -123,8 +153,11 @@ func (r *Recorder) object(e Event) v1.ObjectReference {
 		return ref
 	}
 	ref.FieldPath = fmt.Sprintf("spec.containers{%s}", e.Container)
-	if _, kind := model.FindContainer(&e.Pod.Spec, e.Container); kind != model.App {
+	switch _, kind := model.FindContainer(&e.Pod.Spec, e.Container); kind {
+	case model.Init, model.Sidecar:
 		ref.FieldPath = fmt.Sprintf("spec.initContainers{%s}", e.Container)
+	case model.Ephemeral:
+		ref.FieldPath = fmt.Sprintf("spec.ephemeralContainers{%s}", e.Container)
 	}
 	return ref
 }

@@ -1,9 +1,10 @@
 package manifest
 
 import (
-	"strings"
-
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
 // SetDefaults fills in what the API server would: a static pod never met one.
@@ -26,8 +27,11 @@ func SetDefaults(pod *v1.Pod) {
 	for i := range spec.Containers {
 		defaultContainer(&spec.Containers[i], spec.HostNetwork)
 	}
+	for i := range spec.EphemeralContainers {
+		defaultContainer(model.AsContainer(&spec.EphemeralContainers[i]), spec.HostNetwork)
+	}
 	for i := range spec.Volumes {
-		defaultVolume(&spec.Volumes[i])
+		volumekinds.Default(&spec.Volumes[i].VolumeSource)
 	}
 }
 
@@ -50,7 +54,7 @@ func fillNumber(field *int32, value int32) {
 }
 
 func defaultContainer(c *v1.Container, hostNetwork bool) {
-	fill(&c.ImagePullPolicy, pullPolicy(c.Image))
+	fill(&c.ImagePullPolicy, model.DefaultPullPolicy(c.Image))
 	fill(&c.TerminationMessagePath, v1.TerminationMessagePathDefault)
 	fill(&c.TerminationMessagePolicy, v1.TerminationMessageReadFile)
 	for i := range c.Ports {
@@ -84,18 +88,6 @@ func defaultContainer(c *v1.Container, hostNetwork bool) {
 	}
 }
 
-// pullPolicy is Always for what a tag named latest or no tag at all names: it may have changed.
-func pullPolicy(image string) v1.PullPolicy {
-	if strings.Contains(image, "@") {
-		return v1.PullIfNotPresent
-	}
-	_, tag, tagged := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
-	if !tagged || tag == "latest" {
-		return v1.PullAlways
-	}
-	return v1.PullIfNotPresent
-}
-
 func defaultProbe(p *v1.Probe) {
 	if p == nil {
 		return
@@ -116,25 +108,4 @@ func defaultHTTP(get *v1.HTTPGetAction) {
 	}
 	fill(&get.Path, "/")
 	fill(&get.Scheme, v1.URISchemeHTTP)
-}
-
-func defaultVolume(v *v1.Volume) {
-	if source := v.ConfigMap; source != nil {
-		fillPointer(&source.DefaultMode, v1.ConfigMapVolumeSourceDefaultMode)
-	}
-	if source := v.Secret; source != nil {
-		fillPointer(&source.DefaultMode, v1.SecretVolumeSourceDefaultMode)
-	}
-	if source := v.DownwardAPI; source != nil {
-		fillPointer(&source.DefaultMode, v1.DownwardAPIVolumeSourceDefaultMode)
-	}
-	if source := v.Projected; source != nil {
-		fillPointer(&source.DefaultMode, v1.ProjectedVolumeSourceDefaultMode)
-	}
-	if source := v.Image; source != nil {
-		fill(&source.PullPolicy, pullPolicy(source.Reference))
-	}
-	if source := v.HostPath; source != nil {
-		fillPointer(&source.Type, v1.HostPathUnset)
-	}
 }

@@ -10,11 +10,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
 // honoured lists the fields of a pod that the kubelet core honours, one per line, and those that are not a kubelet's
 // business. [] stands for every item of a list, * for every key of a map, ** for everything below. CONTAINER stands for
-// the lines of containerFields below spec.containers[] and spec.initContainers[]. A field that is set and not listed is
+// the lines of containerFields below spec.containers[], spec.initContainers[] and spec.ephemeralContainers[]; volumes' sources are in the table of
+// package volumekinds. A field that is set and not listed is
 // refused by its name: a pod must not run otherwise than it says.
 const honoured = `
 apiVersion
@@ -24,11 +27,14 @@ status.**
 
 spec.containers[].CONTAINER
 spec.initContainers[].CONTAINER
-spec.initContainers[].restartPolicy
+spec.ephemeralContainers[].CONTAINER
+spec.ephemeralContainers[].targetContainerName
 spec.restartPolicy
 spec.terminationGracePeriodSeconds
 spec.activeDeadlineSeconds
 
+spec.runtimeClassName
+spec.overhead.*
 spec.hostname
 spec.subdomain
 spec.setHostnameAsFQDN
@@ -54,17 +60,6 @@ spec.securityContext.appArmorProfile.**
 spec.securityContext.sysctls[].**
 
 spec.volumes[].name
-spec.volumes[].emptyDir.**
-spec.volumes[].hostPath.**
-spec.volumes[].configMap.**
-spec.volumes[].secret.**
-spec.volumes[].downwardAPI.**
-spec.volumes[].image.**
-spec.volumes[].projected.defaultMode
-spec.volumes[].projected.sources[].configMap.**
-spec.volumes[].projected.sources[].secret.**
-spec.volumes[].projected.sources[].downwardAPI.**
-spec.volumes[].projected.sources[].serviceAccountToken.**
 
 spec.readinessGates.**
 spec.enableServiceLinks
@@ -87,6 +82,8 @@ spec.os.name
 
 const containerFields = `
 name
+restartPolicy
+restartPolicyRules[].**
 image
 imagePullPolicy
 command[]
@@ -138,7 +135,7 @@ securityContext.seLinuxOptions.**
 securityContext.seccompProfile.**
 `
 
-// honouredFields is honoured as a set, with CONTAINER written out.
+// honouredFields is honoured as a set, with CONTAINER written out and the fields of volumes.
 func honouredFields() map[string]bool {
 	set := map[string]bool{}
 	for line := range strings.FieldsSeq(honoured) {
@@ -149,6 +146,14 @@ func honouredFields() map[string]bool {
 		}
 		for below := range strings.FieldsSeq(containerFields) {
 			set[prefix+below] = true
+		}
+	}
+	for _, kind := range volumekinds.Kinds() {
+		if len(kind.Honoured) == 0 {
+			set["spec.volumes[]."+kind.Field+".**"] = true
+		}
+		for _, below := range kind.Honoured {
+			set["spec.volumes[]."+kind.Field+"."+below] = true
 		}
 	}
 	return set

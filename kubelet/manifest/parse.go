@@ -21,8 +21,8 @@ type Documents struct {
 }
 
 // Parse reads all documents of a manifest. The error joins what is wrong with each document, by its number from 1 and
-// field; the other documents are returned all the same. A manifest without documents is an error, too: it is most likely
-// still being written.
+// field; the other documents are returned all the same. A manifest without documents is an error, too: it is most
+// likely still being written.
 func Parse(content []byte) (Documents, error) {
 	var docs Documents
 	var errs []error
@@ -80,13 +80,13 @@ func (d *Documents) add(text []byte) (empty bool, err error) {
 	}
 	switch meta.Kind {
 	case "Pod":
-		return false, decode(raw, &d.Pods)
+		return false, Decode(raw, &d.Pods)
 	case "PodList":
 		return false, d.addList(raw)
 	case "ConfigMap":
-		return false, decode(raw, &d.ConfigMaps)
+		return false, Decode(raw, &d.ConfigMaps)
 	case "Secret":
-		return false, decode(raw, &d.Secrets)
+		return false, Decode(raw, &d.Secrets)
 	default:
 		return false, fmt.Errorf("kind: %q is none of Pod, PodList, ConfigMap, Secret: %w", meta.Kind, errdefs.ErrInvalidArgument)
 	}
@@ -94,7 +94,7 @@ func (d *Documents) add(text []byte) (empty bool, err error) {
 
 func (d *Documents) addList(raw []byte) error {
 	var list []*v1.PodList
-	if err := decode(raw, &list); err != nil {
+	if err := Decode(raw, &list); err != nil {
 		return err
 	}
 	for i := range list[0].Items {
@@ -103,8 +103,9 @@ func (d *Documents) addList(raw []byte) error {
 	return nil
 }
 
-// decode appends the object in raw to list. A field that the type does not have, or that stands twice, is an error.
-func decode[T any](raw []byte, list *[]*T) error {
+// Decode appends the object in raw, which is JSON, to list. A field that the type does not have, or that stands twice, is an
+// errdefs.ErrInvalidArgument.
+func Decode[T any](raw []byte, list *[]*T) error {
 	object := new(T)
 	strict, err := kjson.UnmarshalStrict(raw, object)
 	if err := errors.Join(append(strict, err)...); err != nil {

@@ -28,7 +28,7 @@ type Origin struct {
 
 // Static makes a pod of a manifest a pod of this node, as the kubelet does: its name ends in the node's, so that mirror
 // pods of several nodes do not collide; a UID that is not given is a hash of the pod and its origin, so that the same
-// manifest is the same pod after a restart and an edited one is a new pod; annotations tell the origin.
+// manifest is the same pod after a restart and an edited one is a new pod; annotations name the origin.
 func Static(pod *v1.Pod, origin Origin) error {
 	if pod.Name == "" {
 		return fmt.Errorf("metadata.name: it is required")
@@ -47,7 +47,7 @@ func Static(pod *v1.Pod, origin Origin) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	delete(pod.Annotations, model.AnnotationConfigMirror) // it marks the API server's picture of this pod, never the pod
+	delete(pod.Annotations, model.AnnotationConfigMirror) // it marks the API server's mirror of this pod, never the pod
 	pod.Annotations[model.AnnotationConfigHash] = string(pod.UID)
 	pod.Annotations[model.AnnotationConfigSource] = origin.Source
 	pod.Annotations[model.AnnotationConfigSeen] = origin.Seen.Format(time.RFC3339Nano)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/criadapter/criadapter/kubelet/fieldcheck"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -21,6 +22,9 @@ func Validate(pod *v1.Pod) error {
 	errs = append(errs, validateSpec(&pod.Spec, spec)...)
 	errs = append(errs, validateVolumes(pod, spec.Child("volumes"))...)
 	errs = append(errs, validateContainers(&pod.Spec, spec)...)
+	if model.IsStatic(pod) && len(pod.Spec.EphemeralContainers) > 0 {
+		errs = append(errs, field.Forbidden(spec.Child("ephemeralContainers"), "only a pod of an API server that runs already can get them"))
+	}
 	if len(errs) == 0 {
 		return nil
 	}
@@ -32,7 +36,7 @@ func validateMetadata(pod *v1.Pod) field.ErrorList {
 	errs := check(meta.Child("name"), pod.Name, validation.IsDNS1123Subdomain)
 	errs = append(errs, check(meta.Child("namespace"), pod.Namespace, validation.IsDNS1123Label)...)
 	if strings.ContainsAny(string(pod.UID), "/\\_ ") || pod.UID == "." || pod.UID == ".." {
-		errs = append(errs, field.Invalid(meta.Child("uid"), pod.UID, "it becomes the name of a folder"))
+		errs = append(errs, field.Invalid(meta.Child("uid"), pod.UID, "it becomes the name of a directory"))
 	}
 	for key, value := range pod.Labels {
 		errs = append(errs, check(meta.Child("labels").Key(key), key, validation.IsQualifiedName)...)
@@ -56,34 +60,17 @@ func check(path *field.Path, value string, validator func(string) []string) fiel
 	return errs
 }
 
-// oneOf is an error when value is none of the given ones.
-func oneOf[T ~string](path *field.Path, value T, allowed ...T) field.ErrorList {
-	for _, a := range allowed {
-		if value == a {
-			return nil
-		}
-	}
-	return field.ErrorList{field.NotSupported(path, value, allowed)}
-}
-
-func atLeast[T int32 | int64](path *field.Path, value, least T) field.ErrorList {
-	if value < least {
-		return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("it must be at least %d", least))}
-	}
-	return nil
-}
-
 func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
-	errs := oneOf(path.Child("restartPolicy"), spec.RestartPolicy, v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
-	errs = append(errs, oneOf(path.Child("dnsPolicy"), spec.DNSPolicy, v1.DNSClusterFirst, v1.DNSClusterFirstWithHostNet, v1.DNSDefault, v1.DNSNone)...)
+	errs := fieldcheck.OneOf(path.Child("restartPolicy"), spec.RestartPolicy, v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever)
+	errs = append(errs, fieldcheck.OneOf(path.Child("dnsPolicy"), spec.DNSPolicy, v1.DNSClusterFirst, v1.DNSClusterFirstWithHostNet, v1.DNSDefault, v1.DNSNone)...)
 	if spec.DNSPolicy == v1.DNSNone && (spec.DNSConfig == nil || len(spec.DNSConfig.Nameservers) == 0) {
 		errs = append(errs, field.Required(path.Child("dnsConfig", "nameservers"), "dnsPolicy None leaves no other server"))
 	}
 	if spec.TerminationGracePeriodSeconds != nil {
-		errs = append(errs, atLeast(path.Child("terminationGracePeriodSeconds"), *spec.TerminationGracePeriodSeconds, 0)...)
+		errs = append(errs, fieldcheck.AtLeast(path.Child("terminationGracePeriodSeconds"), *spec.TerminationGracePeriodSeconds, 0)...)
 	}
 	if spec.ActiveDeadlineSeconds != nil {
-		errs = append(errs, atLeast(path.Child("activeDeadlineSeconds"), *spec.ActiveDeadlineSeconds, 1)...)
+		errs = append(errs, fieldcheck.AtLeast(path.Child("activeDeadlineSeconds"), *spec.ActiveDeadlineSeconds, 1)...)
 	}
 	if spec.Hostname != "" {
 		errs = append(errs, check(path.Child("hostname"), spec.Hostname, validation.IsDNS1123Label)...)
@@ -92,7 +79,7 @@ func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, check(path.Child("subdomain"), spec.Subdomain, validation.IsDNS1123Label)...)
 	}
 	if spec.OS != nil {
-		errs = append(errs, oneOf(path.Child("os", "name"), spec.OS.Name, v1.Linux)...)
+		errs = append(errs, fieldcheck.OneOf(path.Child("os", "name"), spec.OS.Name, v1.Linux)...)
 	}
 	if spec.HostUsers != nil && !*spec.HostUsers {
 		errs = append(errs, field.Forbidden(path.Child("hostUsers"), "user namespaces of pods are not supported"))
@@ -101,16 +88,6 @@ func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), true, "hostPID shares the host's already"))
 	}
 	return errs
-}
-
-// noBacksteps refuses a path that leaves the folder it is in.
-func noBacksteps(at *field.Path, path string) field.ErrorList {
-	for part := range strings.SplitSeq(path, "/") {
-		if part == ".." {
-			return field.ErrorList{field.Invalid(at, path, "it must not contain ..")}
-		}
-	}
-	return nil
 }
 
 func validateContainers(spec *v1.PodSpec, path *field.Path) field.ErrorList {
@@ -124,6 +101,13 @@ func validateContainers(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 	}
 	for i := range spec.Containers {
 		c.check(&spec.Containers[i], model.App, path.Child("containers").Index(i))
+	}
+	for i := range spec.EphemeralContainers {
+		at := path.Child("ephemeralContainers").Index(i)
+		c.check(model.AsContainer(&spec.EphemeralContainers[i]), model.Ephemeral, at)
+		if target := spec.EphemeralContainers[i].TargetContainerName; target != "" && !c.names[target] {
+			c.add(field.NotFound(at.Child("targetContainerName"), target))
+		}
 	}
 	return append(errs, c.errs...)
 }

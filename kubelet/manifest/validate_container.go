@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/criadapter/criadapter/kubelet/fieldcheck"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -37,16 +38,34 @@ func (c *containerCheck) check(container *v1.Container, kind model.Kind, at *fie
 	if container.Image != strings.TrimSpace(container.Image) {
 		c.add(field.Invalid(at.Child("image"), container.Image, "it begins or ends with a space"))
 	}
-	c.add(oneOf(at.Child("imagePullPolicy"), container.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
-	c.add(oneOf(at.Child("terminationMessagePolicy"), container.TerminationMessagePolicy, v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
+	c.add(fieldcheck.OneOf(at.Child("imagePullPolicy"), container.ImagePullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
+	c.add(fieldcheck.OneOf(at.Child("terminationMessagePolicy"), container.TerminationMessagePolicy, v1.TerminationMessageReadFile, v1.TerminationMessageFallbackToLogsOnError)...)
 	c.ports(container, at.Child("ports"))
 	c.env(container, at)
 	c.mounts(container, at.Child("volumeMounts"))
 	c.resources(container, at.Child("resources"))
 	c.probes(container, kind, at)
 	c.security(container.SecurityContext, at.Child("securityContext"))
-	if kind == model.Init && container.RestartPolicy != nil {
-		c.add(oneOf(at.Child("restartPolicy"), *container.RestartPolicy, v1.ContainerRestartPolicyAlways)...)
+	c.restarts(container, at)
+}
+
+// restarts looks at a container's own restart policy.
+func (c *containerCheck) restarts(container *v1.Container, at *field.Path) {
+	if container.RestartPolicy != nil {
+		c.add(fieldcheck.OneOf(at.Child("restartPolicy"), *container.RestartPolicy, v1.ContainerRestartPolicyAlways,
+			v1.ContainerRestartPolicyOnFailure, v1.ContainerRestartPolicyNever)...)
+	} else if len(container.RestartPolicyRules) > 0 {
+		c.add(field.Required(at.Child("restartPolicy"), "it is what happens where no rule fits"))
+	}
+	for i, rule := range container.RestartPolicyRules {
+		at := at.Child("restartPolicyRules").Index(i)
+		c.add(fieldcheck.OneOf(at.Child("action"), rule.Action, v1.ContainerRestartRuleActionRestart)...)
+		if rule.ExitCodes == nil {
+			c.add(field.Required(at.Child("exitCodes"), ""))
+			continue
+		}
+		c.add(fieldcheck.OneOf(at.Child("exitCodes", "operator"), rule.ExitCodes.Operator,
+			v1.ContainerRestartRuleOnExitCodesOpIn, v1.ContainerRestartRuleOnExitCodesOpNotIn)...)
 	}
 }
 
@@ -60,7 +79,7 @@ func (c *containerCheck) ports(container *v1.Container, at *field.Path) {
 		if port.HostPort < 0 || port.HostPort > 65535 {
 			c.add(field.Invalid(at.Child("hostPort"), port.HostPort, "it must be between 1 and 65535"))
 		}
-		c.add(oneOf(at.Child("protocol"), port.Protocol, v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP)...)
+		c.add(fieldcheck.OneOf(at.Child("protocol"), port.Protocol, v1.ProtocolTCP, v1.ProtocolUDP, v1.ProtocolSCTP)...)
 		if port.Name != "" {
 			c.add(check(at.Child("name"), port.Name, func(s string) []string { return validation.IsValidPortName(s) })...)
 			if names[port.Name] {
@@ -142,7 +161,7 @@ func (c *containerCheck) mounts(container *v1.Container, at *field.Path) {
 			if path.IsAbs(sub) {
 				c.add(field.Invalid(at.Child(name), sub, "it must be relative to the volume"))
 			}
-			c.add(noBacksteps(at.Child(name), sub)...)
+			c.add(fieldcheck.NoBacksteps(at.Child(name), sub)...)
 		}
 	}
 }
@@ -210,12 +229,12 @@ func (c *containerCheck) probe(container *v1.Container, name string, probe *v1.P
 	c.exactlyOne(at, map[string]bool{
 		"exec": probe.Exec != nil, "httpGet": probe.HTTPGet != nil, "tcpSocket": probe.TCPSocket != nil, "grpc": probe.GRPC != nil,
 	})
-	c.add(atLeast(at.Child("initialDelaySeconds"), probe.InitialDelaySeconds, 0)...)
+	c.add(fieldcheck.AtLeast(at.Child("initialDelaySeconds"), probe.InitialDelaySeconds, 0)...)
 	for field, value := range map[string]int32{
 		"timeoutSeconds": probe.TimeoutSeconds, "periodSeconds": probe.PeriodSeconds,
 		"successThreshold": probe.SuccessThreshold, "failureThreshold": probe.FailureThreshold,
 	} {
-		c.add(atLeast(at.Child(field), value, 1)...)
+		c.add(fieldcheck.AtLeast(at.Child(field), value, 1)...)
 	}
 	if name != "readinessProbe" && probe.SuccessThreshold != 1 {
 		c.add(field.Invalid(at.Child("successThreshold"), probe.SuccessThreshold, "it must be 1"))
@@ -228,7 +247,7 @@ func (c *containerCheck) probe(container *v1.Container, name string, probe *v1.P
 	}
 	if probe.HTTPGet != nil {
 		c.port(container, probe.HTTPGet.Port, at.Child("httpGet", "port"))
-		c.add(oneOf(at.Child("httpGet", "scheme"), probe.HTTPGet.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)...)
+		c.add(fieldcheck.OneOf(at.Child("httpGet", "scheme"), probe.HTTPGet.Scheme, v1.URISchemeHTTP, v1.URISchemeHTTPS)...)
 	}
 	if probe.TCPSocket != nil {
 		c.port(container, probe.TCPSocket.Port, at.Child("tcpSocket", "port"))

@@ -74,8 +74,8 @@ func TestValidateBad(t *testing.T) {
 		{"GracePeriodSeconds: 0", "GracePeriodSeconds: -1", "spec.terminationGracePeriodSeconds"},
 		{"nameservers: [192.0.2.1]", "nameservers: []", "spec.dnsConfig.nameservers"},
 		{"hostname: host", "hostname: a.b", "spec.hostname"},
-		{"hostname: host", "runtimeClassName: kata", "spec.runtimeClassName"},
-		{"hostname: host", "ephemeralContainers: [{name: e, image: x}]", "spec.ephemeralContainers"},
+		{"hostname: host", "hostUsers: false", "spec.hostUsers"},
+		{"hostname: host", "ephemeralContainers: [{name: e, image: x, targetContainerName: none}]", "spec.ephemeralContainers[0].targetContainerName"},
 		{"hostname: host", "hostUsers: false", "spec.hostUsers"},
 		{"hostname: host", "os: {name: windows}", "spec.os.name"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "nfs: {server: s, path: /}", "spec.volumes[0].nfs"},
@@ -109,11 +109,14 @@ func TestValidateBad(t *testing.T) {
 		{"terminationGracePeriodSeconds: 3", "successThreshold: 2", "spec.containers[0].livenessProbe.successThreshold"},
 		{"grpc: {port: 9, service: s}", "grpc: {port: 9}, tcpSocket: {port: 9}", "spec.containers[0].readinessProbe"},
 		{"preStop: {sleep: {seconds: 1}}", "preStop: {tcpSocket: {port: 1}}", "spec.containers[0].lifecycle.preStop.tcpSocket"},
-		{"restartPolicy: Always,", "restartPolicy: Never,", "spec.initContainers[1].restartPolicy"},
+		{"restartPolicy: Always,", "restartPolicy: Maybe,", "spec.initContainers[1].restartPolicy"},
 		{"{name: i, image: x,", "{name: i, image: x, livenessProbe: {exec: {command: [x]}},", "spec.initContainers[0].livenessProbe"},
 		{"privileged: false", "privileged: true, allowPrivilegeEscalation: false", "spec.containers[0].securityContext.allowPrivilegeEscalation"},
 		{"    tty: true", "    volumeDevices: [{name: a, devicePath: /dev/x}]", "spec.containers[0].volumeDevices"},
-		{"    tty: true", "    restartPolicy: Never", "spec.containers[0].restartPolicy"},
+		{"    tty: true", "    restartPolicy: Maybe", "spec.containers[0].restartPolicy"},
+		{"    tty: true", "    restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [1]}}]", "spec.containers[0].restartPolicy"},
+		{"    tty: true", "    restartPolicy: Never\n    restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In}}]", "spec.containers[0].restartPolicyRules[0].action"},
+		{"    tty: true", "    restartPolicy: Never\n    restartPolicyRules: [{action: Restart}]", "spec.containers[0].restartPolicyRules[0].exitCodes"},
 	}
 	for _, test := range tests {
 		t.Run(test.want+" "+test.new, func(t *testing.T) {

@@ -2,7 +2,7 @@ package model
 
 import v1 "k8s.io/api/core/v1"
 
-// Kind tells the containers of a pod apart.
+// Kind distinguishes the containers of a pod.
 type Kind int
 
 // The kinds, in the order in which a pod starts them; sidecars start among the init containers.
@@ -13,6 +13,8 @@ const (
 	Sidecar
 	// App is a container of spec.containers.
 	App
+	// Ephemeral joins a pod that runs, for debugging, and never starts again (KEP-277).
+	Ephemeral
 )
 
 // IsSidecar says whether an init container keeps running beside the others.
@@ -28,6 +30,11 @@ func InitKind(c *v1.Container) Kind {
 	return Init
 }
 
+// AsContainer is an ephemeral container without its target. Both share their memory.
+func AsContainer(c *v1.EphemeralContainer) *v1.Container {
+	return (*v1.Container)(&c.EphemeralContainerCommon)
+}
+
 // EachContainer calls visit with every container of the spec and its kind, in the order in which they start.
 func EachContainer(spec *v1.PodSpec, visit func(*v1.Container, Kind)) {
 	for i := range spec.InitContainers {
@@ -35,6 +42,9 @@ func EachContainer(spec *v1.PodSpec, visit func(*v1.Container, Kind)) {
 	}
 	for i := range spec.Containers {
 		visit(&spec.Containers[i], App)
+	}
+	for i := range spec.EphemeralContainers {
+		visit(AsContainer(&spec.EphemeralContainers[i]), Ephemeral)
 	}
 }
 
@@ -48,6 +58,11 @@ func FindContainer(spec *v1.PodSpec, name string) (*v1.Container, Kind) {
 	for i := range spec.Containers {
 		if spec.Containers[i].Name == name {
 			return &spec.Containers[i], App
+		}
+	}
+	for i := range spec.EphemeralContainers {
+		if spec.EphemeralContainers[i].Name == name {
+			return AsContainer(&spec.EphemeralContainers[i]), Ephemeral
 		}
 	}
 	return nil, App

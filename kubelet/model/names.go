@@ -30,6 +30,8 @@ const (
 	AnnotationPodTerminationGrace      = "io.kubernetes.pod.terminationGracePeriod"
 	AnnotationPreStopHandler           = "io.kubernetes.container.preStopHandler"
 	AnnotationContainerPorts           = "io.kubernetes.container.ports"
+	// AnnotationResources is ours: the requests and limits that a container was made with, in JSON.
+	AnnotationResources = "io.criadapter.kubelet-core/resources"
 )
 
 // Annotations of pods, as every kubelet sets them, and one of ours.
@@ -52,29 +54,41 @@ const (
 // FullName is name_namespace: static pods of one full name run one after the other, whatever their UIDs.
 func FullName(pod *v1.Pod) string { return pod.Name + "_" + pod.Namespace }
 
+// Key is namespace/name, as logs show a pod.
+func Key(pod *v1.Pod) string { return pod.Namespace + "/" + pod.Name }
+
+// Keys are the keys of several pods.
+func Keys(pods []*v1.Pod) []string {
+	keys := make([]string, len(pods))
+	for i, pod := range pods {
+		keys[i] = Key(pod)
+	}
+	return keys
+}
+
 // IsStatic says whether the pod comes from a file or a URL and not from the API server.
 func IsStatic(pod *v1.Pod) bool {
 	source, ok := pod.Annotations[AnnotationConfigSource]
 	return ok && source != SourceAPI
 }
 
-// IsMirror says whether the pod is the API server's picture of a static pod.
+// IsMirror says whether the pod is the API server's object for a static pod.
 func IsMirror(pod *v1.Pod) bool {
 	_, ok := pod.Annotations[AnnotationConfigMirror]
 	return ok
 }
 
-// PodLogDirectory is the folder of the pod's logs in root, namespace_name_uid.
+// PodLogDirectory is the directory of the pod's logs in root, namespace_name_uid.
 func PodLogDirectory(root string, pod *v1.Pod) string {
 	return filepath.Join(root, pod.Namespace+"_"+pod.Name+"_"+string(pod.UID))
 }
 
-// ContainerLogPath is the log file of a container's attempt, below its pod's log folder.
+// ContainerLogPath is the log file of a container's attempt, below its pod's log directory.
 func ContainerLogPath(container string, attempt uint32) string {
 	return filepath.Join(container, strconv.FormatUint(uint64(attempt), 10)+".log")
 }
 
-// PodDirectory is the pod's own folder in the kubelet's root: volumes, the hosts file, termination messages.
+// PodDirectory is the pod's own directory in the kubelet's root: volumes, the hosts file, termination messages.
 func PodDirectory(root string, uid types.UID) string {
 	return filepath.Join(root, "pods", string(uid))
 }

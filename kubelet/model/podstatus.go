@@ -3,6 +3,7 @@ package model
 import (
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -14,7 +15,7 @@ type PodStatus struct {
 	Sandboxes []SandboxStatus
 	// Containers are all attempts of all containers that still exist, newest first.
 	Containers []ContainerStatus
-	// ObservedAt is the time before the first question to the runtime: whatever was done before it is seen.
+	// ObservedAt is the time before the first question to the runtime: whatever was done before it is observed.
 	ObservedAt time.Time
 }
 
@@ -55,6 +56,8 @@ type ContainerStatus struct {
 	Image, ImageID, ImageRef string
 	// Hash is AnnotationHash: what of the container's specification was in force when it was made.
 	Hash string
+	// Resources are those that the container was made with, nil where its annotation does not say.
+	Resources *v1.ResourceRequirements
 	// LogPath is the absolute path of the log.
 	LogPath     string
 	Annotations map[string]string
@@ -95,6 +98,16 @@ func (s *PodStatus) IPs() []string {
 func (s *PodStatus) Container(name string) *ContainerStatus {
 	for i := range s.Containers {
 		if s.Containers[i].Name == name {
+			return &s.Containers[i]
+		}
+	}
+	return nil
+}
+
+// Exited returns the newest attempt of the container of that name that has ended, or nil.
+func (s *PodStatus) Exited(name string) *ContainerStatus {
+	for i := range s.Containers {
+		if s.Containers[i].Name == name && s.Containers[i].State == StateExited {
 			return &s.Containers[i]
 		}
 	}

@@ -6,7 +6,10 @@ import v1 "k8s.io/api/core/v1"
 // Guaranteed when each has limits for both and requests no less, BestEffort when none has any, else Burstable.
 func QOS(pod *v1.Pod) v1.PodQOSClass {
 	guaranteed, named := true, false
-	EachContainer(&pod.Spec, func(c *v1.Container, _ Kind) {
+	EachContainer(&pod.Spec, func(c *v1.Container, kind Kind) {
+		if kind == Ephemeral {
+			return
+		}
 		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory} {
 			request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
 			if !request.IsZero() || !limit.IsZero() {

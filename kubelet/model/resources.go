@@ -7,11 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// PodResources is what the pod needs and may use as a whole: PodTotals, but a limit is there only if every container has
-// it: one without may use what it likes.
+// PodResources is what the pod needs and may use as a whole: PodTotals, but a limit is there only if every container
+// has it: one without may use what it likes.
 func PodResources(pod *v1.Pod) v1.ResourceRequirements {
 	total := PodTotals(pod)
-	EachContainer(&pod.Spec, func(c *v1.Container, _ Kind) {
+	EachContainer(&pod.Spec, func(c *v1.Container, kind Kind) {
+		if kind == Ephemeral {
+			return // it has no resources of its own
+		}
 		maps.DeleteFunc(total.Limits, func(name v1.ResourceName, _ resource.Quantity) bool {
 			limit := c.Resources.Limits[name]
 			return limit.IsZero()

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -15,7 +16,7 @@ type Source interface {
 	PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error)
 }
 
-// Cache keeps the last status of each pod. It is safe for concurrent use.
+// Cache keeps the last status of each pod, until the generator's lists have it no more. It is safe for concurrent use.
 type Cache struct {
 	source Source
 
@@ -63,4 +64,16 @@ func (c *Cache) Forget(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.pods, uid)
+}
+
+// prune drops the pods that a list made at the given time does not have: what was observed of them before is over, and
+// that there was nothing since is not worth keeping.
+func (c *Cache) prune(listed map[types.UID]*cri.Pod, at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for uid, status := range c.pods {
+		if listed[uid] == nil && (fromStatus(status) == nil || status.ObservedAt.Before(at)) {
+			delete(c.pods, uid)
+		}
+	}
 }

@@ -2,19 +2,23 @@ package pleg
 
 import (
 	"context"
+	"math"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
+// streamBackoff is the pause before a broken stream is opened again.
+var streamBackoff = wait.Backoff{
+	Duration: 100 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: 5 * time.Second,
+}
+
 const (
-	// firstRetry and lastRetry bound the pause before a broken stream is opened again.
-	firstRetry = 100 * time.Millisecond
-	lastRetry  = 5 * time.Second
 	// unimplementedRetry is the pause after a runtime said that it has no such stream: a newer one may take its place.
 	unimplementedRetry = time.Minute
 	// goodStream is how long a stream must have lasted to count as one that worked.
@@ -29,7 +33,7 @@ func (g *Generator) listen(ctx context.Context, streaming chan<- bool) {
 		case <-ctx.Done():
 		}
 	}
-	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+	for backoff := streamBackoff; ; {
 		began := time.Now()
 		opened, err := g.openStream(ctx, say)
 		if ctx.Err() != nil {
@@ -38,12 +42,14 @@ func (g *Generator) listen(ctx context.Context, streaming chan<- bool) {
 		if opened {
 			say(false)
 		}
+		pause := backoff.Step()
 		switch {
 		case status.Code(err) == codes.Unimplemented:
-			logrus.Debug("The runtime streams no events; its pods are listed instead")
+			log.G(ctx).Debug("runtime streams no events; its pods are listed instead")
 			pause = unimplementedRetry
 		case time.Since(began) > goodStream:
-			pause = firstRetry
+			backoff = streamBackoff
+			pause = backoff.Step()
 		}
 		select {
 		case <-time.After(pause):

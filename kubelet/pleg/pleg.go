@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/cri"
@@ -37,13 +37,13 @@ type Options struct {
 	Cache   *Cache
 	// Relist is the pause between two lists. Zero means a second, as the kubelet.
 	Relist time.Duration
-	// RelistEvented is the pause while the runtime streams events. Zero means five minutes, as the kubelet.
-	RelistEvented time.Duration
+	// relistEvented is the pause while the runtime streams events. Zero means five minutes, as the kubelet.
+	relistEvented time.Duration
 	// NoEvents leaves the runtime's event stream alone.
 	NoEvents bool
 }
 
-// Generator tells what changed. Run may be called once.
+// Generator sends what changed. Run may be called once.
 type Generator struct {
 	opts   Options
 	events chan Event
@@ -62,8 +62,8 @@ func New(opts Options) *Generator {
 	if opts.Relist == 0 {
 		opts.Relist = time.Second
 	}
-	if opts.RelistEvented == 0 {
-		opts.RelistEvented = 5 * time.Minute
+	if opts.relistEvented == 0 {
+		opts.relistEvented = 5 * time.Minute
 	}
 	return &Generator{
 		opts: opts, events: make(chan Event, 1000), hints: make(chan types.UID, 1000),
@@ -71,7 +71,7 @@ func New(opts Options) *Generator {
 	}
 }
 
-// Events is the stream of changes. It has one reader. While that one is far behind, changes are told at a later list.
+// Events is the stream of changes. It has one reader. While that one is far behind, changes are sent at a later list.
 func (g *Generator) Events() <-chan Event { return g.events }
 
 // Run lists and listens until ctx ends.
@@ -101,7 +101,7 @@ func (g *Generator) Run(ctx context.Context) {
 			}
 		case <-timer.C:
 			if err := g.relist(ctx); err != nil && ctx.Err() == nil {
-				logrus.WithError(err).Warn("Listing pods failed")
+				log.G(ctx).WithError(err).Warn("relist failed: pods cannot be listed")
 			}
 			pause := g.pause()
 			timer.Reset(pause)
@@ -127,7 +127,7 @@ func (g *Generator) pause() time.Duration {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	if g.stream && len(g.retry) == 0 && !g.listed.IsZero() {
-		return g.opts.RelistEvented
+		return g.opts.relistEvented
 	}
 	return g.opts.Relist
 }
@@ -142,6 +142,27 @@ func (g *Generator) Pods() map[types.UID]*cri.Pod {
 	return g.pods
 }
 
+// Has says whether the last list has the pod.
+func (g *Generator) Has(uid types.UID) bool { return g.Pods()[uid] != nil }
+
+// NameInUse says whether the runtime runs another pod of that full name: one whose manifest changed while no kubelet
+// ran. Before the first list nobody knows, so the name counts as used.
+func (g *Generator) NameInUse(fullName string, uid types.UID) bool {
+	pods := g.Pods()
+	if pods == nil {
+		return true
+	}
+	for _, pod := range pods {
+		if pod.UID == uid || pod.Name+"_"+pod.Namespace != fullName || !pod.Running() {
+			continue
+		}
+		if cached := g.opts.Cache.Peek(pod.UID); cached == nil || cached.Alive() { // the list may be older
+			return true
+		}
+	}
+	return false
+}
+
 // Err says whether the runtime has not answered a list for so long that its pods are unknown.
 func (g *Generator) Err() error {
 	const limit = 3 * time.Minute // the kubelet's
@@ -149,7 +170,7 @@ func (g *Generator) Err() error {
 	defer g.mu.RUnlock()
 	allowed := limit
 	if g.stream {
-		allowed += g.opts.RelistEvented
+		allowed += g.opts.relistEvented
 	}
 	switch since := time.Since(g.listed); {
 	case g.listed.IsZero():
@@ -173,19 +194,25 @@ func (g *Generator) relist(ctx context.Context) error {
 	g.mu.RUnlock()
 	for uid := range old {
 		if pods[uid] == nil {
-			g.tell(ctx, uid, compare(uid, old[uid], nil))
+			g.emit(ctx, uid, compare(uid, old[uid], nil))
 		}
 	}
 	for uid, pod := range pods {
-		g.tell(ctx, uid, compare(uid, old[uid], pod))
+		g.emit(ctx, uid, compare(uid, old[uid], pod))
 	}
+	for uid := range g.retry {
+		if old[uid] == nil && pods[uid] == nil {
+			g.emit(ctx, uid, nil)
+		}
+	}
+	g.opts.Cache.prune(pods, began)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pods, g.listed = pods, began
 	return nil
 }
 
-// look compares one pod, that the runtime told something of, with the last list.
+// look compares one pod, that the runtime sent an event of, with the last list.
 func (g *Generator) look(ctx context.Context, uid types.UID) {
 	status, err := g.opts.Cache.Refresh(ctx, uid)
 	if err != nil {
@@ -213,17 +240,17 @@ func (g *Generator) look(ctx context.Context, uid types.UID) {
 	}
 }
 
-// tell refreshes the pod's status and then sends its events: who hears of a change finds it in the cache. A pod whose
+// emit refreshes the pod's status and then sends its events: who gets one finds the change in the cache. A pod whose
 // status cannot be had is tried again at the next list.
-func (g *Generator) tell(ctx context.Context, uid types.UID, events []Event) {
+func (g *Generator) emit(ctx context.Context, uid types.UID, events []Event) {
 	if len(events) == 0 && !g.retry[uid] {
 		return
 	}
 	if _, err := g.opts.Cache.Refresh(ctx, uid); err != nil {
 		g.retry[uid] = true
-		logrus.WithError(err).WithField("uid", uid).Warn("The status of a pod cannot be had")
+		log.G(ctx).WithError(err).WithField("podUID", uid).Warn("pod status cannot be read; it is tried again at the next relist")
 	} else if g.retry[uid] {
-		delete(g.retry, uid) // set again if it cannot be told
+		delete(g.retry, uid) // set again if it cannot be sent
 		if len(events) == 0 {
 			events = []Event{{UID: uid, Kind: Changed}}
 		}
@@ -233,8 +260,8 @@ func (g *Generator) tell(ctx context.Context, uid types.UID, events []Event) {
 	}
 }
 
-// send tells a change, or has it told at the next list when the reader is too far behind: were it waited for, nobody would
-// look at the runtime meanwhile.
+// send sends a change, or has it sent at the next list when the reader is too far behind: were it waited for, nobody
+// would look at the runtime meanwhile.
 func (g *Generator) send(event Event) {
 	select {
 	case g.events <- event:

@@ -143,13 +143,13 @@ func told(g *Generator) string {
 }
 
 func TestRelist(t *testing.T) {
+	if g := New(Options{}); g.Pods() != nil || g.Err() == nil {
+		t.Error("something is known before the first list")
+	}
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	container := r.pod(t, "a", "us")
 	r.pod(t, "theirs", "them")
 	inBubble(t, r, func(g *Generator) {
-		if g.Pods() != nil || g.Err() == nil {
-			t.Error("something is known before the first list")
-		}
 		if got := told(g); got != "a:Started a:Started" {
 			t.Errorf("first list: %q", got)
 		}
@@ -295,6 +295,67 @@ func TestCacheKeepsTheLaterAnswer(t *testing.T) {
 	if got, err := c.Get(t.Context(), "a", time.Unix(1, 0)); err != nil || got != late {
 		t.Errorf("known well enough: %v, %v", got, err)
 	}
+}
+
+// remove takes all that the pod has out of the runtime.
+func (r *runtime) remove(t *testing.T, uid string) {
+	t.Helper()
+	status, err := cri.New(r, nil, "us").PodStatus(t.Context(), types.UID(uid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range status.Containers {
+		if err := r.RemoveContainer(t.Context(), c.ID); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, s := range status.Sandboxes {
+		if err := r.RemovePodSandbox(t.Context(), s.ID); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRemovedPodLeavesTheCache although the list that finds it gone looks at it once more, as does who asks for it later.
+func TestRemovedPodLeavesTheCache(t *testing.T) {
+	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
+	inBubble(t, r, func(g *Generator) {
+		r.pod(t, "a", "us")
+		time.Sleep(1100 * time.Millisecond)
+		r.remove(t, "a")
+		g.opts.Cache.Forget("a")
+		time.Sleep(time.Second)
+		if got := told(g); !strings.Contains(got, "a:Removed") {
+			t.Errorf("removed: %q", got)
+		}
+		if _, err := g.opts.Cache.Refresh(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(2 * time.Second)
+		if left := g.opts.Cache.Peek("a"); left != nil {
+			t.Errorf("the cache keeps %+v", left)
+		}
+	})
+}
+
+// TestVanishedPodIsNotRetriedForEver lists rarely again after a pod is gone whose status could not be had.
+func TestVanishedPodIsNotRetriedForEver(t *testing.T) {
+	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
+	inBubble(t, r, func(g *Generator) {
+		told(g)
+		g.setStreaming(true)
+		r.InjectError("ListPodSandbox", errors.New("no luck"))
+		g.hints <- "gone"
+		time.Sleep(3 * time.Second)
+		calls := len(r.GetCalls())
+		time.Sleep(time.Minute)
+		if extra := len(r.GetCalls()) - calls; extra > 0 {
+			t.Errorf("%d calls in a minute for a pod that is gone", extra)
+		}
+		if left := g.opts.Cache.Peek("gone"); left != nil {
+			t.Errorf("the cache keeps %+v", left)
+		}
+	})
 }
 
 type sourceFunc func() *model.PodStatus

@@ -14,9 +14,10 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Container is the configuration of one container. What the container needs on disk (its hosts file, termination message,
-// subPaths) exists when it returns. The error is shown to the user as the container's CreateContainerConfigError, so it
-// names the field, config map, key or path. Undo, never nil, releases what is only needed until the container is started.
+// Container is the configuration of one container. What the container needs on disk (its hosts file, termination
+// message, subPaths) exists when it returns. The error is shown to the user as the container's
+// CreateContainerConfigError, so it names the field, config map, key or path. Undo, never nil, releases what is only
+// needed until the container is started.
 func (g *Generator) Container(ctx context.Context, in ContainerInput) (config *runtimeapi.ContainerConfig, undo func(), err error) {
 	// What is made on disk stays until the pod is gone: a container that is started again has it mounted.
 	undo = func() {}
@@ -72,6 +73,11 @@ func containerAnnotations(in ContainerInput) (map[string]string, error) {
 		model.AnnotationTerminationMessagePath:   c.TerminationMessagePath,
 		model.AnnotationTerminationMessagePolicy: string(c.TerminationMessagePolicy),
 	}
+	resources, err := json.Marshal(v1.ResourceRequirements{Requests: c.Resources.Requests, Limits: c.Resources.Limits})
+	if err != nil {
+		return nil, err
+	}
+	annotations[model.AnnotationResources] = string(resources)
 	if grace := in.Pod.DeletionGracePeriodSeconds; grace != nil {
 		annotations[model.AnnotationPodDeletionGracePeriod] = strconv.FormatInt(*grace, 10)
 	}

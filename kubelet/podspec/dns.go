@@ -65,6 +65,9 @@ func (g *Generator) policyDNS(pod *v1.Pod) (*runtimeapi.DNSConfig, error) {
 			Options:  []string{"ndots:5"},
 		}, nil
 	}
+	if cluster {
+		g.opts.Warn(pod, "MissingClusterDNS", fmt.Sprintf("There is no name server of the cluster (--cluster-dns) for dnsPolicy %s: the pod gets the machine's, as with Default.", policy))
+	}
 	return host, nil
 }
 

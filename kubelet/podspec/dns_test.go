@@ -50,6 +50,32 @@ func TestDNSPolicies(t *testing.T) {
 	}
 }
 
+// TestMissingClusterDNS warns of each pod that wants the cluster's DNS and gets the machine's.
+func TestMissingClusterDNS(t *testing.T) {
+	for _, c := range []struct {
+		policy      v1.DNSPolicy
+		hostNetwork bool
+		servers     []string
+		want        string
+	}{
+		{v1.DNSClusterFirst, false, nil, "MissingClusterDNS"},
+		{v1.DNSClusterFirstWithHostNet, true, nil, "MissingClusterDNS"},
+		{v1.DNSClusterFirst, true, nil, ""},
+		{v1.DNSDefault, false, nil, ""},
+		{v1.DNSClusterFirst, false, []string{"10.96.0.10"}, ""},
+	} {
+		var reasons []string
+		g := testGenerator(t, func(o *Options) {
+			o.ClusterDNS = c.servers
+			o.Warn = func(_ *v1.Pod, reason, _ string) { reasons = append(reasons, reason) }
+		})
+		_, err := g.dns(testPod(func(p *v1.Pod) { p.Spec.DNSPolicy, p.Spec.HostNetwork = c.policy, c.hostNetwork }))
+		if got := strings.Join(reasons, " "); err != nil || got != c.want {
+			t.Errorf("%+v: warned of %q, %v", c, got, err)
+		}
+	}
+}
+
 func TestDNSLimits(t *testing.T) {
 	var told int
 	g := testGenerator(t, func(o *Options) { o.Warn = func(*v1.Pod, string, string) { told++ } })

@@ -46,9 +46,9 @@ func (e *environment) keyValues() []*runtimeapi.KeyValue {
 	return pairs
 }
 
-// environment is what the container's envFrom and env make: envFrom first, later ones over earlier ones, then env in its
-// order, and the variables of services behind all of these. $(NAME) in a value stands for a variable that was set before,
-// or one of a service.
+// environment is what the container's envFrom and env make: envFrom first, later ones over earlier ones, then env in
+// its order, and the variables of services behind all of these. $(NAME) in a value stands for a variable that was set
+// before, or one of a service.
 func (g *Generator) environment(in ContainerInput) (*environment, error) {
 	services, err := g.opts.Services(in.Pod)
 	if err != nil {

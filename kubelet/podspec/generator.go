@@ -1,13 +1,14 @@
 package podspec
 
 import (
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/model"
-	"github.com/criadapter/criadapter/kubelet/volume"
+	"github.com/criadapter/criadapter/kubelet/volumekinds"
+	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
 // Options configure a Generator.
@@ -20,10 +21,10 @@ type Options struct {
 	RootDir, PodLogsDir string
 	// Owner becomes model.LabelOwner.
 	Owner string
-	// Volumes tells where a pod's volumes are on the host.
-	Volumes *volume.Manager
+	// Volumes knows where a pod's volumes are on the host.
+	Volumes *volumemanager.Manager
 	// Objects answers environment variables from config maps and secrets.
-	Objects volume.Objects
+	Objects volumekinds.Objects
 	// Cgroups names the pods' cgroups. Nil leaves them to the runtime.
 	Cgroups *cgroup.Manager
 	// Host is what the machine's cgroups can do and how much memory it has.
@@ -43,7 +44,7 @@ type Options struct {
 	RecursiveReadOnly bool
 	// Services answers the environment variables of services; nil gives none.
 	Services func(*v1.Pod) (map[string]string, error)
-	// Warn is told what was left out of a pod and does not keep it from running. Nil means the log.
+	// Warn is called with what was left out of a pod and does not keep it from running. Nil means the log.
 	Warn func(pod *v1.Pod, reason, message string)
 }
 
@@ -56,7 +57,7 @@ type Generator struct {
 func New(opts Options) *Generator {
 	if opts.Warn == nil {
 		opts.Warn = func(pod *v1.Pod, reason, message string) {
-			logrus.WithFields(logrus.Fields{"pod": model.FullName(pod), "reason": reason}).Warn(message)
+			log.L.WithFields(log.Fields{"pod": model.Key(pod), "podUID": pod.UID, "reason": reason}).Warn(message)
 		}
 	}
 	if opts.Services == nil {
@@ -80,4 +81,6 @@ type ContainerInput struct {
 	ImageVolumes map[string]*runtimeapi.ImageSpec
 	// PodIPs are the sandbox's addresses, the primary one first.
 	PodIPs []string
+	// TargetID is the id of the container whose process namespace an ephemeral one joins; empty for none.
+	TargetID string
 }

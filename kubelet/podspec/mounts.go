@@ -10,7 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
-	"github.com/criadapter/criadapter/kubelet/volume"
+	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
 // mounts are the container's volume mounts, the hosts file and the place of its termination message.
@@ -55,7 +55,7 @@ func (g *Generator) volumeMount(in ContainerInput, index int, env *environment) 
 		return imageMount(in, wanted, part)
 	}
 	if part != "" {
-		path, err = g.opts.Volumes.SubPath(volume.SubPathRequest{
+		path, err = g.opts.Volumes.SubPath(volumemanager.SubPathRequest{
 			Pod: in.Pod, Container: in.Container.Name, Index: index, Volume: wanted.Name, Path: part,
 		})
 		if err != nil {
@@ -74,8 +74,8 @@ func (g *Generator) volumeMount(in ContainerInput, index int, env *environment) 
 	return mount, err
 }
 
-// imageMount has the runtime mount an image, or a part of it. Nothing can be written to it or mounted below it, so it is
-// recursively read-only whatever the pod says.
+// imageMount has the runtime mount an image, or a part of it. Nothing can be written to it or mounted below it, so it
+// is recursively read-only whatever the pod says.
 func imageMount(in ContainerInput, wanted *v1.VolumeMount, part string) (*runtimeapi.Mount, error) {
 	image := in.ImageVolumes[wanted.Name]
 	if image == nil {
@@ -169,11 +169,11 @@ func (g *Generator) terminationMount(in ContainerInput) (*runtimeapi.Mount, erro
 	if in.Container.TerminationMessagePath == "" {
 		return nil, nil
 	}
-	folder := filepath.Join(model.PodDirectory(g.opts.RootDir, in.Pod.UID), "containers", in.Container.Name)
-	if err := os.MkdirAll(folder, 0o750); err != nil {
+	dir := filepath.Join(model.PodDirectory(g.opts.RootDir, in.Pod.UID), "containers", in.Container.Name)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return nil, err
 	}
-	file, err := os.CreateTemp(folder, "")
+	file, err := os.CreateTemp(dir, "")
 	if err != nil {
 		return nil, err
 	}

@@ -15,13 +15,13 @@ func TestVolumeMounts(t *testing.T) {
 		t.Skip("binding subPaths needs root")
 	}
 	g := testGenerator(t, func(o *Options) { o.RecursiveReadOnly = true })
-	folder := t.TempDir()
-	if err := os.WriteFile(folder+"/web.conf", []byte("x"), 0o600); err != nil {
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/web.conf", []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	pod := testPod(func(pod *v1.Pod) {
 		pod.Spec.Volumes = []v1.Volume{
-			{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: folder}}},
+			{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: dir}}},
 			{Name: "conf", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}, Items: []v1.KeyToPath{{Key: "color", Path: "color"}}}}},
 		}
 		c := &pod.Spec.Containers[0]
@@ -43,7 +43,7 @@ func TestVolumeMounts(t *testing.T) {
 	})
 	config := mustContainer(t, g, input(pod))
 	host := mountAt(t, config, "/rel")
-	if host.GetHostPath() != folder || !host.GetReadonly() || !host.GetRecursiveReadOnly() || host.GetPropagation() != runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER {
+	if host.GetHostPath() != dir || !host.GetReadonly() || !host.GetRecursiveReadOnly() || host.GetPropagation() != runtimeapi.MountPropagation_PROPAGATION_HOST_TO_CONTAINER {
 		t.Errorf("host: %v", host)
 	}
 	conf := mountAt(t, config, "/conf")

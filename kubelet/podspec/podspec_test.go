@@ -18,7 +18,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
-	"github.com/criadapter/criadapter/kubelet/volume"
+	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
 
 func testObjects() modeltest.Objects {
@@ -39,7 +39,7 @@ func testGenerator(t *testing.T, change func(*Options)) *Generator {
 	opts := Options{
 		NodeName: "node1", NodeIPs: []string{"192.0.2.10", "2001:db8::10"}, RootDir: root, PodLogsDir: "/var/log/pods", Owner: "me",
 		Objects: testObjects(), ResolvConf: resolvConf, Host: cgroup.Host{Memory: 8 << 30, CPUs: 4},
-		Volumes: volume.New(volume.Options{RootDir: root, Objects: testObjects()}),
+		Volumes: volumemanager.New(volumemanager.Options{RootDir: root, Objects: testObjects()}),
 	}
 	if change != nil {
 		change(&opts)

@@ -27,7 +27,7 @@ func (g *Generator) seccomp(pod *v1.PodSecurityContext, own *v1.SecurityContext)
 		return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined}, nil
 	case v1.SeccompProfileTypeLocalhost:
 		if profile.LocalhostProfile == nil || !filepath.IsLocal(*profile.LocalhostProfile) {
-			return nil, fmt.Errorf("seccompProfile.localhostProfile: a path below the kubelet's folder of profiles is required: %w", errdefs.ErrInvalidArgument)
+			return nil, fmt.Errorf("seccompProfile.localhostProfile: a path below the kubelet's directory of profiles is required: %w", errdefs.ErrInvalidArgument)
 		}
 		return &runtimeapi.SecurityProfile{
 			ProfileType:  runtimeapi.SecurityProfile_Localhost,

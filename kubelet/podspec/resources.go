@@ -27,6 +27,11 @@ func (g *Generator) resources(in ContainerInput) *runtimeapi.LinuxContainerResou
 	return out
 }
 
+// Resources are the limits of a container that runs, for CRI's UpdateContainerResources.
+func (g *Generator) Resources(pod *v1.Pod, container *v1.Container) *runtimeapi.LinuxContainerResources {
+	return g.resources(ContainerInput{Pod: pod, Container: container})
+}
+
 // plainResources are requests and limits as cgroups know them: shares, quota, memory.
 func (g *Generator) plainResources(r v1.ResourceRequirements) *runtimeapi.LinuxContainerResources {
 	request, ok := r.Requests[v1.ResourceCPU]
@@ -77,8 +82,8 @@ const (
 )
 
 // oomScore is the container's oom_score_adj. A burstable container's falls with the share of the node's memory that it
-// requests: one that uses no more than it asked for is killed after one that does. A sidecar outlives the containers that
-// it serves.
+// requests: one that uses no more than it asked for is killed after one that does. A sidecar outlives the containers
+// that it serves.
 func oomScore(pod *v1.Pod, c *v1.Container, memory int64) int64 {
 	score := ownOOMScore(pod, c, memory)
 	if _, kind := model.FindContainer(&pod.Spec, c.Name); kind == model.Sidecar {

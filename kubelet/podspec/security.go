@@ -41,6 +41,9 @@ func (g *Generator) security(in ContainerInput) (*runtimeapi.LinuxContainerSecur
 		Seccomp:                  seccomp,
 		Apparmor:                 apparmor,
 	}
+	if in.TargetID != "" {
+		security.NamespaceOptions.Pid, security.NamespaceOptions.TargetId = runtimeapi.NamespaceMode_TARGET, in.TargetID
+	}
 	//lint:ignore SA1019 runtimes from before the field apparmor read this one
 	security.ApparmorProfile = oldAppArmor(apparmor)
 	return security, nil
@@ -95,12 +98,12 @@ func procPaths(mount *v1.ProcMountType) (masked, readOnly []string) {
 	}
 	// Like interrupts, the counters of throttling let a container guess what others compute.
 	for cpu := 0; ; cpu++ {
-		folder := fmt.Sprintf("/sys/devices/system/cpu/cpu%d", cpu)
-		if _, err := os.Stat(folder); err != nil {
+		dir := fmt.Sprintf("/sys/devices/system/cpu/cpu%d", cpu)
+		if _, err := os.Stat(dir); err != nil {
 			break
 		}
-		if _, err := os.Stat(folder + "/thermal_throttle"); err == nil {
-			masked = append(masked, folder+"/thermal_throttle")
+		if _, err := os.Stat(dir + "/thermal_throttle"); err == nil {
+			masked = append(masked, dir+"/thermal_throttle")
 		}
 	}
 	return masked, []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}

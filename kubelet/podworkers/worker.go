@@ -2,25 +2,24 @@ package podworkers
 
 import (
 	"context"
+	"math"
 	"time"
 
-	"github.com/sirupsen/logrus"
+	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-const (
-	// firstRetry is the pause after the first failure; it doubles.
-	firstRetry = 500 * time.Millisecond
-	// maxDoublings keeps the pause from running over: it is more than eight minutes by then.
-	maxDoublings = 10
-)
+// retryBackoff is the pause after steps that failed one after the other, up to Options.Retry. It has no jitter: whose
+// time has come is looked at once a tick, and a tenth of a pause more would often be a whole tick.
+var retryBackoff = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 2, Steps: math.MaxInt, Cap: 10 * time.Minute}
 
 // worker is one pod and its goroutine. Its fields are guarded by Workers.mu.
 type worker struct {
 	all *Workers
-	// pod is the latest wish.
+	// pod is as the latest update has it.
 	pod   *v1.Pod
 	state State
 	// termination is set when the pod is to end, and then never unset.
@@ -29,8 +28,8 @@ type worker struct {
 	next *v1.Pod
 	// cancel ends the step that runs; it does nothing when none does.
 	cancel context.CancelFunc
-	// failures is how many steps have failed one after the other.
-	failures int
+	// backoff has the pause after the next step that fails; a step that succeeds sets it back.
+	backoff wait.Backoff
 	// signal holds one value when there is something to do.
 	signal chan struct{}
 }
@@ -42,7 +41,7 @@ func (k *worker) wake() {
 	}
 }
 
-// terminate notes the wish and cancels what it makes pointless. The caller holds mu.
+// terminate notes the request and cancels what it makes pointless. The caller holds mu.
 func (k *worker) terminate(t Termination) {
 	if k.termination == nil {
 		k.termination = &t
@@ -92,7 +91,7 @@ func (k *worker) run() {
 	}
 }
 
-// begin takes the latest wish and moves the state on accordingly.
+// begin takes the latest update and moves the state on accordingly.
 func (k *worker) begin() (ctx context.Context, pod *v1.Pod, state State, t Termination) {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()
@@ -125,7 +124,7 @@ func (k *worker) step(last time.Time) (more bool) {
 	case Syncing:
 		var ended bool
 		var again time.Duration
-		ended, again, err = k.all.opts.Steps.Sync(ctx, pod, last)
+		ended, again, err = k.all.opts.PodSyncer.SyncPod(ctx, pod, last)
 		if err == nil && ended {
 			k.end(Termination{Reason: "the pod has completed"})
 			return true
@@ -134,19 +133,20 @@ func (k *worker) step(last time.Time) (more bool) {
 			k.plan(again)
 		}
 	case Terminating:
-		if err = k.all.opts.Steps.Terminate(ctx, pod, termination, last); err == nil {
+		if err = k.all.opts.PodSyncer.SyncTerminatingPod(ctx, pod, termination, last); err == nil {
 			k.enter(Terminated)
 			return true
 		}
 	case Terminated:
-		if err = k.all.opts.Steps.Terminated(ctx, pod); err == nil {
+		if err = k.all.opts.PodSyncer.SyncTerminatedPod(ctx, pod); err == nil {
 			k.enter(Finished)
 			k.all.opts.Ended(pod)
 			return false
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		logrus.WithError(err).WithFields(logrus.Fields{"pod": model.FullName(pod), "uid": pod.UID, "step": state}).Error("A pod's step failed; it is tried again")
+		log.G(ctx).WithError(err).WithFields(log.Fields{"pod": model.Key(pod), "podUID": pod.UID, "state": state}).
+			Error("error syncing pod; it is tried again")
 		k.retry()
 	} else if err == nil {
 		k.succeeded()
@@ -154,7 +154,7 @@ func (k *worker) step(last time.Time) (more bool) {
 	return k.cancelled(ctx)
 }
 
-// cancelled says that the step was given up for a newer wish, which is to be followed at once.
+// cancelled says that the step was given up for a newer request, which is to be followed at once.
 func (k *worker) cancelled(ctx context.Context) bool {
 	return ctx.Err() != nil && k.all.ctx.Err() == nil
 }
@@ -192,23 +192,18 @@ func (k *worker) again(after time.Duration) {
 	k.all.due[k.pod.UID] = time.Now().Add(after)
 }
 
-// retry sets the next step after one that failed: soon at first, because what was missing often comes within a second (the
-// API server lets a node read what a pod names only a moment after it has told the node of the pod), then ever later.
+// retry sets the next step after one that failed: soon at first, because what was missing often comes within a second
+// (the API server lets a node read what a pod names only a moment after the node has the pod), then ever later.
 func (k *worker) retry() {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()
-	after := k.all.opts.Retry
-	if soon := firstRetry << min(k.failures, maxDoublings); soon < after {
-		after = soon
-	}
-	k.failures++
-	k.all.due[k.pod.UID] = time.Now().Add(after)
+	k.all.due[k.pod.UID] = time.Now().Add(min(k.backoff.Step(), k.all.opts.Retry))
 }
 
 func (k *worker) succeeded() {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()
-	k.failures = 0
+	k.backoff = retryBackoff
 }
 
 // finished ends the goroutine's work for good, forgets the pod if nobody names it, and wakes those that wait for its name.

@@ -11,16 +11,16 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Steps is what is done to a pod. Calls for one pod come one after the other. What was done before the time after must be
-// visible to the call.
-type Steps interface {
-	// Sync brings the pod closer to what it asks for. Ended says that it never has to run again. Again is when another
-	// call makes sense at the latest, 0 for the usual time.
-	Sync(ctx context.Context, pod *v1.Pod, after time.Time) (ended bool, again time.Duration, err error)
-	// Terminate ends the pod's containers; it returns nil when none is left.
-	Terminate(ctx context.Context, pod *v1.Pod, t Termination, after time.Time) error
-	// Terminated removes what the pod had beside its containers.
-	Terminated(ctx context.Context, pod *v1.Pod) error
+// PodSyncer is what is done to a pod. Calls for one pod come one after the other. What was done before the time after
+// must be visible to the call.
+type PodSyncer interface {
+	// SyncPod brings the pod closer to what it asks for. Ended says that it never has to run again. Again is when
+	// another call makes sense at the latest, 0 for the usual time.
+	SyncPod(ctx context.Context, pod *v1.Pod, after time.Time) (ended bool, again time.Duration, err error)
+	// SyncTerminatingPod ends the pod's containers; it returns nil when none is left.
+	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination, after time.Time) error
+	// SyncTerminatedPod removes what the pod had beside its containers.
+	SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error
 }
 
 // Termination says how a pod ends.
@@ -34,19 +34,19 @@ type Termination struct {
 	Gone bool
 }
 
-// Options configure Workers. Steps is required.
+// Options configure Workers. PodSyncer is required.
 type Options struct {
-	Steps Steps
+	PodSyncer PodSyncer
 	// Resync is how often a pod is synced without reason. Zero means a minute, as the kubelet.
 	Resync time.Duration
-	// Retry is the longest pause before a step that failed is tried again; the first is half a second, and it doubles. Zero
-	// means ten seconds, which is the kubelet's pause.
+	// Retry is the longest pause before a step that failed is tried again; the first is half a second, and it doubles.
+	// Zero means ten seconds, which is the kubelet's pause.
 	Retry time.Duration
-	// NameHeld says whether the runtime still runs another pod of that full name, from before this process's time. Nil
+	// NameInUse says whether the runtime still runs another pod of that full name, from before this process's time. Nil
 	// means no.
-	NameHeld func(fullName string, uid types.UID) bool
-	// Ended is told of each pod that has finished, in its goroutine, when Finished says so already. It must not block.
-	// Nil tells nobody.
+	NameInUse func(fullName string, uid types.UID) bool
+	// Ended is called for each pod that has finished, in its goroutine, when Finished says so already. It must not
+	// block. Nil calls nobody.
 	Ended func(pod *v1.Pod)
 }
 
@@ -69,8 +69,8 @@ func New(ctx context.Context, opts Options) *Workers {
 	if opts.Retry == 0 {
 		opts.Retry = 10 * time.Second
 	}
-	if opts.NameHeld == nil {
-		opts.NameHeld = func(string, types.UID) bool { return false }
+	if opts.NameInUse == nil {
+		opts.NameInUse = func(string, types.UID) bool { return false }
 	}
 	if opts.Ended == nil {
 		opts.Ended = func(*v1.Pod) {}
@@ -101,7 +101,7 @@ func (w *Workers) Update(pod *v1.Pod) {
 	known.wake()
 }
 
-// Refresh takes a newer picture of a pod whose source asks for nothing new, because only its status changed there. The
+// Refresh takes a newer object of a pod whose source asks for nothing new, because only its status changed there. The
 // next step gets it; nothing is done for it. A pod that is not known, or that no source named, is left out.
 func (w *Workers) Refresh(pod *v1.Pod) {
 	w.mu.Lock()
@@ -135,7 +135,7 @@ func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 
 // add starts a pod's goroutine. The caller holds mu.
 func (w *Workers) add(pod *v1.Pod) *worker {
-	known := &worker{all: w, pod: pod, signal: make(chan struct{}, 1), cancel: func() {}}
+	known := &worker{all: w, pod: pod, backoff: retryBackoff, signal: make(chan struct{}, 1), cancel: func() {}}
 	w.pods[pod.UID] = known
 	w.wg.Go(known.run)
 	return known
@@ -203,8 +203,8 @@ const (
 type Pod struct {
 	Pod   *v1.Pod
 	State State
-	// Gone says that no source names it any more.
-	Gone bool
+	// gone says that no source names it any more.
+	gone bool
 }
 
 // Pods returns all pods that are known; finished ones stay until their source lets go of them.
@@ -213,13 +213,44 @@ func (w *Workers) Pods() map[types.UID]Pod {
 	defer w.mu.Unlock()
 	pods := make(map[types.UID]Pod, len(w.pods))
 	for uid, known := range w.pods {
-		pods[uid] = Pod{Pod: known.pod, State: known.stateNow(), Gone: known.termination != nil && known.termination.Gone}
+		pods[uid] = Pod{Pod: known.pod, State: known.stateNow(), gone: known.termination != nil && known.termination.Gone}
 	}
 	return pods
 }
 
-// Finished says whether a pod has ended and nothing of it is left: its containers, and what Steps.Terminated removes. It
-// is false for a pod that is not known: nobody looked whether something of it runs.
+// Has says whether a pod is known: wanted, or still being ended.
+func (w *Workers) Has(uid types.UID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pods[uid] != nil
+}
+
+// Pod returns a pod as its source has it now, nil where none is known.
+func (w *Workers) Pod(uid types.UID) *v1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known := w.pods[uid]; known != nil {
+		return known.pod
+	}
+	return nil
+}
+
+// Active are the pods that have not finished. One that its source no longer lists does not count, as with the kubelet:
+// a static pod that is edited would lose its ports to its own past.
+func (w *Workers) Active() []*v1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var pods []*v1.Pod
+	for _, known := range w.pods {
+		if known.state != Finished && (known.termination == nil || !known.termination.Gone) {
+			pods = append(pods, known.pod)
+		}
+	}
+	return pods
+}
+
+// Finished says whether a pod has ended and nothing of it is left: its containers, and what PodSyncer.SyncTerminatedPod
+// removes. It is false for a pod that is not known: nobody looked whether something of it runs.
 func (w *Workers) Finished(uid types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,8 +258,8 @@ func (w *Workers) Finished(uid types.UID) bool {
 	return known != nil && known.state == Finished
 }
 
-// Holders returns of each full name the one pod that has it: the one that is worked on, even if it only ends, before one
-// that waits for its end.
+// Holders returns of each full name the one pod that has it: the one that is worked on, even if it only ends, before
+// one that waits for its end.
 func (w *Workers) Holders() []*v1.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,5 +286,5 @@ func (w *Workers) nameFree(known *worker) bool {
 			return false
 		}
 	}
-	return !w.opts.NameHeld(name, known.pod.UID)
+	return !w.opts.NameInUse(name, known.pod.UID)
 }

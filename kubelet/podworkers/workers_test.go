@@ -37,7 +37,7 @@ func (s *steps) take() []string {
 	return calls
 }
 
-func (s *steps) Sync(ctx context.Context, pod *v1.Pod, _ time.Time) (bool, time.Duration, error) {
+func (s *steps) SyncPod(ctx context.Context, pod *v1.Pod, _ time.Time) (bool, time.Duration, error) {
 	s.note("sync %s %s", pod.UID, pod.Labels["v"])
 	if s.sync != nil {
 		return s.sync(ctx, pod)
@@ -45,7 +45,7 @@ func (s *steps) Sync(ctx context.Context, pod *v1.Pod, _ time.Time) (bool, time.
 	return false, 0, nil
 }
 
-func (s *steps) Terminate(ctx context.Context, pod *v1.Pod, t Termination, _ time.Time) error {
+func (s *steps) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination, _ time.Time) error {
 	s.note("terminate %s", pod.UID)
 	if s.terminate != nil {
 		return s.terminate(ctx, pod, t)
@@ -53,7 +53,7 @@ func (s *steps) Terminate(ctx context.Context, pod *v1.Pod, t Termination, _ tim
 	return nil
 }
 
-func (s *steps) Terminated(_ context.Context, pod *v1.Pod) error {
+func (s *steps) SyncTerminatedPod(_ context.Context, pod *v1.Pod) error {
 	s.note("terminated %s", pod.UID)
 	return nil
 }
@@ -67,7 +67,7 @@ func inBubble(t *testing.T, s *steps, opts Options, test func(w *Workers, tick f
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		opts.Steps = s
+		opts.PodSyncer = s
 		w := New(ctx, opts)
 		tick := func(d time.Duration) {
 			synctest.Wait()
@@ -339,7 +339,7 @@ func TestCompletedPodIsNotRunAgain(t *testing.T) {
 func TestNameIsHeld(t *testing.T) {
 	s := &steps{}
 	held := true
-	opts := Options{NameHeld: func(string, types.UID) bool { return held }}
+	opts := Options{NameInUse: func(string, types.UID) bool { return held }}
 	inBubble(t, s, opts, func(w *Workers, tick func(time.Duration)) {
 		release := make(chan struct{})
 		s.terminate = func(context.Context, *v1.Pod, Termination) error {
@@ -409,7 +409,7 @@ func TestNamedAgainAsItEnds(t *testing.T) {
 		s := &steps{}
 		var w *Workers
 		again := true
-		w = New(ctx, Options{Steps: s, Ended: func(pod *v1.Pod) {
+		w = New(ctx, Options{PodSyncer: s, Ended: func(pod *v1.Pod) {
 			if again {
 				again = false
 				w.Terminate(pod, Termination{Gone: true})

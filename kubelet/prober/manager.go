@@ -16,9 +16,9 @@ type Type string
 
 // The probes.
 const (
-	Liveness  Type = "Liveness"
-	Readiness Type = "Readiness"
-	Startup   Type = "Startup"
+	liveness  Type = "Liveness"
+	readiness Type = "Readiness"
+	startup   Type = "Startup"
 )
 
 // Options configure a Manager. Exec is required.
@@ -26,7 +26,7 @@ type Options struct {
 	// Exec runs a command in a container; a command that fails returns an error with an exit code (see
 	// k8s.io/utils/exec.ExitError).
 	Exec Exec
-	// Unhealthy is told of each probe that failed.
+	// Unhealthy is called for each probe that failed.
 	Unhealthy func(pod *v1.Pod, container string, probe Type, why string)
 	// HostIP is the address of pods in the host's network.
 	HostIP string
@@ -72,23 +72,23 @@ func (m *Manager) Changed() <-chan types.UID { return m.changed }
 
 // Update starts the probes of the containers that run and ends those of the ones that do not. While the pod is ending,
 // only readiness is probed: nothing is to be restarted any more.
-func (m *Manager) Update(pod *v1.Pod, seen *model.PodStatus, ending bool) {
+func (m *Manager) Update(pod *v1.Pod, observed *model.PodStatus, ending bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	wanted := map[key]bool{}
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
-		status := seen.Container(c.Name)
+		status := observed.Container(c.Name)
 		if status == nil || status.State != model.StateRunning {
 			return
 		}
 		for probe, spec := range probesOf(c) {
 			k := key{status.ID, probe}
-			if spec == nil || ending && probe != Readiness {
+			if spec == nil || ending && probe != readiness {
 				continue
 			}
 			wanted[k] = true
 			if m.workers[k] == nil {
-				m.start(k, target{pod: pod, container: c, probe: spec, id: status.ID, started: status.StartedAt, ip: m.address(pod, seen)})
+				m.start(k, target{pod: pod, container: c, probe: spec, id: status.ID, started: status.StartedAt, ip: m.address(pod, observed)})
 			}
 		}
 	})
@@ -110,11 +110,11 @@ func (m *Manager) Forget(uid types.UID) {
 }
 
 func probesOf(c *v1.Container) map[Type]*v1.Probe {
-	return map[Type]*v1.Probe{Liveness: c.LivenessProbe, Readiness: c.ReadinessProbe, Startup: c.StartupProbe}
+	return map[Type]*v1.Probe{liveness: c.LivenessProbe, readiness: c.ReadinessProbe, startup: c.StartupProbe}
 }
 
-func (m *Manager) address(pod *v1.Pod, seen *model.PodStatus) string {
-	if ips := seen.IPs(); len(ips) > 0 && !pod.Spec.HostNetwork {
+func (m *Manager) address(pod *v1.Pod, observed *model.PodStatus) string {
+	if ips := observed.IPs(); len(ips) > 0 && !pod.Spec.HostNetwork {
 		return ips[0]
 	}
 	return m.opts.HostIP
@@ -135,25 +135,43 @@ type Results struct {
 }
 
 // Results returns what is known. A container without a probe passes it while it runs.
-func (m *Manager) Results(pod *v1.Pod, seen *model.PodStatus) Results {
+func (m *Manager) Results(pod *v1.Pod, observed *model.PodStatus) Results {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := Results{Ready: map[string]bool{}, Started: map[string]bool{}, LivenessFailed: map[string]bool{}}
 	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
-		status := seen.Container(c.Name)
+		status := observed.Container(c.Name)
 		if status == nil || status.State != model.StateRunning {
 			return
 		}
 		id := status.ID
-		r.Started[id] = c.StartupProbe == nil || m.passed[key{id, Startup}]
-		r.Ready[id] = r.Started[id] && (c.ReadinessProbe == nil || m.passed[key{id, Readiness}])
-		for _, probe := range []Type{Liveness, Startup} {
+		before := reported(pod, c.Name, id)
+		r.Started[id] = c.StartupProbe == nil || m.result(key{id, startup}, before.Started != nil && *before.Started)
+		r.Ready[id] = r.Started[id] && (c.ReadinessProbe == nil || m.result(key{id, readiness}, before.Ready))
+		for _, probe := range []Type{liveness, startup} {
 			if passed, known := m.passed[key{id, probe}]; known && !passed {
 				r.LivenessFailed[id] = true
 			}
 		}
 	})
 	return r
+}
+
+// result is that of a probe, or the one from before there was any. The caller holds mu.
+func (m *Manager) result(k key, before bool) bool {
+	if passed, known := m.passed[k]; known {
+		return passed
+	}
+	return before
+}
+
+// reported is the status of a container that the server has, if it is of the same start. It counts until a first probe
+// says otherwise: a kubelet that starts again takes no container out of service.
+func reported(pod *v1.Pod, name, id string) v1.ContainerStatus {
+	if status := model.FindStatus(pod, name); status != nil && model.RuntimeID(status.ContainerID) == id {
+		return *status
+	}
+	return v1.ContainerStatus{}
 }
 
 // started says whether the startup probe of a container has succeeded, or it has none.
@@ -163,10 +181,10 @@ func (m *Manager) started(t target) bool {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.passed[key{t.id, Startup}]
+	return m.passed[key{t.id, startup}]
 }
 
-// set keeps a result and tells of it when it is new. A worker that was ended meanwhile has no say.
+// set keeps a result and sends the pod to Changed when it is new. A worker that was ended meanwhile has no say.
 func (m *Manager) set(ctx context.Context, w *worker, passed bool) {
 	m.mu.Lock()
 	before, known := m.passed[w.key]

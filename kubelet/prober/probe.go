@@ -2,13 +2,11 @@ package prober
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -18,18 +16,17 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
-	v1 "k8s.io/api/core/v1"
+	cri "k8s.io/cri-client/pkg"
 	utilexec "k8s.io/utils/exec"
 
-	cri "k8s.io/cri-client/pkg"
-
+	"github.com/criadapter/criadapter/kubelet/httpget"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 const (
-	// userAgent tells servers who asks.
+	// userAgent names the prober to servers.
 	userAgent = "kube-probe/kubelet-core"
-	// maxText bounds what is read and told of a probe's answer, in bytes.
+	// maxText bounds what is read and shown of a probe's answer, in bytes.
 	maxText = 10 << 10
 )
 
@@ -77,37 +74,12 @@ func address(t target, host string, port int) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// httpClient makes one request: it trusts any certificate, keeps no connection, and follows redirects on one host only.
-func httpClient(timeout time.Duration) *http.Client {
-	return &http.Client{
-		Timeout: timeout,
-		Transport: &http.Transport{
-			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a probe asks for health, not for identity
-			DisableKeepAlives: true,
-		},
-		CheckRedirect: func(request *http.Request, via []*http.Request) error {
-			if request.URL.Hostname() != via[0].URL.Hostname() {
-				return http.ErrUseLastResponse // it counts as success, as for the kubelet
-			}
-			if len(via) >= 10 {
-				return errors.New("stopped after 10 redirects")
-			}
-			return nil
-		},
-	}
-}
-
 func httpGet(ctx context.Context, t target, timeout time.Duration) (string, error) {
-	get := t.probe.HTTPGet
-	port, err := model.ResolvePort(get.Port, t.container)
+	request, err := httpget.Request(ctx, t.probe.HTTPGet, t.container, t.ip, userAgent)
 	if err != nil {
 		return "", err
 	}
-	request, err := httpRequest(ctx, get, address(t, get.Host, port))
-	if err != nil {
-		return "", err
-	}
-	answer, err := httpClient(timeout).Do(request)
+	answer, err := httpget.Client(timeout).Do(request)
 	if err != nil {
 		return err.Error(), nil
 	}
@@ -120,35 +92,6 @@ func httpGet(ctx context.Context, t target, timeout time.Duration) (string, erro
 		return fmt.Sprintf("HTTP probe failed with statuscode: %d: %s", answer.StatusCode, text(body)), nil
 	}
 	return "", nil
-}
-
-func httpRequest(ctx context.Context, get *v1.HTTPGetAction, address string) (*http.Request, error) {
-	path, err := url.Parse(get.Path)
-	if err != nil {
-		return nil, fmt.Errorf("httpGet.path: %w", err)
-	}
-	path.Scheme, path.Host = strings.ToLower(string(get.Scheme)), address
-	if path.Path != "" && !strings.HasPrefix(path.Path, "/") {
-		path.Path = "/" + path.Path
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, path.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("User-Agent", userAgent)
-	request.Header.Set("Accept", "*/*")
-	for _, header := range get.HTTPHeaders {
-		if strings.EqualFold(header.Name, "Host") {
-			request.Host = header.Value
-			continue
-		}
-		if _, ours := request.Header[http.CanonicalHeaderKey(header.Name)]; ours {
-			request.Header.Set(header.Name, header.Value)
-			continue
-		}
-		request.Header.Add(header.Name, header.Value)
-	}
-	return request, nil
 }
 
 func tcp(ctx context.Context, t target, timeout time.Duration) (string, error) {
@@ -170,7 +113,7 @@ func grpcHealth(ctx context.Context, t target, timeout time.Duration) (string, e
 	defer cancel()
 	to := address(t, "", int(t.probe.GRPC.Port))
 	conn, err := grpc.NewClient("passthrough:///"+to,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent))
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent), grpc.WithNoProxy())
 	if err != nil {
 		return "", err
 	}

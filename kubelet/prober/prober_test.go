@@ -7,9 +7,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -325,6 +327,58 @@ func TestGRPC(t *testing.T) {
 		if err != nil || (want == "") != (why == "") || !strings.Contains(why, want) {
 			t.Errorf("service %q: %q, %v, want %q", service, why, err, want)
 		}
+	}
+}
+
+// TestMain puts a proxy into the environment, which is read once.
+func TestMain(m *testing.M) {
+	proxy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	go func() {
+		for {
+			conn, err := proxy.Accept()
+			if err != nil {
+				return
+			}
+			proxied.Add(1)
+			conn.Close()
+		}
+	}()
+	os.Setenv("HTTP_PROXY", "http://"+proxy.Addr().String())
+	os.Setenv("HTTPS_PROXY", "http://"+proxy.Addr().String())
+	os.Exit(m.Run())
+}
+
+// proxied counts the connections to the proxy.
+var proxied atomic.Int32
+
+// TestNoProxy probes pods directly, whatever the environment says. The address is not a loopback one, which has no proxy.
+func TestNoProxy(t *testing.T) {
+	listener, err := net.Listen("tcp", "0.0.0.0:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	go func() { _ = server.Serve(listener) }()
+	defer server.Stop()
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	port := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+	for name, handler := range map[string]v1.ProbeHandler{
+		"grpc": {GRPC: &v1.GRPCAction{Port: int32(port(listener))}},
+		"http": {HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(int32(port(web.Listener)))}},
+		"tcp":  {TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(int32(port(web.Listener)))}},
+	} {
+		why, err := (&Manager{}).probe(t.Context(), target{ip: "0.0.0.0", probe: &v1.Probe{ProbeHandler: handler, TimeoutSeconds: 5}})
+		if reached := why == "" || strings.Contains(why, "404"); err != nil || !reached {
+			t.Errorf("%s: %q, %v", name, why, err)
+		}
+	}
+	if n := proxied.Load(); n != 0 {
+		t.Errorf("%d connections to the proxy", n)
 	}
 }
 

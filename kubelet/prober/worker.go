@@ -4,11 +4,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/sirupsen/logrus"
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // attempts is how often a probe that could not be made is tried again at once; the kubelet's figure.
@@ -46,13 +47,13 @@ type count struct {
 	length int32
 }
 
-// run probes until ctx ends, or nothing more can come of it: a startup probe that succeeded, a liveness or startup probe
-// that failed for good (the container will be killed).
+// run probes until ctx ends, or nothing more can come of it: a startup probe that succeeded, a liveness or startup
+// probe that failed for good (the container will be killed).
 func (w *worker) run(ctx context.Context) {
 	if !rest(ctx, time.Until(w.target.started.Add(time.Duration(w.target.probe.InitialDelaySeconds)*time.Second))) {
 		return
 	}
-	for w.key.probe != Startup && !w.manager.started(w.target) {
+	for w.key.probe != startup && !w.manager.started(w.target) {
 		if !rest(ctx, startupPoll) {
 			return
 		}
@@ -91,9 +92,10 @@ func (w *worker) once(ctx context.Context) (done bool) {
 	}
 	w.manager.count(w, why, err)
 	if err != nil {
-		logrus.WithError(err).WithFields(logrus.Fields{
-			"pod": w.target.pod.Name, "container": w.target.container.Name, "probe": w.key.probe,
-		}).Warn("A probe could not be made")
+		log.G(ctx).WithError(err).WithFields(log.Fields{
+			"pod": model.Key(w.target.pod), "podUID": w.target.pod.UID, "containerName": w.target.container.Name,
+			"containerID": w.target.id, "probeType": w.key.probe,
+		}).Warn("probe errored")
 		return false
 	}
 	passed := why == ""
@@ -112,7 +114,7 @@ func (w *worker) once(ctx context.Context) (done bool) {
 		return false
 	}
 	w.manager.set(ctx, w, passed)
-	return w.key.probe == Startup || w.key.probe == Liveness && !passed
+	return w.key.probe == startup || w.key.probe == liveness && !passed
 }
 
 func (w *worker) attempt(ctx context.Context) (why string, err error) {

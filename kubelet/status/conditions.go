@@ -10,8 +10,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// Owned says whether conditions of that type are the kubelet's. Others are somebody else's: of those the API server's word
-// counts, and it comes with the pod.
+// Owned says whether conditions of that type are the kubelet's. Others are somebody else's: of those the API server's
+// word counts, and it comes with the pod.
 func Owned(kind v1.PodConditionType) bool {
 	switch kind {
 	case v1.PodReadyToStartContainers, v1.PodInitialized, v1.PodReady, v1.ContainersReady, v1.PodScheduled,
@@ -30,6 +30,9 @@ func conditions(in Input, status *v1.PodStatus, initialized bool) []v1.PodCondit
 		readyCondition(in, status),
 		containersReady(in, status),
 		condition(v1.PodScheduled, true, "", ""),
+	}
+	if !in.Ending {
+		own = append(own, resizeConditions(in)...)
 	}
 	for i := range own {
 		own[i].ObservedGeneration = in.Pod.Generation

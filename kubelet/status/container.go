@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,39 +12,37 @@ import (
 
 // container is the status of one container.
 func (in Input) container(c *v1.Container, kind model.Kind, old *v1.ContainerStatus, initialized bool) v1.ContainerStatus {
-	seen := in.Runtime.Container(c.Name)
-	if seen == nil {
+	observed := in.Runtime.Container(c.Name)
+	if observed == nil {
 		return in.unseen(c, kind, old, initialized)
 	}
 	out := v1.ContainerStatus{
-		Name: c.Name, RestartCount: int32(seen.Attempt), Image: seen.Image, ImageID: seen.ImageRef,
-		ContainerID: in.RuntimeName + "://" + seen.ID, Started: new(bool), User: nil,
+		Name: c.Name, RestartCount: int32(observed.Attempt), Image: observed.Image, ImageID: observed.ImageRef,
+		ContainerID: in.RuntimeName + "://" + observed.ID, Started: new(bool), User: nil,
 	}
 	if out.Image == "" {
 		out.Image = c.Image
 	}
-	out.LastTerminationState = in.lastTermination(seen, old)
-	switch seen.State {
+	out.LastTerminationState = in.lastTermination(observed, old)
+	switch observed.State {
 	case model.StateRunning:
-		out.State.Running = &v1.ContainerStateRunning{StartedAt: stamp(seen.StartedAt)}
-		*out.Started = in.Started[seen.ID]
-		out.Ready = in.Ready[seen.ID]
+		out.State.Running = &v1.ContainerStateRunning{StartedAt: stamp(observed.StartedAt)}
+		*out.Started = in.Started[observed.ID]
+		out.Ready = in.Ready[observed.ID]
 		if kind == model.Init {
 			out.Ready = false
 		}
+		in.resources(c, observed, &out)
 	case model.StateExited:
-		out.State.Terminated = in.terminated(seen)
-		out.Ready = kind == model.Init && seen.ExitCode == 0
-		if waits := in.Waiting[c.Name]; waits != nil && !in.Ending {
+		out.State.Terminated = in.terminated(observed)
+		out.Ready = kind == model.Init && observed.ExitCode == 0
+		if waits := in.waiting(c.Name, old); waits != nil && !in.Ending {
 			out.LastTerminationState = out.State
-			out.State = v1.ContainerState{Waiting: waiting(waits)}
+			out.State = v1.ContainerState{Waiting: waits}
 			out.Ready = false
 		}
 	default:
-		out.State.Waiting = &v1.ContainerStateWaiting{Reason: model.ReasonContainerCreating}
-		if waits := in.Waiting[c.Name]; waits != nil {
-			out.State.Waiting = waiting(waits)
-		}
+		out.State.Waiting = cmp.Or(in.waiting(c.Name, old), &v1.ContainerStateWaiting{Reason: model.ReasonContainerCreating})
 	}
 	return out
 }
@@ -73,46 +72,56 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 	if !initialized && len(in.Pod.Spec.InitContainers) > 0 {
 		reason = model.ReasonPodInitializing
 	}
-	out.State.Waiting = &v1.ContainerStateWaiting{Reason: reason}
-	if waits := in.Waiting[c.Name]; waits != nil {
-		out.State.Waiting = waiting(waits)
-	}
+	out.State.Waiting = cmp.Or(in.waiting(c.Name, old), &v1.ContainerStateWaiting{Reason: reason})
 	return out
 }
 
-// lost is the state of a container of a pod that has ended, whose own end nobody saw. It counts as failed.
+// lost is the state of a container of a pod that has ended, whose own end was not observed. It counts as failed.
 func lost() v1.ContainerState {
 	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{
 		ExitCode: 137, Reason: "ContainerStatusUnknown", Message: "The container could not be located when the pod was terminated",
 	}}
 }
 
-// lastTermination is how the attempt before the one seen ended.
-func (in Input) lastTermination(seen *model.ContainerStatus, old *v1.ContainerStatus) v1.ContainerState {
+// lastTermination is how the attempt before the one observed ended.
+func (in Input) lastTermination(observed *model.ContainerStatus, old *v1.ContainerStatus) v1.ContainerState {
 	for i := range in.Runtime.Containers {
 		before := &in.Runtime.Containers[i]
-		if before.Name == seen.Name && before.Attempt < seen.Attempt && before.State == model.StateExited {
+		if before.Name == observed.Name && before.Attempt < observed.Attempt && before.State == model.StateExited {
 			return v1.ContainerState{Terminated: in.terminated(before)}
 		}
 	}
-	if old == nil || seen.Attempt == 0 {
+	if old == nil || observed.Attempt == 0 {
 		return v1.ContainerState{}
 	}
-	if old.ContainerID != in.RuntimeName+"://"+seen.ID && old.State.Terminated != nil {
+	if old.ContainerID != in.RuntimeName+"://"+observed.ID && old.State.Terminated != nil {
 		return *old.State.DeepCopy()
 	}
 	return *old.LastTerminationState.DeepCopy()
 }
 
-func (in Input) terminated(seen *model.ContainerStatus) *v1.ContainerStateTerminated {
+func (in Input) terminated(observed *model.ContainerStatus) *v1.ContainerStateTerminated {
 	return &v1.ContainerStateTerminated{
-		ExitCode: seen.ExitCode, Reason: seen.Reason, Message: seen.Message,
-		StartedAt: stamp(seen.StartedAt), FinishedAt: stamp(seen.FinishedAt), ContainerID: in.RuntimeName + "://" + seen.ID,
+		ExitCode: observed.ExitCode, Reason: observed.Reason, Message: observed.Message,
+		StartedAt: stamp(observed.StartedAt), FinishedAt: stamp(observed.FinishedAt), ContainerID: in.RuntimeName + "://" + observed.ID,
 	}
 }
 
-func waiting(reason *model.ReasonError) *v1.ContainerStateWaiting {
-	return &v1.ContainerStateWaiting{Reason: reason.Reason, Message: reason.Err.Error()}
+// waiting is why a container does not run: what the last sync found. Until there is a result it is what the status
+// before says, but for the two reasons that are not a sync's: what they say is found anew each time.
+func (in Input) waiting(name string, old *v1.ContainerStatus) *v1.ContainerStateWaiting {
+	if reason := in.Waiting[name]; reason != nil {
+		return &v1.ContainerStateWaiting{Reason: reason.Reason, Message: reason.Err.Error()}
+	}
+	if in.Waiting != nil || old == nil || old.State.Waiting == nil {
+		return nil
+	}
+	switch old.State.Waiting.Reason {
+	case model.ReasonContainerCreating, model.ReasonPodInitializing:
+		return nil
+	default:
+		return old.State.Waiting.DeepCopy()
+	}
 }
 
 // stamp is a time as the API keeps it, in seconds.

@@ -21,8 +21,8 @@ func (in Input) over() bool {
 	return true
 }
 
-// finish gives each container of a pod that has ended an end, as the kubelet does: app containers if the pod came so far,
-// init containers up to the last one that was ever tried, the first one in any case. Those behind it stay waiting.
+// finish gives each container of a pod that has ended an end, as the kubelet does: app containers if the pod came so
+// far, init containers up to the last one that was ever tried, the first one in any case. Those behind it stay waiting.
 func finish(status *v1.PodStatus, initialized bool) {
 	inits := status.InitContainerStatuses
 	for tried := len(inits); tried > 0; tried-- {
@@ -48,16 +48,28 @@ func end(list []v1.ContainerStatus) {
 	}
 }
 
-// Rejected is the status of a pod that the node does not take: it has failed, and is never started. Reason is the word of
-// the admission that refused it, Message its sentence. Conditions that the API server has stay.
+// Rejected is the status of a pod that the node does not take: it has failed, and is never started. Reason is the word
+// of the admission that refused it, Message its sentence. Conditions that the API server has stay.
 func Rejected(pod *v1.Pod, reason, message string, now time.Time) v1.PodStatus {
 	began := stamp(now)
 	if pod.Status.StartTime != nil {
 		began = *pod.Status.StartTime
 	}
+	status := refused(pod, v1.PodFailed, reason, message)
+	status.StartTime = &began
+	return status
+}
+
+// Held is the status of a pod that the node cannot run and that waits until somebody deletes or changes it. It has no
+// start time: that would say to a later process that the node took it.
+func Held(pod *v1.Pod, reason, message string) v1.PodStatus {
+	return refused(pod, v1.PodPending, reason, message)
+}
+
+func refused(pod *v1.Pod, phase v1.PodPhase, reason, message string) v1.PodStatus {
 	status := v1.PodStatus{
-		ObservedGeneration: pod.Generation, QOSClass: model.QOS(pod), StartTime: &began,
-		Phase: v1.PodFailed, Reason: reason, Message: "Pod was rejected: " + message,
+		ObservedGeneration: pod.Generation, QOSClass: model.QOS(pod),
+		Phase: phase, Reason: reason, Message: "Pod was rejected: " + message,
 		Conditions: others(pod),
 	}
 	if scheduled := findCondition(pod.Status.Conditions, v1.PodScheduled); scheduled != nil {

@@ -16,17 +16,21 @@ type Input struct {
 	Runtime *model.PodStatus
 	// RuntimeName is the scheme of container ids.
 	RuntimeName string
-	// Old is the status before, for what the runtime has forgotten and for the times of transitions. Conditions that are
-	// not the kubelet's (see Owned) are taken from the status of Pod instead, as the API server has it.
+	// Old is the status before, for what the runtime has forgotten and for the times of transitions. The status of Pod
+	// is the one that the API server has: of that are taken the conditions that are not the kubelet's (see Owned), and
+	// a phase that is terminal, which somebody else set, with its reason.
 	Old v1.PodStatus
-	// Waiting says why containers do not run.
+	// Waiting says by name why containers do not run, as a sync of the pod found. Nil means that there is no result of
+	// one yet since Old: a container that waited then waits for the same reason.
 	Waiting map[string]*model.ReasonError
 	// Ready and Started hold the ids of running containers that passed their probes (or have none).
 	Ready, Started map[string]bool
+	// Resize says where a change of the pod's resources stands; Pod has the allocated ones.
+	Resize Resize
 	// HostIPs are the node's addresses, the primary one first.
 	HostIPs []string
 	// Ending says that the pod is being ended and no container starts any more. Once none runs, the status is the last one:
-	// the phase is Succeeded or Failed, and containers whose end nobody saw count as failed.
+	// the phase is Succeeded or Failed, and containers whose end was not observed count as failed.
 	Ending bool
 	// Now is the time of transitions.
 	Now time.Time
@@ -44,6 +48,9 @@ func Generate(in Input) v1.PodStatus {
 	if status.StartTime == nil {
 		status.StartTime = in.began()
 	}
+	if model.Terminal(in.Pod.Status.Phase) && !model.Terminal(in.Old.Phase) {
+		status.Reason, status.Message = in.Pod.Status.Reason, in.Pod.Status.Message // why the API server ended it
+	}
 	initialized := isInitialized(in)
 	for i := range in.Pod.Spec.InitContainers {
 		c := &in.Pod.Spec.InitContainers[i]
@@ -54,6 +61,12 @@ func Generate(in Input) v1.PodStatus {
 		c := &in.Pod.Spec.Containers[i]
 		status.ContainerStatuses = append(status.ContainerStatuses,
 			in.container(c, model.App, find(in.Old.ContainerStatuses, c.Name), initialized))
+	}
+	for i := range in.Pod.Spec.EphemeralContainers {
+		c := model.AsContainer(&in.Pod.Spec.EphemeralContainers[i])
+		shown := in.container(c, model.Ephemeral, find(in.Old.EphemeralContainerStatuses, c.Name), true)
+		shown.Ready = false
+		status.EphemeralContainerStatuses = append(status.EphemeralContainerStatuses, shown)
 	}
 	if in.over() {
 		finish(&status, initialized)
@@ -84,8 +97,8 @@ func find(statuses []v1.ContainerStatus, name string) *v1.ContainerStatus {
 	return &statuses[i]
 }
 
-// isInitialized says whether all init containers have ended well and all sidecars have started. An app container that was
-// made is the proof, too: remains of init containers are collected.
+// isInitialized says whether all init containers have ended well and all sidecars have started. An app container that
+// was made is the proof, too: remains of init containers are collected.
 func isInitialized(in Input) bool {
 	for i := range in.Pod.Spec.Containers {
 		if in.Runtime.Container(in.Pod.Spec.Containers[i].Name) != nil {
@@ -94,15 +107,15 @@ func isInitialized(in Input) bool {
 	}
 	for i := range in.Pod.Spec.InitContainers {
 		c := &in.Pod.Spec.InitContainers[i]
-		seen := in.Runtime.Container(c.Name)
+		observed := in.Runtime.Container(c.Name)
 		switch {
-		case seen == nil:
+		case observed == nil:
 			return false
 		case model.IsSidecar(c):
-			if seen.State != model.StateRunning || !in.Started[seen.ID] {
+			if observed.State != model.StateRunning || !in.Started[observed.ID] {
 				return false
 			}
-		case seen.State != model.StateExited || seen.ExitCode != 0:
+		case observed.State != model.StateExited || observed.ExitCode != 0:
 			return false
 		}
 	}

@@ -47,6 +47,20 @@ func inputOf(pod *v1.Pod, seen *model.PodStatus) Input {
 	return in
 }
 
+// TestTerminalPhaseOfTheServer is taken over with its reason, whatever runs yet.
+func TestTerminalPhaseOfTheServer(t *testing.T) {
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
+	in := inputOf(pod, seenOf("a=running"))
+	in.Old = Generate(in)
+	pod.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "Evicted", Message: "no room"}
+	for range 2 {
+		in.Old = Generate(in)
+		if in.Old.Phase != v1.PodFailed || in.Old.Reason != "Evicted" || in.Old.Message != "no room" {
+			t.Errorf("%s, %s: %s", in.Old.Phase, in.Old.Reason, in.Old.Message)
+		}
+	}
+}
+
 func TestPhaseAndReady(t *testing.T) {
 	const (
 		alwaysRestart = v1.RestartPolicyAlways
@@ -142,6 +156,32 @@ func TestContainerStates(t *testing.T) {
 	}
 }
 
+// TestReasonsBeforeASync keeps the reasons of the status before until a sync has found others, but not those of a pod
+// that is only being made.
+func TestReasonsBeforeASync(t *testing.T) {
+	in := inputOf(modeltest.Pod(v1.RestartPolicyAlways, "app:a app:b app:c"), seenOf("a=exited:7"))
+	in.Old.ContainerStatuses = []v1.ContainerStatus{
+		{Name: "a", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: model.ReasonCrashLoopBackOff, Message: "back-off"}}},
+		{Name: "b", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: model.ReasonErrImagePull}}},
+		{Name: "c", State: v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: model.ReasonPodInitializing}}},
+	}
+	reasons := func() (all [3]string) {
+		for i, c := range Generate(in).ContainerStatuses {
+			if c.State.Waiting != nil {
+				all[i] = c.State.Waiting.Reason
+			}
+		}
+		return all
+	}
+	if got := reasons(); got != [3]string{model.ReasonCrashLoopBackOff, model.ReasonErrImagePull, model.ReasonContainerCreating} {
+		t.Errorf("before a sync they wait for %v", got)
+	}
+	in.Waiting = map[string]*model.ReasonError{}
+	if got := reasons(); got != [3]string{"", model.ReasonContainerCreating, model.ReasonContainerCreating} {
+		t.Errorf("after a sync without a reason they wait for %v", got)
+	}
+}
+
 // TestRemainsAreKept keeps what is known of containers that the runtime has forgotten.
 func TestRemainsAreKept(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "init:i app:a")
@@ -222,7 +262,7 @@ func TestReadinessGates(t *testing.T) {
 }
 
 func TestStore(t *testing.T) {
-	s := NewStore()
+	s := NewManager()
 	changed, stop := s.Watch()
 	defer stop()
 	told := func() bool {

@@ -6,14 +6,16 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// ReasonDeadlineExceeded is the reason of a pod that ran longer than its activeDeadlineSeconds. A status that has it ends
-// as Failed.
+// ReasonDeadlineExceeded is the reason of a pod that ran longer than its activeDeadlineSeconds. A status that has it
+// ends as Failed.
 const ReasonDeadlineExceeded = "DeadlineExceeded"
 
 // phase sums the containers up. A pod is not over as long as anything in it runs or may run, sidecars included.
 func phase(in Input, status *v1.PodStatus) v1.PodPhase {
-	if model.Terminal(in.Old.Phase) {
-		return in.Old.Phase // there is no way back
+	for _, ended := range []v1.PodPhase{in.Old.Phase, in.Pod.Status.Phase} {
+		if model.Terminal(ended) {
+			return ended // there is no way back, whoever said so
+		}
 	}
 	summed := sum(in, status)
 	switch {
@@ -42,6 +44,8 @@ func sum(in Input, status *v1.PodStatus) v1.PodPhase {
 		switch state := &status.ContainerStatuses[i]; {
 		case state.State.Running != nil:
 			running++
+		case state.State.Terminated != nil && !in.Ending && model.RestartsAfter(spec, &spec.Containers[i], state.State.Terminated.ExitCode):
+			running++ // soon
 		case state.State.Terminated != nil && state.State.Terminated.ExitCode == 0:
 			succeeded++
 		case state.State.Terminated != nil:
@@ -59,10 +63,6 @@ func sum(in Input, status *v1.PodStatus) v1.PodPhase {
 		return v1.PodPending
 	case running > 0:
 		return v1.PodRunning
-	case spec.RestartPolicy == v1.RestartPolicyAlways && !in.Ending:
-		return v1.PodRunning
-	case spec.RestartPolicy == v1.RestartPolicyOnFailure && failed > 0 && !in.Ending:
-		return v1.PodRunning
 	default:
 		return ended(failed, succeeded)
 	}
@@ -77,12 +77,9 @@ func ended(failed, succeeded int) v1.PodPhase {
 
 // initFailed says whether an init container failed that is not tried again.
 func initFailed(spec *v1.PodSpec, status *v1.PodStatus) bool {
-	if spec.RestartPolicy != v1.RestartPolicyNever {
-		return false
-	}
 	for i := range spec.InitContainers {
 		state := status.InitContainerStatuses[i].State.Terminated
-		if !model.IsSidecar(&spec.InitContainers[i]) && state != nil && state.ExitCode != 0 {
+		if !model.IsSidecar(&spec.InitContainers[i]) && state != nil && state.ExitCode != 0 && !model.RestartsAfter(spec, &spec.InitContainers[i], state.ExitCode) {
 			return true
 		}
 	}

@@ -23,11 +23,8 @@ type query struct {
 }
 
 func parseQuery(r *http.Request) (query, error) {
-	path := strings.Split(strings.TrimPrefix(r.URL.Path, "/api/v1/"), "/")
-	q := query{resource: path[len(path)-1], watch: r.URL.Query().Get("watch") != ""}
-	if len(path) == 3 && path[0] == "namespaces" {
-		q.namespace = path[1]
-	}
+	path := parsePath(r)
+	q := query{resource: path.resource, namespace: path.namespace, watch: r.URL.Query().Get("watch") != ""}
 	q.from, _ = strconv.Atoi(r.URL.Query().Get("resourceVersion")) // none is 0
 	var err error
 	q.selector, err = fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
@@ -38,8 +35,32 @@ func (q query) matches(resource string, object runtime.Object) bool {
 	return resource == q.resource && (q.namespace == "" || accessor(object).GetNamespace() == q.namespace) && q.selector.Matches(fieldsOf(object))
 }
 
-// ServeHTTP is http.Handler.
+// ServeHTTP is http.Handler. A GET of a resource as a whole is a list or a watch; all else is for one object.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if path := parsePath(r); r.Method != http.MethodGet || path.name != "" {
+		object, err := s.serve(path)
+		answer(w, object, err)
+		return
+	}
+	s.serveList(w, r)
+}
+
+// parsePath takes (api | apis/GROUP)/VERSION/[namespaces/NS/]RESOURCE[/NAME[/SUB]] apart. What is missing is empty.
+func parsePath(r *http.Request) request {
+	words := append(strings.Split(strings.Trim(r.URL.Path, "/"), "/"), make([]string, 7)...)
+	if words[0] == "apis" {
+		words = words[1:]
+	}
+	words = words[2:]
+	namespace := ""
+	if words[0] == "namespaces" {
+		namespace, words = words[1], words[2:]
+	}
+	return request{r, words[0], namespace, words[1], words[2]}
+}
+
+// serveList answers a list or a watch.
+func (s *Server) serveList(w http.ResponseWriter, r *http.Request) {
 	q, err := parseQuery(r)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -64,9 +85,6 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// lists are the kinds of lists by resource.
-var lists = map[string]string{"pods": "PodList", "configmaps": "ConfigMapList", "secrets": "SecretList"}
-
 func (s *Server) list(w http.ResponseWriter, q query) {
 	s.mu.Lock()
 	items := []runtime.Object{}
@@ -77,7 +95,7 @@ func (s *Server) list(w http.ResponseWriter, q query) {
 		}
 	}
 	answer, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": lists[q.resource], "items": items, "metadata": metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)},
+		"apiVersion": "v1", "kind": kindOf(q.resource) + "List", "items": items, "metadata": metav1.ListMeta{ResourceVersion: strconv.Itoa(s.version)},
 	})
 	after := s.afterGet
 	s.afterGet = nil
@@ -139,14 +157,22 @@ func (s *Server) since(version int, q query) []change {
 	return found
 }
 
+func kindOf(name string) string {
+	for _, known := range resources {
+		if known.name == name {
+			return known.kind
+		}
+	}
+	return ""
+}
+
 // typed is the object with its kind, by which a watch is decoded.
 func typed(object runtime.Object) runtime.Object {
 	object = object.DeepCopyObject()
-	kinds := map[string]string{"pods": "Pod", "configmaps": "ConfigMap", "secrets": "Secret"}
-	if _, ok := object.(*metav1.Status); ok {
-		object.GetObjectKind().SetGroupVersionKind(v1.SchemeGroupVersion.WithKind("Status"))
-		return object
+	kind := "Status"
+	if _, ok := object.(*metav1.Status); !ok {
+		kind = resourceOf(object).kind
 	}
-	object.GetObjectKind().SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(kinds[resourceOf(object)]))
+	object.GetObjectKind().SetGroupVersionKind(v1.SchemeGroupVersion.WithKind(kind))
 	return object
 }

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strconv"
 	"sync"
 	"testing"
 
+	coordination "k8s.io/api/coordination/v1"
 	v1 "k8s.io/api/core/v1"
+	node "k8s.io/api/node/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -27,9 +30,14 @@ type Server struct {
 	oldest   int                       // changes up to this version are forgotten
 	objects  map[string]runtime.Object // by resource/namespace/name
 	changes  []change
-	moved    chan struct{} // closed and replaced when a watch has something to look at
-	broken   chan struct{} // closed and replaced to end the watches
-	fail     http.HandlerFunc
+	moved    chan struct{}           // closed and replaced when a watch has something to look at
+	broken   chan struct{}           // closed and replaced to end the watches
+	fail     http.HandlerFunc        // answers every request, if set
+	refuse   func(call string) error // is asked before each request for one object, if set
+	away     bool                    // for the clients in memory, as hang is
+	hang     bool
+	requests []Request
+	calls    []string
 	afterGet func()
 	asked    []string
 }
@@ -42,9 +50,14 @@ type change struct {
 	object   runtime.Object
 }
 
-// New starts a server, which ends with the test.
-func New(t testing.TB) *Server {
-	s := &Server{objects: map[string]runtime.Object{}, moved: make(chan struct{}), broken: make(chan struct{}), version: 1}
+// New makes a server without objects, for Core.
+func New() *Server {
+	return &Server{objects: map[string]runtime.Object{}, moved: make(chan struct{}), broken: make(chan struct{}), version: 1}
+}
+
+// Start makes a server that listens, and ends with the test.
+func Start(t testing.TB) *Server {
+	s := New()
 	s.http = httptest.NewServer(s)
 	t.Cleanup(func() {
 		s.Fail(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
@@ -74,27 +87,49 @@ func ClientFor(t testing.TB, config *rest.Config) corev1.CoreV1Interface {
 	return client
 }
 
-// Set adds or replaces an object: a *v1.Pod, *v1.ConfigMap or *v1.Secret. The server keeps a copy.
+// Set adds or replaces an object, and changes nothing of it but the resource version. The server keeps a copy.
 func (s *Server) Set(object runtime.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	object = object.DeepCopyObject()
-	key := keyOf(object)
-	kind := watch.Added
-	if s.objects[key] != nil {
-		kind = watch.Modified
+	s.store(resourceOf(object).name, object)
+}
+
+// Object returns a copy of the object of that kind, namespace and name, or nil.
+func (s *Server) Object(object runtime.Object) runtime.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	wanted := accessor(object)
+	if found := s.objects[key(resourceOf(object).name, wanted.GetNamespace(), wanted.GetName())]; found != nil {
+		return found.DeepCopyObject()
 	}
-	s.record(kind, object)
-	s.objects[key] = object
+	return nil
 }
 
 // Delete removes an object of that name.
 func (s *Server) Delete(object runtime.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := keyOf(object)
-	if old := s.objects[key]; old != nil {
-		delete(s.objects, key)
+	found := accessor(object)
+	s.drop(resourceOf(object).name, found.GetNamespace(), found.GetName())
+}
+
+// store keeps an object, which watches see. The caller holds mu.
+func (s *Server) store(resource string, object runtime.Object) {
+	found := accessor(object)
+	name := key(resource, found.GetNamespace(), found.GetName())
+	kind := watch.Added
+	if s.objects[name] != nil {
+		kind = watch.Modified
+	}
+	s.record(kind, object)
+	s.objects[name] = object
+}
+
+// drop removes an object, which watches see. The caller holds mu.
+func (s *Server) drop(resource, namespace, name string) {
+	if old := s.objects[key(resource, namespace, name)]; old != nil {
+		delete(s.objects, key(resource, namespace, name))
 		s.record(watch.Deleted, old.DeepCopyObject())
 	}
 }
@@ -103,7 +138,7 @@ func (s *Server) Delete(object runtime.Object) {
 func (s *Server) record(kind watch.EventType, object runtime.Object) {
 	s.version++
 	accessor(object).SetResourceVersion(strconv.Itoa(s.version))
-	s.changes = append(s.changes, change{version: s.version, kind: kind, resource: resourceOf(object), object: object})
+	s.changes = append(s.changes, change{version: s.version, kind: kind, resource: resourceOf(object).name, object: object})
 	s.wake()
 }
 
@@ -112,9 +147,10 @@ func (s *Server) Bookmark() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.version++
-	for _, object := range []runtime.Object{&v1.Pod{}, &v1.ConfigMap{}, &v1.Secret{}} {
+	for _, known := range resources {
+		object := known.blank.DeepCopyObject()
 		accessor(object).SetResourceVersion(strconv.Itoa(s.version))
-		s.changes = append(s.changes, change{version: s.version, kind: watch.Bookmark, resource: resourceOf(object), object: object})
+		s.changes = append(s.changes, change{version: s.version, kind: watch.Bookmark, resource: resourceOf(object).name, object: object})
 	}
 	s.wake()
 }
@@ -172,22 +208,26 @@ func accessor(object runtime.Object) metav1.Object {
 	return found
 }
 
-func keyOf(object runtime.Object) string {
-	found := accessor(object)
-	return resourceOf(object) + "/" + found.GetNamespace() + "/" + found.GetName()
+func key(resource, namespace, name string) string { return resource + "/" + namespace + "/" + name }
+
+// resource is one kind of objects that is served.
+type resource struct {
+	name, kind string
+	blank      runtime.Object
 }
 
-func resourceOf(object runtime.Object) string {
-	switch object.(type) {
-	case *v1.Pod:
-		return "pods"
-	case *v1.ConfigMap:
-		return "configmaps"
-	case *v1.Secret:
-		return "secrets"
-	default:
-		panic(fmt.Sprintf("apitest: %T is not served", object))
+var resources = []resource{
+	{"pods", "Pod", &v1.Pod{}}, {"configmaps", "ConfigMap", &v1.ConfigMap{}}, {"secrets", "Secret", &v1.Secret{}},
+	{"services", "Service", &v1.Service{}}, {"runtimeclasses", "RuntimeClass", &node.RuntimeClass{}}, {"events", "Event", &v1.Event{}}, {"nodes", "Node", &v1.Node{}}, {"leases", "Lease", &coordination.Lease{}},
+}
+
+func resourceOf(object runtime.Object) resource {
+	for _, known := range resources {
+		if reflect.TypeOf(known.blank) == reflect.TypeOf(object) {
+			return known
+		}
 	}
+	panic(fmt.Sprintf("apitest: %T is not served", object))
 }
 
 // fieldsOf are the fields that a selector may name.

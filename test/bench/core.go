@@ -19,6 +19,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet"
 	"github.com/criadapter/criadapter/kubelet/backoff"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -33,8 +34,8 @@ type core struct {
 	err    error // of Run, to be read after ended
 }
 
-// startCore starts a kubelet core with its defaults, except that dead containers start again at once and that what is left
-// of pods is removed soon. Several on one server need different names.
+// startCore starts a kubelet core with its defaults, except that dead containers start again at once and that what is
+// left of pods is removed soon. Several on one server need different names.
 func (s *criServer) startCore(ctx context.Context, name string, noEvents bool) (*core, error) {
 	logrus.SetOutput(io.Discard) // what fails is in the pods' statuses
 	klog.SetLogger(logr.Discard())
@@ -49,7 +50,7 @@ func (s *criServer) startCore(ctx context.Context, name string, noEvents bool) (
 		RootDir: filepath.Join(dir, "root"), PodLogsDir: filepath.Join(dir, "logs"),
 		CgroupRoot: strings.TrimPrefix(s.bench.cgroup, "/") + "/core/" + s.name + "/" + name, CgroupDriver: cgroup.Cgroupfs,
 		CrashBackoff: backoff.Options{First: time.Millisecond, Max: time.Millisecond},
-		NoEvents:     noEvents, GC: kubelet.GCOptions{Containers: time.Second, HighPercent: 100},
+		NoEvents:     noEvents, GC: housekeeping.GCOptions{Containers: time.Second, HighPercent: 100},
 	})
 	if err != nil {
 		return nil, err

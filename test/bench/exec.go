@@ -8,8 +8,8 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// measureExec compares ExecSync over the CRI socket with the engine calls that it is made of (create exec, attach, read to
-// the end, inspect), in the same container.
+// measureExec compares ExecSync over the CRI socket with the engine calls that it is made of (create exec, attach, read
+// to the end, inspect), in the same container.
 func (b *bench) measureExec(ctx context.Context) (err error) {
 	s := b.servers[0]
 	p, err := s.up(ctx, "exec", noClock)

@@ -48,25 +48,25 @@ func (b *bench) measureInProcess(ctx context.Context) error {
 // rowInProcess is the row of the lists in process.
 const rowInProcess = "write and ListContainers"
 
-// inProcess is a server over a mirror that follows no engine.
+// inProcess is a server over a cache that follows no engine.
 type inProcess struct {
 	server *server.Server
-	mirror *state.Mirror
+	cache  *state.Cache
 	last   string // id of a container
 	size   int
 }
 
-// filled is a mirror that has all that there is.
-type filled struct{ *state.Mirror }
+// filled is a cache that has all that there is.
+type filled struct{ *state.Cache }
 
 func (filled) WaitSynced(context.Context) error { return nil }
 
 func newInProcess(containers int) *inProcess {
-	p := &inProcess{mirror: state.New(state.Options{}), size: containers}
+	p := &inProcess{cache: state.New(state.Options{}), size: containers}
 	for i := range containers {
 		sandbox := fmt.Sprintf("%064x", i/2)
 		p.last = fmt.Sprintf("c%063x", i)
-		p.mirror.PutContainer(state.Container{
+		p.cache.PutContainer(state.Container{
 			ID: p.last, SandboxID: sandbox,
 			Meta: state.ContainerMeta{
 				CreatedAt: time.Unix(int64(i), 0),
@@ -79,12 +79,12 @@ func newInProcess(containers int) *inProcess {
 			Status: state.ContainerStatus{Running: true},
 		})
 	}
-	p.server = server.New(server.Options{Mirror: filled{p.mirror}})
+	p.server = server.New(server.Options{Cache: filled{p.cache}})
 	return p
 }
 
 func (p *inProcess) writeAndList(ctx context.Context) error {
-	p.mirror.UpdateContainer(p.last, func(s *state.ContainerStatus) { s.Running = !s.Running })
+	p.cache.UpdateContainer(p.last, func(s *state.ContainerStatus) { s.Running = !s.Running })
 	response, err := p.server.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
 	if err == nil && len(response.GetContainers()) != p.size {
 		err = fmt.Errorf("%d containers are listed, want %d", len(response.GetContainers()), p.size)

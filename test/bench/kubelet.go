@@ -14,72 +14,72 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// folderPods is how many pods come from a folder at once.
-const folderPods = 40
+// directoryPods is how many pods come from a directory at once.
+const directoryPods = 40
 
 // listPeriod is how often the kubelet core lists, unless told otherwise.
 const listPeriod = time.Second
 
 // Rows of the kubelet core's table.
 const (
-	rowFolder  = "40 pods Ready"
-	rowEvented = "death to restart, evented"
-	rowPolled  = "death to restart, polled"
+	rowDirectory = "40 pods Ready"
+	rowEvented   = "death to restart, evented"
+	rowPolled    = "death to restart, polled"
 )
 
 // kubeletTimeout bounds each wait for the kubelet core.
 const kubeletTimeout = 3 * time.Minute
 
-// measureKubelet lets the kubelet core run pods from a folder, on criadapter and on containerd.
+// measureKubelet lets the kubelet core run pods from a directory, on criadapter and on containerd.
 func (b *bench) measureKubelet(ctx context.Context) error {
-	if err := b.measureFolder(ctx); err != nil {
+	if err := b.measureDirectory(ctx); err != nil {
 		return err
 	}
 	if err := b.measureDeaths(ctx); err != nil {
 		return err
 	}
 	t := &b.result.Kubelet
-	b.result.compare(t, goal{"kubelet-40-pods-ready-to-containerd", rowFolder, nameContainerd, 1.25})
+	b.result.compare(t, goal{"kubelet-40-pods-ready-to-containerd", rowDirectory, nameContainerd, 1.25})
 	evented, polled := t.cells[rowEvented][nameCriadapter].quantile(0.5), t.cells[rowPolled][nameCriadapter].quantile(0.5)
 	b.result.add("kubelet-restart-polled-to-list-period", float64(polled)/float64(listPeriod), 1)
 	b.result.add("kubelet-restart-evented-to-polled", float64(evented)/float64(polled), 0.75)
 	return nil
 }
 
-// measureFolder measures the time from the manifests of 40 pods until all are Ready, with the image present.
-func (b *bench) measureFolder(ctx context.Context) (err error) {
+// measureDirectory measures the time from the manifests of 40 pods until all are Ready, with the image present.
+func (b *bench) measureDirectory(ctx context.Context) (err error) {
 	var cores []*core
 	defer func() { err = errors.Join(err, closeCores(context.WithoutCancel(ctx), cores)) }()
 	for _, s := range b.servers[:2] {
-		c, err := s.startCore(ctx, "folder", false)
+		c, err := s.startCore(ctx, "dir", false)
 		if err != nil {
 			return err
 		}
 		cores = append(cores, c)
 	}
-	return turns(b.plan.folders, len(cores), func(round, i int) error {
+	return turns(b.plan.directories, len(cores), func(round, i int) error {
 		c := cores[i]
 		took, err := timed(func() error {
-			for n := range folderPods {
+			for n := range directoryPods {
 				if err := c.write(fmt.Sprintf("many-%d", n)); err != nil {
 					return err
 				}
 			}
-			return c.wait(ctx, func() error { return allReady(c.Pods(), folderPods) })
+			return c.wait(ctx, func() error { return allReady(c.Pods(), directoryPods) })
 		})
 		if err != nil {
 			return err
 		}
-		b.result.Kubelet.add(rowFolder, c.server.name, took)
-		if round == b.plan.folders-1 {
+		b.result.Kubelet.add(rowDirectory, c.server.name, took)
+		if round == b.plan.directories-1 {
 			return nil // the end empties it
 		}
 		return c.empty(ctx)
 	})
 }
 
-// measureDeaths measures the time from a container's death to the start of its next attempt, by the runtime's clock: with
-// the runtime's events, which containerd 1.6 does not have, and by listing.
+// measureDeaths measures the time from a container's death to the start of its next attempt, by the runtime's clock:
+// with the runtime's events, which containerd 1.6 does not have, and by listing.
 func (b *bench) measureDeaths(ctx context.Context) (err error) {
 	type member struct {
 		*core
@@ -168,7 +168,7 @@ func allReady(pods []*v1.Pod, want int) error {
 	return nil
 }
 
-// write puts the manifest of a pod with one container into the folder.
+// write puts the manifest of a pod with one container into the directory.
 func (c *core) write(name string) error {
 	text := fmt.Sprintf(`apiVersion: v1
 kind: Pod

@@ -86,8 +86,8 @@ func (b *bench) makeLines() error {
 
 func (b *bench) lines() string { return filepath.Join(b.dir, "lines") }
 
-// writeLog runs a container that writes the lines and returns how long it took until all of them were in the log, and the
-// CPU time that went into it.
+// writeLog runs a container that writes the lines and returns how long it took until all of them were in the log, and
+// the CPU time that went into it.
 func (s *criServer) writeLog(ctx context.Context) (wall, server, engine time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()

@@ -35,7 +35,7 @@ type bench struct {
 
 // plan says how much is sampled.
 type plan struct {
-	cycles, relists, statuses, stats, storms, execs, logs, folders, deaths int
+	cycles, relists, statuses, stats, storms, execs, logs, directories, deaths int
 	// between measures with a number of pods between one and all, and with more workers.
 	between bool
 	// logLines is how many lines of logLine bytes a container writes.
@@ -46,10 +46,10 @@ type plan struct {
 
 func planFor(opts options) plan {
 	if opts.quick {
-		return plan{cycles: 5, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, folders: 1, deaths: 2,
+		return plan{cycles: 5, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, directories: 1, deaths: 2,
 			logLines: 200_000, slow: time.Second}
 	}
-	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5, folders: 3, deaths: 10,
+	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5, directories: 3, deaths: 10,
 		logLines: 1_000_000, slow: 30 * time.Second}
 }
 
@@ -146,8 +146,8 @@ func (b *bench) start(ctx context.Context, opts options) error {
 	return nil
 }
 
-// close ends the servers. What is left of the peers' pods ends with the rig's namespaces, as do the files in its scratch
-// folder.
+// close ends the servers. What is left of the peers' pods ends with the rig's namespaces, as do the files in its
+// scratch directory.
 func (b *bench) close(ctx context.Context) error {
 	var errs []error
 	for _, s := range slices.Backward(b.servers) {
@@ -156,8 +156,8 @@ func (b *bench) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// turns calls f for each of n members in turn, rounds times, in another order each time: what one leaves behind must not
-// always meet the same one.
+// turns calls f for each of n members in turn, rounds times, in another order each time: what one leaves behind must
+// not always meet the same one.
 func turns(rounds, n int, f func(round, member int) error) error {
 	random := rand.New(rand.NewPCG(1, 2)) // the same orders in each run
 	for round := range rounds {

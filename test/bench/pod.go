@@ -200,8 +200,8 @@ func (s *criServer) cycle(ctx context.Context, name string, tell clock) error {
 	return s.down(ctx, p, tell)
 }
 
-// answers makes sure that a pod counts only when its address works: nobody listens there, so the pod's own kernel has to
-// refuse the connection.
+// answers makes sure that a pod counts only when its address works: nobody listens there, so the pod's own kernel has
+// to refuse the connection.
 func answers(ip string) error {
 	conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "1"), 5*time.Second)
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/moby/moby/client"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/criadapter/criadapter/pause"
+	"github.com/criadapter/criadapter/internal/pause"
 )
 
 // raw is what anyone could do who drives the engine and the CNI plugins by hand: the floor that a CRI server stands on.

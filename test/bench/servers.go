@@ -13,7 +13,7 @@ import (
 
 	"github.com/moby/moby/client"
 
-	"github.com/criadapter/criadapter/pause"
+	"github.com/criadapter/criadapter/internal/pause"
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
@@ -68,9 +68,9 @@ func (b *bench) rigEngine() ([]int, error) {
 	return engineProcesses(pid)
 }
 
-// startContainerd starts Debian's containerd.
+// startContainerd starts the containerd of the rig's engine.
 func (b *bench) startContainerd(ctx context.Context) (*criServer, error) {
-	dir, err := b.folder(nameContainerd)
+	dir, err := b.directory(nameContainerd)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (b *bench) startContainerd(ctx context.Context) (*criServer, error) {
 
 // startCRIDockerd starts cri-dockerd and the engine that it drives.
 func (b *bench) startCRIDockerd(ctx context.Context, program string) (*criServer, error) {
-	dir, err := b.folder(nameCRIDockerd)
+	dir, err := b.directory(nameCRIDockerd)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (b *bench) startCRIDockerd(ctx context.Context, program string) (*criServer
 		return nil, err
 	}
 	eng, err := engine.New(engine.Options{
-		Dir: filepath.Join(b.dir, "e"), Dockerd: b.env.Dockerd, RuntimeWrapper: b.env.RuntimeWrapper,
+		Dir: filepath.Join(b.dir, "e"), Env: b.env,
 		Config: map[string]any{"cgroup-parent": b.cgroup},
 	})
 	if err != nil {
@@ -156,8 +156,8 @@ func loadSandboxImage(ctx context.Context, host string) error {
 	return errors.Join(err, loaded.Close())
 }
 
-// folder makes the folder of a peer.
-func (b *bench) folder(name string) (string, error) {
+// directory makes the directory of a peer.
+func (b *bench) directory(name string) (string, error) {
 	dir := filepath.Join(b.dir, name)
 	return dir, os.Mkdir(dir, 0o755)
 }

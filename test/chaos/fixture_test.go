@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -24,12 +26,12 @@ type writer struct {
 	config *runtimeapi.PodSandboxConfig
 	image  *runtimeapi.ImageSpec
 	id     string
-	// logPath is the CRI log, and control a folder that the container sees as /control.
+	// logPath is the CRI log, and control a directory that the container sees as /control.
 	logPath, control string
 }
 
-// newWriter runs a container with a shell script in a pod of its own. The script finds the function lines FROM TO, which
-// writes the numbered lines from FROM to TO.
+// newWriter runs a container with a shell script in a pod of its own. The script finds the function lines FROM TO,
+// which writes the numbered lines from FROM to TO.
 func newWriter(t *testing.T, env rigenv.Env, server *adapter.Server, script string) *writer {
 	t.Helper()
 	w := &writer{t: t, server: server}
@@ -57,6 +59,24 @@ func newWriter(t *testing.T, env rigenv.Env, server *adapter.Server, script stri
 		t.Fatal(err)
 	}
 	return w
+}
+
+// siblings runs containers with the script in the pod of w until it has n, and returns all of them, w first.
+func (w *writer) siblings(n int, script string) []*writer {
+	w.t.Helper()
+	writers := make([]*writer, n)
+	writers[0] = w
+	var group errgroup.Group
+	group.SetLimit(4)
+	for i := 1; i < n; i++ {
+		sibling := *w
+		writers[i] = &sibling
+		group.Go(func() error { return sibling.run(fmt.Sprintf("writer-%d", i), script) })
+	}
+	if err := group.Wait(); err != nil {
+		w.t.Fatal(err)
+	}
+	return writers
 }
 
 // run starts the container.
@@ -100,7 +120,7 @@ func (w *writer) remove() {
 	}
 }
 
-// signal makes a file in the control folder, which the container waits for.
+// signal makes a file in the control directory, which the container waits for.
 func (w *writer) signal(name string) {
 	w.t.Helper()
 	if err := os.WriteFile(filepath.Join(w.control, name), nil, 0o644); err != nil {
@@ -108,10 +128,10 @@ func (w *writer) signal(name string) {
 	}
 }
 
-// await waits for a file that the container makes in the control folder.
+// await waits for a file that the container makes in the control directory.
 func (w *writer) await(name string) {
 	w.t.Helper()
-	eventually(w.t, func() error {
+	testutil.Eventually(w.t, func() error {
 		_, err := os.Stat(filepath.Join(w.control, name))
 		return err
 	})
@@ -121,7 +141,7 @@ func (w *writer) await(name string) {
 func (w *writer) awaitLine(number int) {
 	w.t.Helper()
 	want := fmt.Sprintf(" F line %08d %085d\n", number, 0)
-	eventually(w.t, func() error {
+	testutil.Eventually(w.t, func() error {
 		file, err := os.Open(w.logPath)
 		if err != nil {
 			return err
@@ -149,27 +169,11 @@ func (w *writer) restart() {
 // awaitExit waits until criadapter says that the container has ended: then its log is complete.
 func (w *writer) awaitExit() {
 	w.t.Helper()
-	eventually(w.t, func() error {
+	testutil.Eventually(w.t, func() error {
 		answer, err := w.server.Runtime.ContainerStatus(w.t.Context(), w.id, false)
 		if err == nil && answer.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
 			err = fmt.Errorf("the container is %v", answer.GetStatus().GetState())
 		}
 		return err
 	})
-}
-
-// eventually waits until check holds, for at most half a minute.
-func eventually(t *testing.T, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -43,7 +44,7 @@ func TestLogDiskIsFull(t *testing.T) {
 	disk := smallLogDisk(t, server)
 	w := newWriter(t, env, server, fmt.Sprintf("lines 1 %d; touch /control/written; await end", lines))
 	w.await("written")
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		var stat unix.Statfs_t
 		if err := unix.Statfs(disk, &stat); err != nil || stat.Bavail > 16 {
 			return fmt.Errorf("the disk is not full: %d blocks, %w", stat.Bavail, err)

@@ -19,9 +19,9 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestEngineKilledWhileAContainerWrites kills dockerd in the middle of a container's output. What dockerd had only in its
-// own memory is lost, and a record may be cut short. What it has written, as `docker logs` reads it, is in the CRI log,
-// once and in order, and so is all that comes later.
+// TestEngineKilledWhileAContainerWrites kills dockerd in the middle of a container's output. What dockerd had only in
+// its own memory is lost, and a record may be cut short. What it has written, as `docker logs` reads it, is in the CRI
+// log, once and in order, and so is all that comes later.
 func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	const bursts, burst, kills = 25, 6000, 2 // 21 MB in the engine's files, less than it keeps
 	env := rigenv.Require(t)
@@ -49,8 +49,8 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	}
 }
 
-// newEngine starts an engine for this test alone and puts it in the place of the rig's: another criadapter that starts on
-// the same engine while this test's is dead would take up its containers.
+// newEngine starts an engine for this test alone and puts it in the place of the rig's: another criadapter that starts
+// on the same engine while this test's is dead would take up its containers.
 func newEngine(t *testing.T, env *rigenv.Env) *engine.Engine {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "e")
@@ -58,7 +58,7 @@ func newEngine(t *testing.T, env *rigenv.Env) *engine.Engine {
 		t.Fatal(err)
 	}
 	eng, err := engine.New(engine.Options{
-		Dir: filepath.Join(dir, "d"), Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper,
+		Dir: filepath.Join(dir, "d"), Env: *env,
 		Config: map[string]any{"live-restore": true},
 	})
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -82,8 +83,8 @@ func (w *writer) rotate(number int) bool {
 // entriesMissing finds a marker's estimate.
 var entriesMissing = regexp.MustCompile(`about (\d+) entries`)
 
-// TestKilledBeyondTheCap lets a container write more than the engine keeps while criadapter is dead. What is lost is one
-// piece, marked by one line that says about how much it is; nothing is repeated. The metrics say the same.
+// TestKilledBeyondTheCap lets a container write more than the engine keeps while criadapter is dead. What is lost is
+// one piece, marked by one line that says about how much it is; nothing is repeated. The metrics say the same.
 func TestKilledBeyondTheCap(t *testing.T) {
 	const rounds, burst = 2, 400_000 // 40 MB of lines, more in the engine's format; it keeps 30 MB at most
 	env := rigenv.Require(t)
@@ -98,13 +99,13 @@ func TestKilledBeyondTheCap(t *testing.T) {
 		w.server.Kill()
 		w.signal(strconv.Itoa(round))
 		w.await("done" + strconv.Itoa(round))
-		size := folderSize(t, filepath.Join(env.DockerRoot, "containers", w.id))
+		size := directorySize(t, filepath.Join(env.DockerRoot, "containers", w.id))
 		if size > 31<<20 {
 			t.Errorf("the engine keeps %d bytes of the container's log", size)
 		}
 		w.restart()
 		w.awaitMark(round)
-		eventually(t, func() error { // a moment after the marker
+		testutil.Eventually(t, func() error { // a moment after the marker
 			if gaps := metrics.value("criadapter_log_gaps_total"); gaps != 1 { // since the restart
 				return fmt.Errorf("the metric counts %v gaps", gaps)
 			}
@@ -142,7 +143,7 @@ func TestKilledBeyondTheCap(t *testing.T) {
 // awaitMark waits until the CRI log has that many markers.
 func (w *writer) awaitMark(count int) {
 	w.t.Helper()
-	eventually(w.t, func() error {
+	testutil.Eventually(w.t, func() error {
 		text, err := os.ReadFile(w.logPath)
 		if err == nil && strings.Count(string(text), " F "+marker) < count {
 			err = fmt.Errorf("the log has less than %d markers", count)
@@ -151,8 +152,8 @@ func (w *writer) awaitMark(count int) {
 	})
 }
 
-// folderSize adds up the files in a folder and below.
-func folderSize(t *testing.T, dir string) int64 {
+// directorySize adds up the files in a directory and below.
+func directorySize(t *testing.T, dir string) int64 {
 	t.Helper()
 	var sum int64
 	err := filepath.Walk(dir, func(_ string, info os.FileInfo, err error) error {

@@ -5,30 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestKilledWithManyContainers kills criadapter while a hundred containers write. Each of their logs has each line once.
 func TestKilledWithManyContainers(t *testing.T) {
-	const containers, kills, workers = 100, 3, 4
+	const containers, kills = 100, 3
 	env := rigenv.Require(t)
 	newEngine(t, &env)
 	first := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), manyScript)
-	writers := make([]*writer, containers)
-	writers[0] = first
-	var group errgroup.Group
-	group.SetLimit(workers)
-	for i := 1; i < containers; i++ {
-		sibling := *first // in the same pod
-		writers[i] = &sibling
-		group.Go(func() error { return sibling.run(fmt.Sprintf("writer-%d", i), manyScript) })
-	}
-	if err := group.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	writers := first.siblings(containers, manyScript)
 	for range kills {
 		first.server.Kill()
 		time.Sleep(time.Second)

@@ -2,11 +2,13 @@ package chaos
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -25,7 +27,7 @@ func TestLinkedLogThroughKillsAndRotations(t *testing.T) {
 		w.signal(fmt.Sprint(i))
 		w.await(fmt.Sprintf("done%d", i))
 		w.restart()
-		eventually(t, func() error {
+		testutil.Eventually(t, func() error {
 			if n := len(jsonContents(t, w.logPath)); n != burst {
 				return fmt.Errorf("%d lines in the engine's file", n)
 			}
@@ -69,4 +71,59 @@ func jsonContents(t *testing.T, path string) []string {
 		all = append(all, strings.TrimSuffix(record.Log, "\n"))
 	}
 	return all
+}
+
+// TestLinkedLogKilledInARotation leaves what a kill between the copy and the emptying of the engine's file leaves,
+// behind which the kubelet renames the copy back. The log is shown once, and the next rotation copies it once.
+func TestLinkedLogKilledInARotation(t *testing.T) {
+	const burst = 1000
+	env := rigenv.Require(t)
+	newEngine(t, &env)
+	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--container-log-mode=symlink"}})
+	w := newWriter(t, env, server, fmt.Sprintf(
+		`for i in 0 1 2; do await $i; lines $((i * %d + 1)) $((i * %d + %d)); touch /control/done$i; done; await end`, burst, burst, burst))
+	awaitLines := func(want int) {
+		t.Helper()
+		testutil.Eventually(t, func() error {
+			if n := len(jsonContents(t, w.logPath)); n != want {
+				return fmt.Errorf("%d lines in the log, want %d", n, want)
+			}
+			return nil
+		})
+	}
+	w.signal("0")
+	w.await("done0")
+	awaitLines(burst)
+	w.server.Kill()
+	text, err := os.ReadFile(w.logPath)
+	if err == nil {
+		err = errors.Join(os.WriteFile(w.logPath+".copy", text, 0o640), os.Rename(w.logPath+".copy", w.logPath))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.signal("1")
+	w.await("done1")
+	w.restart()
+	awaitLines(2 * burst)
+	if !w.rotate(0) {
+		t.Error("the rotation failed")
+	}
+	w.signal("2")
+	w.await("done2")
+	awaitLines(burst)
+	w.signal("end")
+	w.awaitExit()
+	number := 0
+	for _, path := range rotatedLogs(t, w.logPath) {
+		for _, content := range jsonContents(t, path) {
+			if number++; lineNumber(t, content) != number {
+				t.Fatalf("line %d is %.40q", number, content)
+			}
+		}
+	}
+	fmt.Printf("logs: a linked log killed in its rotation: written %d read %d\n", 3*burst, number)
+	if number != 3*burst {
+		t.Errorf("%d lines, want %d", number, 3*burst)
+	}
 }

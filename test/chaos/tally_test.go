@@ -15,8 +15,8 @@ const marker = "[criadapter] output is missing here"
 
 // tally is what became of a writer's lines.
 type tally struct {
-	// written is how many lines the container wrote, read how many different ones are in the CRI log, lost those that are
-	// not, and repeated those that are there again.
+	// written is how many lines the container wrote, read how many different ones are in the CRI log, lost those that
+	// are not, and repeated those that are there again.
 	written, read, lost, repeated int
 	// marks are the markers, and gaps the places where the numbers do not go on.
 	marks, gaps []string

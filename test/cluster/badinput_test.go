@@ -129,7 +129,7 @@ func badURL(s *scene) {
 	core := s.newLoneCore("--manifest-url", server.URL, "--manifest-url-header", "X-Word:sesame", "--http-check-frequency", "1s")
 	s.writeManifest(filepath.Join(core.manifests, "twin.yaml"), s.staticTwin())
 	core.start()
-	s.eventually("the folder's pod runs beside a URL that hangs", func() error { return core.runs("twin") })
+	s.eventually("the directory's pod runs beside a URL that hangs", func() error { return core.runs("twin") })
 	s.eventually("the silence is told", func() error { return logHas(core.log(), server.URL, "deadline exceeded") })
 	mood.Store(good)
 	s.eventually("the URL's pod runs", func() error { return core.runs("remote") })
@@ -141,8 +141,8 @@ func badURL(s *scene) {
 	}
 }
 
-// wrongAuthority shows a kubelet whose API server cannot prove that it is the right one: it keeps its word from the folder
-// of manifests, and tells the server nothing.
+// wrongAuthority shows a kubelet whose API server cannot prove that it is the right one: it keeps its word from the
+// directory of manifests, and tells the server nothing.
 func wrongAuthority(s *scene) {
 	dir, err := os.MkdirTemp(s.plane.Dir, "wrong")
 	if err != nil {
@@ -165,7 +165,7 @@ func wrongAuthority(s *scene) {
 	s.writeManifest(filepath.Join(core.manifests, "twin.yaml"), s.staticTwin())
 	core.owner = name
 	core.start()
-	s.eventually("the folder's pod runs", func() error { return core.runs("twin") })
+	s.eventually("the directory's pod runs", func() error { return core.runs("twin") })
 	s.eventually("the reason is told", func() error { return logHas(core.log(), "certificate signed by unknown authority") })
 	if _, err := s.core.Nodes().Get(s.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		s.Errorf("the node is known to the server: %v", err)
@@ -185,7 +185,7 @@ func (s *scene) nodeManifest(name, text string) string {
 	return path
 }
 
-// writeManifest puts a manifest into a folder in one step.
+// writeManifest puts a manifest into a directory in one step.
 func (s *scene) writeManifest(path, text string) {
 	s.Helper()
 	temporary := filepath.Join(s.node.server.Dir, filepath.Base(path)+"."+s.namespace)

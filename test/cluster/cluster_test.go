@@ -15,15 +15,15 @@ import (
 	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/criadapter/criadapter/kubelet/cluster"
+	"github.com/criadapter/criadapter/kubelet/apiserver/connect"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// report is the folder for the logs of all programs.
-var report = flag.String("report", "", "copy the logs of all programs to this `folder`")
+// report is the directory for the logs of all programs.
+var report = flag.String("report", "", "copy the logs of all programs to this `directory`")
 
 // results are filled by the tests and printed at the end.
 var results table
@@ -51,8 +51,8 @@ type world struct {
 	node         *node
 }
 
-// TestCluster runs every step on a node of each kind. The kinds run beside each other, because both mostly wait; each has an
-// engine of its own, because a real kubelet takes all pods of an engine for its own.
+// TestCluster runs every step on a node of each kind. The kinds run beside each other, because both mostly wait; each
+// has an engine of its own, because a real kubelet takes all pods of an engine for its own.
 func TestCluster(t *testing.T) {
 	programs, err := build.FromEnviron(os.Getenv)
 	if err != nil {
@@ -77,14 +77,14 @@ func ownEngine(t *testing.T, env rigenv.Env) rigenv.Env {
 		t.Fatal(err)
 	}
 	e, err := engine.New(engine.Options{
-		Dir: dir, Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper,
+		Dir: dir, Env: env,
 		Config: map[string]any{"cgroup-parent": "/" + rigCgroup(env)},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := e.Close(context.Background()); err != nil { // the rig removes the folder
+		if err := e.Close(context.Background()); err != nil { // the rig removes the directory
 			t.Error(err)
 		}
 	})
@@ -115,7 +115,7 @@ func (w *world) start(t *testing.T, number uint8) {
 		}
 	})
 	t.Logf("control plane ready after %v", time.Since(began).Round(100*time.Millisecond))
-	clients, err := cluster.Connect(w.plane.Admin, "e2e-cluster")
+	clients, err := connect.Connect(w.plane.Admin, "e2e-cluster")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func (w *world) start(t *testing.T, number uint8) {
 	t.Logf("node ready after %v", time.Since(began).Round(100*time.Millisecond))
 }
 
-// keepLogs copies the logs in dir to the report's folder.
+// keepLogs copies the logs in dir to the report's directory.
 func (w *world) keepLogs(dir string) error {
 	if *report == "" {
 		return nil

@@ -15,6 +15,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 const (
@@ -22,14 +24,12 @@ const (
 	patience = 2 * time.Minute
 	// waitLimit is patience for kubectl.
 	waitLimit = "--timeout=120s"
-	// look is the pause between two looks at what cannot be waited for.
-	look = 100 * time.Millisecond
 )
 
 // command is a kubectl in the scene's namespace.
 func (s *scene) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.programs.Kubectl, args...)
-	// Its cache of the API is kept under the home folder.
+	// Its cache of the API is kept under the home directory.
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.plane.Admin, "HOME="+filepath.Join(s.plane.Dir, "home"))
 	if s.namespace != "" {
 		cmd.Args = append([]string{cmd.Args[0], "--namespace", s.namespace}, args...)
@@ -61,8 +61,8 @@ func (s *scene) kubectl(args ...string) string {
 	return strings.TrimSpace(output)
 }
 
-// apply gives objects to the API server. In the text SHELL is the image with busybox, HELLO the one with the HTTP service
-// on port 8080, NODENAME the node's name.
+// apply gives objects to the API server. In the text SHELL is the image with busybox, HELLO the one with the HTTP
+// service on port 8080, NODENAME the node's name.
 func (s *scene) apply(text string) {
 	s.Helper()
 	if _, err := s.run(s.Context(), strings.NewReader(s.expand(text)), "apply", "-f", "-"); err != nil {
@@ -139,17 +139,7 @@ func (s *scene) event(object, reason string) v1.Event {
 // eventually repeats check until it returns nil.
 func (s *scene) eventually(what string, check func() error) {
 	s.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(look)
-	}
+	testutil.EventuallyWithin(s, patience, what, check)
 }
 
 // httpGet reads a page of a pod or of a forwarded port.

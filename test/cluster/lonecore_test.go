@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 )
 
-// loneCore is a kubelet core beside the node's kubelet core and on the same criadapter: a core leaves the pods of others
-// alone.
+// loneCore is a kubelet core beside the node's kubelet core and on the same criadapter: a core leaves the pods of
+// others alone.
 type loneCore struct {
 	scene *scene
 	// owner is the mark of its pods, and the name that it is given unless flags say otherwise.
@@ -24,7 +24,7 @@ type loneCore struct {
 	flags     []string
 }
 
-// newLoneCore makes its folders. It does not run yet.
+// newLoneCore makes its directories. It does not run yet.
 func (s *scene) newLoneCore(flags ...string) *loneCore {
 	s.Helper()
 	c := &loneCore{scene: s, owner: s.namespace, dir: filepath.Join(s.node.server.Dir, s.namespace), flags: flags}
@@ -45,7 +45,7 @@ func (c *loneCore) start() {
 	node := c.scene.node
 	process, err := controlplane.StartProcess("kubelet-core", c.log(), c.scene.programs.KubeletCore, append([]string{
 		"run", "--hostname-override", c.owner, "--node-ip", c.scene.plane.Address, "--manifests", c.manifests,
-		"--container-runtime-endpoint", node.server.Endpoint, "--read-address", "127.0.0.1:0",
+		"--container-runtime-endpoint", node.server.Endpoint, "--read-address", "127.0.0.1:0", "--beside-kubelet",
 		"--root-dir", filepath.Join(c.dir, "root"), "--pod-logs-dir", filepath.Join(c.dir, "logs"),
 		"--cgroup-root", filepath.Join(filepath.Dir(node.cgroup), c.owner), "--image-gc-high-threshold", "100", "--log-level", "debug",
 	}, c.flags...)...)

@@ -25,7 +25,7 @@ const resync = "10s"
 type node struct {
 	world  *world
 	server *adapter.Server
-	// name is the node's; manifests is the folder of static pods; root is the kubelet's own; logs that of container logs.
+	// name is the node's; manifests is the directory of static pods; root is the kubelet's own; logs that of container logs.
 	name, manifests, root, logs string
 	// cgroup is the cgroup below which those of pods are; the rig removes it.
 	cgroup string
@@ -91,7 +91,7 @@ func (n *node) coreArgs() []string {
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--cgroup-root", n.cgroup,
 		"--address", n.world.plane.Address, "--client-ca-file", n.world.plane.Authority.CAFile,
 		"--tls-cert-file", n.serving.CertFile, "--tls-private-key-file", n.serving.KeyFile,
-		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--image-gc-high-threshold", "100", "--log-level", "debug",
+		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--beside-kubelet", "--image-gc-high-threshold", "100", "--log-level", "debug",
 	}
 }
 
@@ -137,7 +137,7 @@ func (n *node) clean(t *testing.T) {
 	}
 }
 
-// unmountBelow unmounts what a kubelet mounted in its folder for pods that nobody deleted.
+// unmountBelow unmounts what a kubelet mounted in its directory for pods that nobody deleted.
 func unmountBelow(dir string) error {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -199,8 +199,8 @@ evictionHard: {memory.available: 100Mi, nodefs.available: "1%%"}
 // cgroupMount is where the hierarchies are.
 const cgroupMount = "/sys/fs/cgroup"
 
-// makeCgroups makes a cgroup in every hierarchy: the real kubelet expects its root to exist. On cgroup v1 those with the
-// cpuset controller must be told processors and memory nodes before they can hold anything.
+// makeCgroups makes a cgroup in every hierarchy: the real kubelet expects its root to exist. On cgroup v1 those with
+// the cpuset controller must be told processors and memory nodes before they can hold anything.
 func makeCgroups(path string) error {
 	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
 		return os.MkdirAll(filepath.Join(cgroupMount, path), 0o755)
@@ -250,7 +250,7 @@ func inheritCpuset(parent, dir string) error {
 	return nil
 }
 
-// cover mounts an empty folder over dir for the time of the test, which runs in a mount namespace of its own.
+// cover mounts an empty directory over dir for the time of the test, which runs in a mount namespace of its own.
 func cover(t *testing.T, dir string) {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {

@@ -103,18 +103,18 @@ spec:
 		}
 		return nil
 	})
-	const folder = "/var/run/secrets/kubernetes.io/serviceaccount/"
-	if got := s.kubectl("exec", "self", "--", "cat", folder+"namespace"); got != s.namespace {
+	const directory = "/var/run/secrets/kubernetes.io/serviceaccount/"
+	if got := s.kubectl("exec", "self", "--", "cat", directory+"namespace"); got != s.namespace {
 		s.Errorf("namespace %q", got)
 	}
 	authority, err := os.ReadFile(s.plane.Authority.CAFile)
 	if err != nil {
 		s.Fatal(err)
 	}
-	if got := s.kubectl("exec", "self", "--", "cat", folder+"ca.crt"); got != strings.TrimSpace(string(authority)) {
+	if got := s.kubectl("exec", "self", "--", "cat", directory+"ca.crt"); got != strings.TrimSpace(string(authority)) {
 		s.Errorf("ca.crt is %q", got)
 	}
-	s.tokenIsOf(s.kubectl("exec", "self", "--", "cat", folder+"token"), string(pod.UID))
+	s.tokenIsOf(s.kubectl("exec", "self", "--", "cat", directory+"token"), string(pod.UID))
 }
 
 // tokenIsOf checks who the API server takes the token's holder for, and that the token names the pod.
@@ -147,7 +147,7 @@ func (s *scene) tokenIsOf(token, uid string) {
 	}
 }
 
-// fileHas checks a file in the node's folder.
+// fileHas checks a file in the node's directory.
 func (s *scene) fileHas(name, want string) {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(s.node.server.Dir, name))

@@ -16,8 +16,8 @@ import (
 // outage is how long the API server is away.
 const outage = time.Minute
 
-// apiServerAway takes the API server away and shows that the pods run on, that the node keeps one that crashes running, and
-// that it reports that and takes orders when the server is back.
+// apiServerAway takes the API server away and shows that the pods run on, that the node keeps one that crashes running,
+// and that it reports that and takes orders when the server is back.
 func apiServerAway(s *scene) {
 	before := s.steadyPods()
 	s.apply(`

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// staticPod shows that a pod of the manifests' folder has a mirror at the API server, which may come and go without the
-// pod's noticing, and that only the folder decides of the pod.
+// staticPod shows that a pod of the manifests' directory has a mirror at the API server, which may come and go without
+// the pod's noticing, and that only the directory decides of the pod.
 func staticPod(s *scene) {
 	manifest := s.nodeManifest("static.yaml", `
 apiVersion: v1

@@ -42,6 +42,8 @@ var steps = []step{
 	{name: "kubectl logs", run: logs},
 	{name: "kubectl exec and cp", run: execAndCopy},
 	{name: "kubectl attach", run: attach},
+	{name: "kubectl run with short commands", run: runShortCommands},
+	{name: "kubectl debug of an ordinary pod", run: debugPrivileged},
 	{name: "kubectl port-forward", run: portForward},
 	{name: "figures for kubectl top", run: figures},
 	{name: "deletion with grace", run: deletionWithGrace},

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	v1 "k8s.io/api/core/v1"
 )
 
@@ -115,6 +116,81 @@ spec:
 	s.until("listener", func(pod *v1.Pod) error {
 		if pod.Status.Phase != v1.PodSucceeded {
 			return fmt.Errorf("phase %s", pod.Status.Phase)
+		}
+		return nil
+	})
+}
+
+// Commands that end while kubectl attaches: it returns with what they wrote and their exit code. It reads the log first
+// and may get the same from the attach, or from the log again where it is told that the container is over.
+func runShortCommands(s *scene) {
+	const commands, atOnce = 50, 5
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i := range commands {
+		group.Go(func() error {
+			if err := s.runShortCommand(i, i%2 == 0); err != nil {
+				s.Error(err)
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // each has reported for itself
+}
+
+// runShortCommand is `kubectl run`, with input that does not end or without any.
+func (s *scene) runShortCommand(number int, withInput bool) error {
+	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	defer cancel()
+	line, code := fmt.Sprintf("line %d", number), number%3
+	args := []string{"run", fmt.Sprintf("short-%d", number), "--image=" + s.env.Image("test/busybox:latest"), "--restart=Never", "--attach"}
+	var input *os.File
+	if withInput {
+		ours, theirs, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		defer theirs.Close()
+		defer ours.Close()
+		input, args = ours, append(args, "--stdin")
+	}
+	script := fmt.Sprintf("echo %s; sleep 0.%03d; exit %d", line, number%21, code)
+	cmd := s.command(ctx, append(args, "--command", "--", "sh", "-c", script)...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if input != nil {
+		cmd.Stdin = input
+	}
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s: hung; stdout %q, stderr %q", line, stdout.String(), stderr.String())
+	case err != nil && !errors.As(err, &exit), cmd.ProcessState.ExitCode() != code:
+		return fmt.Errorf("%s: %w, want exit code %d; stderr %q", line, err, code, stderr.String())
+	case !strings.Contains(stdout.String(), line+"\n"):
+		return fmt.Errorf("%s: stdout %q, stderr %q", line, stdout.String(), stderr.String())
+	case s.world.kind == realKubelet && strings.Contains(stderr.String(), "Internal error"):
+		return fmt.Errorf("%s: stdout %q, stderr %q", line, stdout.String(), stderr.String())
+	}
+	return nil
+}
+
+// An ephemeral container may be privileged in a pod whose own containers are not.
+func debugPrivileged(s *scene) {
+	s.apply(shellPod)
+	s.ready("pod/shell")
+	s.kubectl("debug", "shell", "--profile=sysadmin", "--image="+s.env.Image("test/busybox:latest"), "--container=debugger",
+		"--", "sh", "-c", "grep CapEff /proc/self/status; sleep 3600")
+	const sysAdmin = 21 // CAP_SYS_ADMIN
+	s.eventually("the debugger's capabilities", func() error {
+		text, err := s.run(s.Context(), nil, "logs", "shell", "-c", "debugger")
+		if err != nil {
+			return err
+		}
+		var set uint64
+		if _, err := fmt.Sscanf(text, "CapEff: %x", &set); err != nil || set&(1<<sysAdmin) == 0 {
+			return fmt.Errorf("it says %q, %w", text, err)
 		}
 		return nil
 	})

@@ -1,5 +1,5 @@
-// Command critest runs the CRI validation suite (critest, sigs.k8s.io/cri-tools) against criadapter, all of it, and holds
-// the result against expected.yaml: every spec that fails or is skipped must be there with its cause.
+// Command critest runs the CRI validation suite (critest, sigs.k8s.io/cri-tools) against criadapter, all of it, and
+// holds the result against expected.yaml: every spec that fails or is skipped must be there with its cause.
 //
 //	go run ./test/critest [flags]
 //
@@ -20,9 +20,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/critest/report"
 	"github.com/criadapter/criadapter/test/rig/cache"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/images"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -49,7 +51,7 @@ func main() {
 	var opts options
 	flag.StringVar(&opts.endpoint, "endpoint", "", "examine the CRI server at this `address` (unix:///…) instead of starting criadapter")
 	flag.StringVar(&opts.expected, "expected", "test/critest/expected.yaml", "the `file` with the specs that are expected not to pass; empty: all must pass")
-	flag.StringVar(&opts.reportDir, "report", "build/critest", "the `folder` for the log and Ginkgo's reports")
+	flag.StringVar(&opts.reportDir, "report", "build/critest", "the `directory` for the log and Ginkgo's reports")
 	flag.BoolVar(&opts.buildOnly, "build", false, "only build crictl and critest, and print where they are")
 	flag.BoolVar(&opts.cached, "cached", false, "do nothing where critest would have to be built first")
 	flag.Parse()
@@ -71,8 +73,8 @@ func run(ctx context.Context, opts options) error {
 		return err
 	}
 	if opts.cached {
-		if has, err := build.CritestCached(ctx, registry); err != nil || !has {
-			fmt.Println("critest skipped: it is not cached, run make critest once")
+		if missing, err := missing(ctx, registry); err != nil || missing != "" {
+			fmt.Println("critest skipped: " + missing)
 			return err
 		}
 	}
@@ -96,6 +98,21 @@ func run(ctx context.Context, opts options) error {
 	return examine(ctx, env, critest.Path, opts)
 }
 
+// missing says what would have to be built first, nothing if all is there.
+func missing(ctx context.Context, registry build.Registry) (string, error) {
+	variant, err := engine.Named(os.Getenv("ENGINE"))
+	if err != nil {
+		return "", err
+	}
+	if has, err := variant.Cached(ctx); err != nil || !has {
+		return "the engine " + variant.Name + " is not cached, run make engines once", err
+	}
+	if has, err := build.CritestCached(ctx, registry); err != nil || !has {
+		return "it is not cached, run make critest once", err
+	}
+	return "", nil
+}
+
 // suiteRegistry is the rig's registry, as critest is built for it.
 func suiteRegistry(ctx context.Context) (build.Registry, error) {
 	cacheDir, err := cache.Dir()
@@ -110,8 +127,8 @@ func suiteRegistry(ctx context.Context) (build.Registry, error) {
 	return build.Registry{Port: registryPort, Digest: digest.String()}, err
 }
 
-// rerunInRig runs this program again, with the same arguments, inside the rig. The rig's program is built, because go run
-// does not pass signals on.
+// rerunInRig runs this program again, with the same arguments, inside the rig. The rig's program is built, because go
+// run does not pass signals on.
 func rerunInRig(ctx context.Context) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -139,6 +156,9 @@ func examine(ctx context.Context, env rigenv.Env, critest string, opts options) 
 	if err != nil {
 		return err
 	}
+	if expected, err = expectedOn(ctx, env, expected); err != nil {
+		return err
+	}
 	reportDir, err := filepath.Abs(opts.reportDir)
 	if err != nil {
 		return err
@@ -158,6 +178,22 @@ func examine(ctx context.Context, env rigenv.Env, critest string, opts options) 
 	verdict := report.Judge(results, expected)
 	fmt.Print(verdict)
 	return verdict.Err(specs)
+}
+
+// expectedOn asks the rig's engine what is expected on it.
+func expectedOn(ctx context.Context, env rigenv.Env, expected report.Expected) (report.Expected, error) {
+	client, err := docker.Dial(docker.Options{Host: env.DockerHost})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	features, err := client.Features(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Printf("Docker Engine %s (%s), API %s, %s, cgroup v%d\n",
+		features.ServerVersion, env.Engine, features.APIVersion, features.StorageDriver, features.CgroupVersion)
+	return expected.On(features), nil
 }
 
 // readExpected reads the list at path; an empty path is an empty list.

@@ -59,7 +59,7 @@ func runSuite(ctx context.Context, s suite) ([]report.Spec, error) {
 		"-runtime-endpoint="+s.endpoint, "-image-endpoint="+s.endpoint,
 		"-report-dir="+s.reportDir, "-ginkgo.json-report="+jsonPath, "-ginkgo.no-color", "-ginkgo.timeout=1h",
 		"-ginkgo.seed=1")
-	// The suite makes temporary folders, also ones that it does not remove.
+	// The suite makes temporary directories, also ones that it does not remove.
 	cmd.Dir, cmd.Env = workDir, append(os.Environ(), "TMPDIR="+workDir)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Package is what is checked of a package: a part of what `go list -json` tells.
+// Package is what is checked of a package: a part of what `go list -json` prints.
 type Package struct {
 	ImportPath   string
 	Doc          string
@@ -17,19 +17,19 @@ type Package struct {
 }
 
 // Check returns a sentence for everything in which a package of Module breaks the table or a ban.
-func Check(pkg Package, rooms []Room, bans []Ban) []string {
+func Check(pkg Package, rules []Rule, bans []Ban) []string {
 	self := below(pkg.ImportPath)
 	var wrong []string
 	if strings.TrimSpace(pkg.Doc) == "" {
-		wrong = append(wrong, self+" has no package comment: say what the room is for")
+		wrong = append(wrong, self+" has no package comment: say what the package is for")
 	}
-	i := slices.IndexFunc(rooms, func(r Room) bool { return covers(r.Path, self) })
+	i := slices.IndexFunc(rules, func(r Rule) bool { return covers(r.Path, self) })
 	if i < 0 {
 		return append(wrong, self+" is not in the import table: add it with what it may import and why not more, or move it")
 	}
 	for _, imported := range pkg.Imports {
-		if room := below(imported); room != imported && !rooms[i].allows(room) {
-			wrong = append(wrong, fmt.Sprintf("%s must not import %s: %s", self, room, rooms[i].Why))
+		if path := below(imported); path != imported && !rules[i].allows(path) {
+			wrong = append(wrong, fmt.Sprintf("%s must not import %s: %s", self, path, rules[i].Why))
 		}
 	}
 	for _, ban := range bans {
@@ -38,8 +38,8 @@ func Check(pkg Package, rooms []Room, bans []Ban) []string {
 	return wrong
 }
 
-func (r Room) allows(room string) bool {
-	return slices.ContainsFunc(r.May, func(may string) bool { return may == anything || may == room })
+func (r Rule) allows(path string) bool {
+	return slices.ContainsFunc(r.May, func(may string) bool { return may == anything || may == path })
 }
 
 func (b Ban) check(self string, pkg Package) []string {

@@ -18,7 +18,7 @@ func TestImports(t *testing.T) {
 	}
 	for _, pkg := range packages {
 		t.Run(below(pkg.ImportPath), func(t *testing.T) {
-			for _, wrong := range Check(pkg, Rooms(), Bans()) {
+			for _, wrong := range Check(pkg, Rules(), Bans()) {
 				t.Error(wrong)
 			}
 		})
@@ -49,19 +49,19 @@ func list(t *testing.T) []Package {
 
 func TestTableGivesReasons(t *testing.T) {
 	seen := map[string]bool{}
-	for _, room := range Rooms() {
-		if room.Why == "" {
-			t.Errorf("%s: no reason", room.Path)
+	for _, rule := range Rules() {
+		if rule.Why == "" {
+			t.Errorf("%s: no reason", rule.Path)
 		}
-		if seen[room.Path] {
-			t.Errorf("%s: listed twice", room.Path)
+		if seen[rule.Path] {
+			t.Errorf("%s: listed twice", rule.Path)
 		}
-		seen[room.Path] = true
+		seen[rule.Path] = true
 	}
-	for _, room := range Rooms() {
-		for _, may := range room.May {
+	for _, rule := range Rules() {
+		for _, may := range rule.May {
 			if may != anything && !seen[may] {
-				t.Errorf("%s may import %s, which is no room", room.Path, may)
+				t.Errorf("%s may import %s, which the table does not have", rule.Path, may)
 			}
 		}
 	}
@@ -74,24 +74,24 @@ func TestTableGivesReasons(t *testing.T) {
 
 func TestTableHasNoCycle(t *testing.T) {
 	may := map[string][]string{}
-	for _, room := range Rooms() {
-		may[room.Path] = room.May
+	for _, rule := range Rules() {
+		may[rule.Path] = rule.May
 	}
-	var visit func(room string, path []string)
-	visit = func(room string, path []string) {
+	var visit func(pkg string, path []string)
+	visit = func(pkg string, path []string) {
 		for i, earlier := range path {
-			if earlier == room {
-				t.Fatalf("rooms may import each other in a circle: %s", strings.Join(append(path[i:], room), " -> "))
+			if earlier == pkg {
+				t.Fatalf("packages may import each other in a cycle: %s", strings.Join(append(path[i:], pkg), " -> "))
 			}
 		}
-		for _, next := range may[room] {
+		for _, next := range may[pkg] {
 			if next != anything {
-				visit(next, append(path, room))
+				visit(next, append(path, pkg))
 			}
 		}
 	}
-	for room := range may {
-		visit(room, nil)
+	for pkg := range may {
+		visit(pkg, nil)
 	}
 }
 
@@ -104,15 +104,15 @@ func TestCheck(t *testing.T) {
 	}{
 		{"allowed", Package{ImportPath: "sandbox", Imports: []string{"context", Module + "/state"}}, ""},
 		{"not in the table", Package{ImportPath: "sandbox", Imports: []string{Module + "/image"}}, "must not import image"},
-		{"unknown room", Package{ImportPath: "attic"}, "not in the import table"},
-		{"unknown part of a room", Package{ImportPath: "docker/attic"}, "not in the import table"},
-		{"no package comment", Package{ImportPath: "pause", Doc: " "}, "no package comment"},
-		{"client in the engine room", Package{ImportPath: "docker", Imports: []string{client}}, ""},
+		{"unknown package", Package{ImportPath: "attic"}, "not in the import table"},
+		{"unknown package below a known one", Package{ImportPath: "docker/attic"}, "not in the import table"},
+		{"no package comment", Package{ImportPath: "internal/pause", Doc: " "}, "no package comment"},
+		{"client in docker", Package{ImportPath: "docker", Imports: []string{client}}, ""},
 		{"client elsewhere", Package{ImportPath: "image", Imports: []string{client}}, "docker.Engine"},
 		{"client in a fake", Package{ImportPath: "docker/dockertest", Imports: []string{client}}, "docker.Engine"},
 		{"API types elsewhere", Package{ImportPath: "docker/translate", Imports: []string{"github.com/moby/moby/api/types"}}, ""},
 		{"client in a test program", Package{ImportPath: "test/rig/engine", Imports: []string{client}}, ""},
-		{"client in a room's test", Package{ImportPath: "image", TestImports: []string{client}}, ""},
+		{"client in a package's test", Package{ImportPath: "image", TestImports: []string{client}}, ""},
 		{"kubernetes in a test", Package{ImportPath: "server", TestImports: []string{"k8s.io/kubernetes/pkg/kubelet"}}, "no library"},
 		{"kubernetes by way of others", Package{ImportPath: "server", Deps: []string{"k8s.io/kubernetes/pkg/kubelet"}}, "no library"},
 		{"a name that only begins alike", Package{ImportPath: "server", Deps: []string{"k8s.io/kubernetes-csi"}}, ""},
@@ -126,7 +126,7 @@ func TestCheck(t *testing.T) {
 			if test.pkg.Doc == "" {
 				test.pkg.Doc = "Package x is documented."
 			}
-			got := Check(test.pkg, Rooms(), Bans())
+			got := Check(test.pkg, Rules(), Bans())
 			switch {
 			case test.want == "" && len(got) > 0:
 				t.Errorf("complaints: %q", got)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestServerHasNoTemplates: whoever runs templates finds methods by name, and then the linker keeps every method of every
-// type, 4 MB of a program that stays in memory. (That cobra imports text/template is fine: it is not reached.)
+// TestServerHasNoTemplates: whoever runs templates finds methods by name, and then the linker keeps every method of
+// every type, 4 MB of a program that stays in memory. (That cobra imports text/template is fine: it is not reached.)
 func TestServerHasNoTemplates(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-buildvcs=false", "-deps", "-tags", "grpcnotrace", Module+"/cmd/criadapter").Output()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -54,7 +55,7 @@ func newTamperedNode(t *testing.T, liveRestore bool) *tamperedNode {
 	dir, err := os.MkdirTemp(n.env.WorkDir, "e")
 	n.must(err)
 	n.engine, err = engine.New(engine.Options{
-		Dir: dir, Dockerd: n.env.Dockerd, RuntimeWrapper: n.env.RuntimeWrapper,
+		Dir: dir, Env: n.env,
 		Config: map[string]any{"live-restore": liveRestore},
 	})
 	n.must(err)
@@ -193,7 +194,7 @@ func (n *tamperedNode) inspectAll(ids ...string) []seen {
 // compare waits until the server says of every pod and container what the engine has.
 func (n *tamperedNode) compare(after string) {
 	n.t.Helper()
-	eventually(n.t, func() error {
+	testutil.Eventually(n.t, func() error {
 		ids := strings.Fields(n.docker("ps", "--all", "--quiet", "--no-trunc", "--filter", "label=io.kubernetes.docker.type"))
 		var sandboxes, containers []seen
 		for _, one := range n.inspectAll(ids...) {
@@ -244,8 +245,8 @@ func (n *tamperedNode) compareContainers(want []seen) error {
 	return nil
 }
 
-// comparePods: a pod is ready while its sandbox runs. One whose sandbox is gone stays until it is removed, as it may hold
-// an address.
+// comparePods: a pod is ready while its sandbox runs. One whose sandbox is gone stays until it is removed, as it may
+// hold an address.
 func (n *tamperedNode) comparePods(sandboxes []seen) error {
 	listed, err := n.server.Runtime.ListPodSandbox(n.t.Context(), nil)
 	if err != nil {

@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A service from create to rm: it answers on the pod's address, and what crictl shows of it is true at every step.
@@ -28,8 +32,8 @@ func TestCrictlContainer(t *testing.T) {
 	same(t, "log path", got.LogPath, filepath.Join(p.logDir, "hello.log"))
 	same(t, "label", got.Labels["container"], "hello")
 	same(t, "number of labels", len(got.Labels), 1)
-	same(t, "image reference", got.ImageRef, findImage(t, c, image).ID)
-	same(t, "image id", got.ImageID, got.ImageRef)
+	same(t, "image reference", got.ImageRef, findImage(t, c, image).RepoDigests[0])
+	same(t, "image id", got.ImageID, findImage(t, c, image).ID)
 	inOrder(t, got.CreatedAt, got.StartedAt)
 	if len(running.Info) == 0 {
 		t.Error("inspect has no verbose info")
@@ -58,11 +62,38 @@ func TestCrictlContainer(t *testing.T) {
 	}
 }
 
+// Whatever a container's image is called, image_ref is its name by digest and image_id the id that the pull answered.
+func TestImageReferences(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	tagged := c.env.Image("test/hello:latest")
+	c.run("pull", tagged)
+	known := findImage(t, c, tagged)
+	for i, ref := range []string{tagged, known.RepoDigests[0], known.ID} {
+		pulled := known.ID
+		if ref != known.ID { // no registry knows an id
+			answer, err := c.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: ref}, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pulled = answer
+		}
+		config := map[string]any{
+			"metadata": map[string]any{"name": fmt.Sprintf("by-reference-%d", i)},
+			"image":    map[string]string{"image": ref},
+			"linux":    map[string]any{},
+		}
+		status := inspect(c, c.run("create", p.id, c.write("reference.json", config), p.config)).Status
+		same(t, "image reference of "+ref, status.ImageRef, known.RepoDigests[0])
+		same(t, "image id of "+ref, status.ImageID, pulled)
+	}
+}
+
 // A container that ends by itself with an error.
 func TestCrictlExitCode(t *testing.T) {
 	c := newCrictl(t)
 	id := c.container(c.runPod(), "fails", "test/busybox:latest", "sh", "-c", "exit 7")
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		if state := inspect(c, id).Status.State; state != "CONTAINER_EXITED" {
 			return fmt.Errorf("state %s", state)
 		}
@@ -95,7 +126,7 @@ func TestCrictlExecSync(t *testing.T) {
 	if took := time.Since(begin); took > 20*time.Second {
 		t.Errorf("a time limit of 1 s took %v", took)
 	}
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		if left := c.run("exec", "-s", id, "sh", "-c", "pgrep sleep || true"); left != "" {
 			return fmt.Errorf("the command is still running after its time limit: pid %s", left)
 		}
@@ -103,13 +134,13 @@ func TestCrictlExecSync(t *testing.T) {
 	})
 }
 
-// logs reads the CRI log file that the server writes, to the last line, which ends with the container and not with a line
-// end: until then the engine holds it back.
+// logs reads the CRI log file that the server writes, to the last line, which ends with the container and not with a
+// line end: until then the engine holds it back.
 func TestCrictlLogs(t *testing.T) {
 	c := newCrictl(t)
 	id := c.container(c.runPod(), "talks", "test/busybox:latest",
 		"sh", "-c", "echo first; echo complaint >&2; printf 'no line end'")
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		r := c.try("logs", id)
 		if strings.TrimSuffix(r.stdout, "\n") != "first\nno line end" || !strings.HasSuffix(r.stderr, "complaint\n") {
 			return fmt.Errorf("logs: exit code %d, stdout %q, stderr %q", r.code, r.stdout, r.stderr)
@@ -148,7 +179,7 @@ func answers(t *testing.T, c *crictl, p pod) {
 	t.Helper()
 	var status podStatus
 	c.read(&status, "inspectp", "-o", "json", p.id)
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+status.Status.Network.IP+":8080/", nil)
 		if err != nil {
 			return err

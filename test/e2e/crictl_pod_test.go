@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // crictl's first questions: who are you, and are you ready?
@@ -22,7 +24,7 @@ func TestCrictlVersionAndInfo(t *testing.T) {
 		}
 	}
 
-	eventually(t, func() error { // the server answers before it has seen the engine
+	testutil.Eventually(t, func() error { // the server answers before it has seen the engine
 		var info nodeInfo
 		c.read(&info, "info")
 		ready := make(map[string]bool)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // stats, statsp and metricsp have something in every column.
@@ -13,7 +15,7 @@ func TestCrictlStats(t *testing.T) {
 	p := c.runPod()
 	id := c.container(p, "busy", "test/busybox:latest", "sh", "-c", "echo something >/written; while :; do sleep 0.01; done")
 
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		header, row := table(c, id[:13], "stats", "-s", "1")
 		if err := sameColumns(header, row, "CONTAINER", "NAME", "CPU %", "MEM", "DISK", "INODES", "SWAP"); err != nil {
 			return err
@@ -65,8 +67,7 @@ type metricEntry struct {
 	Value            struct{ Value string }
 }
 
-// table runs crictl and returns the columns of the header, and those of the
-// row that a word is in.
+// table runs crictl and returns the columns of the header, and those of the row that a word is in.
 func table(c *crictl, word string, args ...string) (header, row []string) {
 	c.t.Helper()
 	const clearScreen = "\x1b[2J\x1b[H"

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // What a kubelet's probe gets: codes that it tells apart, and the whole answer within its message limit.
@@ -65,7 +67,7 @@ func TestExecSyncAnswers(t *testing.T) {
 	if _, err := client.ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"sleep", "5001"}}); status.Code(err) != codes.Canceled {
 		t.Errorf("a call that its client gave up: %v", err)
 	}
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		if ps := c.run("exec", "-s", id, "ps"); strings.Contains(ps, "sleep 500") {
 			return fmt.Errorf("a command goes on: %s", ps)
 		}

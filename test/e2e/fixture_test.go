@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/rig/adapter"
@@ -80,7 +79,7 @@ func (c *crictl) read(v any, args ...string) {
 	}
 }
 
-// write stores v as JSON, which YAML readers take, too, in the server's folder and returns the path.
+// write stores v as JSON, which YAML readers take, too, in the server's directory and returns the path.
 func (c *crictl) write(name string, v any) string {
 	c.t.Helper()
 	text, err := json.Marshal(v)
@@ -148,22 +147,6 @@ func (c *crictl) containerConfig(name, image string, command ...string) string {
 		"labels":   map[string]string{"container": name},
 		"linux":    map[string]any{},
 	})
-}
-
-// eventually repeats check until it returns nil, at most for ten seconds.
-func eventually(t *testing.T, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
 }
 
 // same reports a difference in one named value.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -121,6 +122,11 @@ func TestImageVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	mounts := answer.GetStatus().GetMounts()
+	for _, mount := range mounts {
+		if ref := mount.GetImage().GetImageRef(); mount.GetImage() != nil && !strings.Contains(ref, "@sha256:") {
+			t.Errorf("the image at %s has the reference %q, want its name by digest", mount.GetContainerPath(), ref)
+		}
+	}
 	if len(mounts) != 3 || mounts[1].GetImage().GetImage() != n.mounted || mounts[1].GetImageSubPath() != "bin" || mounts[1].GetHostPath() != "" {
 		t.Errorf("mounts in the status: %v", mounts)
 	}
@@ -155,7 +161,7 @@ func TestImageVolumesOfTheDead(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.remove(id)
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		if _, err := os.Stat(n.files()); !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the files are still there: %v", err)
 		}

@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // logs -f on a terminal shows each line as it comes, goes on through a rotation, and ends with the container.
@@ -21,7 +23,7 @@ func TestCrictlLogsFollow(t *testing.T) {
 	input := c.background("attach", "-i", id)
 	follower := c.onTerminal("logs", "-f", id)
 	follower.expect("to stderr")
-	eventually(t, func() error { // the attached client may come a moment later
+	testutil.Eventually(t, func() error { // the attached client may come a moment later
 		input.say("one")
 		time.Sleep(100 * time.Millisecond)
 		if !strings.Contains(follower.stdout.String(), "got one\r\n") {
@@ -54,7 +56,7 @@ func TestCrictlLogsFollow(t *testing.T) {
 }
 
 // A container whose log cannot be written does not run without it.
-func TestLogPathTakenByAFolder(t *testing.T) {
+func TestLogPathTakenByADirectory(t *testing.T) {
 	c := newCrictl(t)
 	p := c.runPod()
 	log := filepath.Join(p.logDir, "taken.log")
@@ -67,7 +69,7 @@ func TestLogPathTakenByAFolder(t *testing.T) {
 	same(t, "state", inspect(c, id).Status.State, "CONTAINER_CREATED")
 	check(t, os.Remove(log))
 	c.run("start", id)
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		text, err := os.ReadFile(log)
 		if err == nil && !strings.HasSuffix(string(text), " stdout F hello\n") {
 			err = fmt.Errorf("the log holds %q", text)

@@ -22,6 +22,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -64,7 +65,7 @@ func (e *endpoint) get(path string) (int, string, error) {
 // wantReady waits until /readyz answers so; /healthz is good all the time.
 func (e *endpoint) wantReady(want int) {
 	e.t.Helper()
-	eventually(e.t, func() error {
+	testutil.Eventually(e.t, func() error {
 		if status, body, err := e.get("/readyz"); status != want || err != nil {
 			return fmt.Errorf("/readyz: %d %q %w, want %d", status, body, err, want)
 		}
@@ -149,8 +150,7 @@ func (c *collected) Export(_ context.Context, request *collector.ExportTraceServ
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// under counts the spans of the trace that the one request of this method began,
-// by the last part of their names.
+// under counts the spans of the trace that the one request of this method began, by the last part of their names.
 func (c *collected) under(method string) map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +175,7 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 	e, traces := newEndpoint(t), collect(t)
 	c := newCrictl(t, e.flag(), "--log-format=json", "--log-level=info",
 		"--tracing-endpoint=http://"+traces.address, "--tracing-sampling-rate-per-million=1000000")
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		for _, path := range []string{"/healthz", "/readyz"} {
 			if status, body, err := e.get(path); status != http.StatusOK || err != nil {
 				return fmt.Errorf("%s: %d %s %w", path, status, body, err)
@@ -193,7 +193,7 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 		t.Error("an unknown container was found")
 	}
 	c.checkSessions(e, id)
-	eventually(t, func() error { return moved(before, e.scrape()) })
+	testutil.Eventually(t, func() error { return moved(before, e.scrape()) })
 
 	if err := c.server.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -234,7 +234,7 @@ func moved(before, after map[string]float64) error {
 		}
 	}
 	for _, series := range []string{
-		`criadapter_mirror_fresh`, `criadapter_pods{state="ready"}`, `criadapter_containers{state="running"}`, `go_goroutines`, `process_open_fds`,
+		`criadapter_cache_fresh`, `criadapter_pods{state="ready"}`, `criadapter_containers{state="running"}`, `go_goroutines`, `process_open_fds`,
 	} {
 		if after[series] < 1 {
 			return fmt.Errorf("%s is %v", series, after[series])
@@ -243,8 +243,7 @@ func moved(before, after map[string]float64) error {
 	return nil
 }
 
-// checkSessions looks at the number of sessions while one is open, and
-// afterwards.
+// checkSessions looks at the number of sessions while one is open, and afterwards.
 func (c *crictl) checkSessions(e *endpoint, id string) {
 	c.t.Helper()
 	const series = `criadapter_streaming_sessions{kind="exec"}`
@@ -264,14 +263,14 @@ func (c *crictl) checkSessions(e *endpoint, id string) {
 	if err := session.Start(); err != nil {
 		c.t.Fatal(err)
 	}
-	eventually(c.t, open(1))
+	testutil.Eventually(c.t, open(1))
 	if err := input.Close(); err != nil {
 		c.t.Error(err)
 	}
 	if err := session.Wait(); err != nil {
 		c.t.Error(err)
 	}
-	eventually(c.t, open(0))
+	testutil.Eventually(c.t, open(0))
 }
 
 // checkLog reads the whole log as JSON and looks for the pod's lines.
@@ -317,7 +316,7 @@ func TestNotReadyWithoutAnEngine(t *testing.T) {
 	if err := server.Launch(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		status, body, err := e.get("/readyz")
 		if err != nil || status != http.StatusServiceUnavailable || !strings.Contains(body, missing) {
 			return fmt.Errorf("/readyz: %d %q %w, want 503 that names the engine's socket", status, body, err)
@@ -329,7 +328,7 @@ func TestNotReadyWithoutAnEngine(t *testing.T) {
 			t.Errorf("%s: %d %v, want %d", path, status, err, want)
 		}
 	}
-	same(t, "freshness", e.scrape()["criadapter_mirror_fresh"], 0.0)
+	same(t, "freshness", e.scrape()["criadapter_cache_fresh"], 0.0)
 	if err := server.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -46,7 +47,7 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 	must(err)
 	must(first.Runtime.StartContainer(ctx, id))
 	logPath := filepath.Join(config.LogDirectory, "c.log")
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		response, err := first.Runtime.ContainerStatus(ctx, id, false)
 		if err == nil && response.GetStatus().GetState() != runtimeapi.ContainerState_CONTAINER_EXITED {
 			err = fmt.Errorf("the container is %v", response.GetStatus().GetState())
@@ -68,7 +69,7 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 		t.Errorf("a pod of the same name: %v, want AlreadyExists that names %s", err, first.RootDir)
 	}
 	must(second.Stop(ctx))
-	if said := second.LogTail(); !strings.Contains(said, "other criadapters have pods on this engine") {
+	if said := second.LogTail(); !strings.Contains(said, "pods of other criadapters on this engine") {
 		t.Errorf("the second server did not say that there are others' pods:\n%s", said)
 	}
 	if text, err := os.ReadFile(logPath); err != nil || len(text) != 0 {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // forward starts crictl port-forward and returns the local address.
@@ -22,7 +24,7 @@ func (c *crictl) forward(podID, transport string, port int) (*session, string) {
 func (s *session) forwarded() (address string) {
 	s.t.Helper()
 	line := regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+) -> `)
-	eventually(s.t, func() error {
+	testutil.Eventually(s.t, func() error {
 		found := line.FindStringSubmatch(s.stdout.String())
 		if found == nil {
 			return fmt.Errorf("no forwarding: stdout %q, stderr %q", s.stdout, s.stderr)
@@ -73,7 +75,7 @@ func TestPortForward(t *testing.T) {
 // awaitListener waits until something in the container's pod listens on the port.
 func (c *crictl) awaitListener(id string, port int) {
 	c.t.Helper()
-	eventually(c.t, func() error {
+	testutil.Eventually(c.t, func() error {
 		if r := c.try("exec", "-s", id, "netstat", "-ltn"); !strings.Contains(r.stdout, fmt.Sprintf(":%d ", port)) {
 			return fmt.Errorf("nobody listens on port %d: %+v", port, r)
 		}
@@ -108,7 +110,7 @@ func TestPortForwardDoesNotReachTheHost(t *testing.T) {
 		if answer := ask(t, address, "hello"); answer != "" {
 			t.Errorf("answer %q", answer)
 		}
-		eventually(t, func() error {
+		testutil.Eventually(t, func() error {
 			if !strings.Contains(s.stderr.String(), "connection refused") {
 				return fmt.Errorf("crictl does not tell that the port refused: %q", s.stderr)
 			}

@@ -14,7 +14,7 @@ func TestStatsTellThePressure(t *testing.T) {
 		t.Skip("this kernel accounts no pressure")
 	}
 	w := newWorker(t)
-	before, podBefore := w.figures(), w.podFigures()
+	before, podBefore := w.stats(), w.podStats()
 	if before.GetCpu().GetPsi().GetSome() == nil {
 		t.Skip("containers here are in no cgroup of version 2, which alone has pressure")
 	}
@@ -22,7 +22,7 @@ func TestStatsTellThePressure(t *testing.T) {
 	// The kernel ends each after a second of CPU time.
 	w.do("for i in $(seq $((2 * $(nproc) + 1))); do sh -c 'ulimit -t 1; while :; do :; done' 2>/dev/null & done; wait")
 	took := time.Since(began)
-	now, podNow := w.figures(), w.podFigures()
+	now, podNow := w.stats(), w.podStats()
 	for what, waited := range map[string]time.Duration{
 		"container": time.Duration(now.GetCpu().GetPsi().GetSome().GetTotal() - before.GetCpu().GetPsi().GetSome().GetTotal()),
 		"pod":       time.Duration(podNow.GetLinux().GetCpu().GetPsi().GetSome().GetTotal() - podBefore.GetLinux().GetCpu().GetPsi().GetSome().GetTotal()),

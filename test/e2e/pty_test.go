@@ -1,18 +1,18 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // session is crictl at work in the background, with a terminal of its own or with pipes.
@@ -24,14 +24,14 @@ type session struct {
 	// terminal is nil without one.
 	terminal *os.File
 	// stdout holds all that a terminal shows.
-	stdout, stderr *transcript
+	stdout, stderr *testutil.Buffer
 	ended          chan struct{} // closed when cmd was waited for
 }
 
 // background starts crictl with pipes. It is killed when the test ends.
 func (c *crictl) background(args ...string) *session {
 	c.t.Helper()
-	s := &session{t: c.t, cmd: c.command(args), stdout: &transcript{}, stderr: &transcript{}, ended: make(chan struct{})}
+	s := &session{t: c.t, cmd: c.command(args), stdout: &testutil.Buffer{}, stderr: &testutil.Buffer{}, ended: make(chan struct{})}
 	input, err := s.cmd.StdinPipe()
 	if err != nil {
 		c.t.Fatal(err)
@@ -45,7 +45,7 @@ func (c *crictl) background(args ...string) *session {
 func (c *crictl) onTerminal(args ...string) *session {
 	c.t.Helper()
 	terminal, its := openPTY(c.t)
-	s := &session{t: c.t, cmd: c.command(args), input: terminal, terminal: terminal, stdout: &transcript{}, stderr: &transcript{}, ended: make(chan struct{})}
+	s := &session{t: c.t, cmd: c.command(args), input: terminal, terminal: terminal, stdout: &testutil.Buffer{}, stderr: &testutil.Buffer{}, ended: make(chan struct{})}
 	s.resize(80, 24)
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = its, its, its
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -112,7 +112,7 @@ func (s *session) say(line string) {
 // expect waits until text was shown.
 func (s *session) expect(text string) {
 	s.t.Helper()
-	eventually(s.t, func() error {
+	testutil.Eventually(s.t, func() error {
 		if shown := s.stdout.String(); !strings.Contains(shown, text) {
 			return fmt.Errorf("%q is not shown; stdout %q, stderr %q", text, shown, s.stderr)
 		}
@@ -136,22 +136,4 @@ func (s *session) wait() int {
 func (s *session) kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.ended
-}
-
-// transcript is a bytes.Buffer for several goroutines.
-type transcript struct {
-	mu   sync.Mutex
-	data bytes.Buffer
-}
-
-func (t *transcript) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.data.Write(p)
-}
-
-func (t *transcript) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.data.String()
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -106,7 +107,7 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dockerd, err := engine.New(engine.Options{Dir: dir, Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper})
+	dockerd, err := engine.New(engine.Options{Dir: dir, Env: env})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +116,7 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	// The client that this test uses wants to see the engine when it connects,
-	// so both are up once before.
+	// The client that this test uses wants to see the engine when it connects, so both are up once before.
 	if err := dockerd.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 	if err := errors.Join(server.Stop(t.Context()), dockerd.Terminate(t.Context()), server.Launch()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		_, err := server.Runtime.Version(t.Context(), "")
 		return err
 	})
@@ -137,7 +137,7 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 	if err := dockerd.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { return ready(t, server) })
+	testutil.Eventually(t, func() error { return ready(t, server) })
 	e.wantReady(http.StatusOK)
 	id, err := server.Runtime.RunPodSandbox(t.Context(), sandboxConfig("comes-back"), "")
 	if err != nil {
@@ -145,7 +145,7 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 	}
 
 	dockerd.Kill()
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		if ready(t, server) == nil {
 			return errors.New("RuntimeReady is still true")
 		}
@@ -162,19 +162,19 @@ func TestEngineComesGoesAndComesBack(t *testing.T) {
 	if err := dockerd.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { return ready(t, server) })
+	testutil.Eventually(t, func() error { return ready(t, server) })
 	e.wantReady(http.StatusOK)
 	removeSandbox(t, server, id)
 }
 
 func TestNetworkReadyFollowsTheConfiguration(t *testing.T) {
 	server := adapter.ForTest(t, adapter.Options{Env: rigenv.Require(t)})
-	eventually(t, func() error { return ready(t, server) })
+	testutil.Eventually(t, func() error { return ready(t, server) })
 	away := filepath.Join(server.Dir, "away.conflist")
 	if err := os.Rename(server.CNIConfig(), away); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		condition := condition(t, server, runtimeapi.NetworkReady)
 		if condition.GetStatus() || !strings.Contains(condition.GetMessage(), server.CNIConfDir) {
 			return errors.New("NetworkReady: " + condition.String())
@@ -189,7 +189,7 @@ func TestNetworkReadyFollowsTheConfiguration(t *testing.T) {
 	if err := os.Rename(away, server.CNIConfig()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error { return ready(t, server) })
+	testutil.Eventually(t, func() error { return ready(t, server) })
 }
 
 // wantAway looks for a reason that a person can act on.
@@ -233,8 +233,7 @@ func wantCode(t *testing.T, what string, err error, want codes.Code) {
 	}
 }
 
-// removeSandbox does what a kubelet does at a pod's end. The test's own context
-// may be over.
+// removeSandbox does what a kubelet does at a pod's end. The test's own context may be over.
 func removeSandbox(t *testing.T, server *adapter.Server, id string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -83,10 +84,10 @@ func (c *callCounter) taken() []string {
 	return calls
 }
 
-// awaitSilence waits until the mirror has asked for all that the events of a start told it of.
+// awaitSilence waits until the cache has asked for all that the events of a start told it of.
 func (c *callCounter) awaitSilence(t *testing.T) {
 	t.Helper()
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		time.Sleep(time.Second)
 		if calls := c.taken(); calls != nil {
 			return fmt.Errorf("the engine is still being asked: %v", calls)

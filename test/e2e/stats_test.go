@@ -16,19 +16,20 @@ import (
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 const mebibyte = 1 << 20
 
-// Each figure is within 5 per cent of what a container really did: 200 MiB of
-// memory, two seconds of CPU, 50 MiB on disk, a file in the page cache, 10 MiB
-// over the network.
+// Each value is within 5 per cent of what a container really did: 200 MiB of memory, two seconds of CPU, 50 MiB on
+// disk, a file in the page cache, 10 MiB over the network.
 func TestStatsAreTrue(t *testing.T) {
 	w := newWorker(t)
 
-	before := w.figures()
+	before := w.stats()
 	w.do("(head -c 209715200 /dev/zero; exec sleep 3600) | dd bs=200M iflag=fullblock of=/dev/null 2>/dev/null &")
 	w.until(func(now *runtimeapi.ContainerStats) error {
 		return errorsOf(
@@ -38,47 +39,46 @@ func TestStatsAreTrue(t *testing.T) {
 		)
 	})
 
-	before = w.figures()
+	before = w.stats()
 	// The kernel ends it after about two seconds of CPU time, by its ticks; it accounts the time exactly.
 	w.do("time -f '%U %S' -o /shared/spent sh -c 'ulimit -t 2; while :; do :; done' 2>/dev/null")
-	now := w.figures()
+	now := w.stats()
 	check(t, grown("CPU time", now.Cpu.UsageCoreNanoSeconds, before.Cpu.UsageCoreNanoSeconds, w.spent()))
 
-	before = w.figures()
+	before = w.stats()
 	w.do("dd if=/dev/zero of=/written bs=1M count=50 conv=fsync 2>/dev/null")
 	w.until(func(now *runtimeapi.ContainerStats) error {
 		return grown("writable layer", now.GetWritableLayer().GetUsedBytes(), before.GetWritableLayer().GetUsedBytes(), 50*mebibyte)
 	})
 
 	w.coldFile("big", 300*mebibyte)
-	before = w.figures()
+	before = w.stats()
 	// Not cat: the kernel takes what sendfile reads in small pieces for read more than once, and that for in use.
 	w.do("dd if=/shared/big of=/dev/null bs=1M 2>/dev/null")
-	now = w.figures()
+	now = w.stats()
 	check(t, grown("usage with page cache", now.Memory.UsageBytes, before.Memory.UsageBytes, 300*mebibyte))
 	if grew := int64(now.Memory.WorkingSetBytes.Value) - int64(before.Memory.WorkingSetBytes.Value); grew > 15*mebibyte {
 		t.Errorf("a file in the page cache made the working set %d bytes larger", grew)
 	}
 
-	sentBefore := w.podFigures().GetLinux().GetNetwork().GetDefaultInterface().GetTxBytes()
+	sentBefore := w.podStats().GetLinux().GetNetwork().GetDefaultInterface().GetTxBytes()
 	const payload = 10 * mebibyte
 	w.send(payload)
-	sentAfter := w.podFigures().GetLinux().GetNetwork().GetDefaultInterface().GetTxBytes()
+	sentAfter := w.podStats().GetLinux().GetNetwork().GetDefaultInterface().GetTxBytes()
 	// An interface counts frames: 66 bytes of Ethernet, IP and TCP go with 1448 of the payload.
 	check(t, grown("sent bytes", sentAfter, sentBefore, payload*(1448+66)/1448))
 }
 
-// A change of load shows in the next call, and the rate is that of the figures
-// themselves.
+// A change of load shows in the next call, and the rate is that of the stats themselves.
 func TestStatsFollowTheLoad(t *testing.T) {
 	w := newWorker(t)
-	if idle := w.figures().Cpu.UsageNanoCores; idle == nil {
+	if idle := w.stats().Cpu.UsageNanoCores; idle == nil {
 		t.Error("the first call knows no nano cores")
 	}
 	w.do("sh -c 'ulimit -t 20; while :; do :; done' &")
-	first := w.figures()
+	first := w.stats()
 	time.Sleep(time.Second)
-	second := w.figures()
+	second := w.stats()
 	if age := time.Since(time.Unix(0, second.Cpu.Timestamp)); age > time.Second {
 		t.Errorf("the answer is %v old", age)
 	}
@@ -90,11 +90,11 @@ func TestStatsFollowTheLoad(t *testing.T) {
 	}
 }
 
-// The figures of a pod in a cgroup of its own are those of that cgroup.
+// The stats of a pod in a cgroup of its own are those of that cgroup.
 func TestStatsOfAPodsOwnCgroup(t *testing.T) {
 	w := newWorker(t)
-	pod := w.podFigures()
-	container := w.figures()
+	pod := w.podStats()
+	container := w.stats()
 	linux := pod.GetLinux()
 	if len(linux.GetContainers()) != 1 || linux.GetContainers()[0].GetAttributes().GetId() != w.container {
 		t.Fatalf("containers: %v", linux.GetContainers())
@@ -108,8 +108,7 @@ func TestStatsOfAPodsOwnCgroup(t *testing.T) {
 	same(t, "default interface", linux.GetNetwork().GetDefaultInterface().GetName(), "eth0")
 }
 
-// What ended is left out, or zero where it was asked for by id; what never was
-// is not found.
+// What ended is left out, or zero where it was asked for by id; what never was is not found.
 func TestStatsOfWhatIsGone(t *testing.T) {
 	w := newWorker(t)
 	runtime := w.server.Runtime
@@ -120,7 +119,7 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 	if err != nil || len(list) != 0 {
 		t.Errorf("the list has an ended container: %v, %v", list, err)
 	}
-	ended := w.figures()
+	ended := w.stats()
 	if ended.Cpu.Timestamp == 0 || ended.Cpu.UsageCoreNanoSeconds.GetValue() != 0 || ended.Memory.UsageBytes.GetValue() != 0 {
 		t.Errorf("an ended container uses %v, %v", ended.Cpu, ended.Memory)
 	}
@@ -142,7 +141,61 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// No figure costs the engine a call.
+// A container whose processes somebody took out of its cgroup, and removed that,
+// still runs. What it uses is unknown, which is not nothing.
+func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
+	w := newWorker(t)
+	if w.stats().Cpu == nil || w.stats().Memory == nil {
+		t.Fatal("no stats before")
+	}
+	w.leaveCgroup()
+	w.do("true")
+	got := w.stats()
+	if got.GetAttributes().GetId() != w.container || got.Cpu != nil || got.Memory != nil || got.Swap != nil || got.Io != nil {
+		t.Errorf("unknown, but %v", got)
+	}
+	list, err := w.server.Runtime.ListContainerStats(t.Context(), &runtimeapi.ContainerStatsFilter{Id: w.container})
+	if err != nil || len(list) != 0 {
+		t.Errorf("listed: %v, %v", list, err)
+	}
+	if pod := w.podStats().GetLinux(); len(pod.GetContainers()) != 0 || pod.GetCpu() == nil {
+		t.Errorf("the pod: %v", pod)
+	}
+}
+
+// With the storage driver vfs, which is native in containerd, a container's layer is a copy of its image. It has
+// no count, rather than one of the image, and the log says why.
+func TestStatsOfAnEngineThatCopiesLayers(t *testing.T) {
+	env := rigenv.Require(t)
+	dir, err := os.MkdirTemp(env.WorkDir, "vfs")
+	check(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	own, err := engine.New(engine.Options{
+		Dir: dir, Env: env, Config: map[string]any{"storage-driver": engine.CopyDriver(env)},
+	})
+	check(t, err)
+	t.Cleanup(func() { check(t, own.Close(context.WithoutCancel(t.Context()))) })
+	check(t, own.Start(t.Context()))
+	env.DockerHost, env.DockerRoot = own.Host(), own.Root()
+	w := newWorkerWith(t, adapter.Options{Env: env})
+	w.do("dd if=/dev/zero of=/written bs=1M count=5 2>/dev/null")
+	testutil.Eventually(t, func() error {
+		if layer := w.stats().WritableLayer; layer != nil {
+			t.Fatalf("got %v", layer)
+		}
+		said, err := os.ReadFile(w.server.LogPath)
+		check(t, err)
+		if strings.Count(string(said), "writable layers are not counted") != 1 {
+			return fmt.Errorf("not said: %s", said)
+		}
+		return nil
+	})
+	if w.stats().GetMemory().GetWorkingSetBytes() == nil {
+		t.Error("nor anything else")
+	}
+}
+
+// No value costs the engine a call.
 func TestStatsAskTheEngineNothing(t *testing.T) {
 	env := rigenv.Require(t)
 	counter := countCalls(t, env)
@@ -157,8 +210,8 @@ func TestStatsAskTheEngineNothing(t *testing.T) {
 		_, err2 := runtime.ListPodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsFilter{})
 		_, err3 := runtime.ListPodSandboxMetrics(t.Context())
 		check(t, errorsOf(err1, err2, err3))
-		w.figures()
-		w.podFigures()
+		w.stats()
+		w.podStats()
 	}
 	if calls := counter.taken(); calls != nil {
 		t.Errorf("the engine was asked: %v", calls)
@@ -174,9 +227,9 @@ func TestMetricsAreAsDescribed(t *testing.T) {
 	for _, descriptor := range descriptors {
 		keys[descriptor.Name] = descriptor.LabelKeys
 	}
-	w.figures() // has the writable layer counted
+	w.stats() // has the writable layer counted
 	var seen map[string]bool
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		pods, err := w.server.Runtime.ListPodSandboxMetrics(t.Context())
 		if err != nil || len(pods) != 1 || len(pods[0].ContainerMetrics) != 1 {
 			return fmt.Errorf("metrics: %v, %v", pods, err)
@@ -200,6 +253,8 @@ func TestMetricsAreAsDescribed(t *testing.T) {
 		"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "container_network_transmit_bytes_total",
 		"container_processes", "container_start_time_seconds", "container_last_seen", "container_spec_memory_limit_bytes",
 		"container_file_descriptors", "container_oom_events_total", "container_threads_max",
+		"container_tasks_state", "container_memory_active_anon_bytes", "container_memory_inactive_anon_bytes",
+		"container_memory_anon_thp_bytes", "container_spec_memory_reservation_limit_bytes",
 	} {
 		if !seen[name] {
 			t.Errorf("no %s", name)
@@ -207,13 +262,14 @@ func TestMetricsAreAsDescribed(t *testing.T) {
 	}
 }
 
-// worker is a container that does what it is told without an exec, whose own
-// use would spoil the figures.
+// worker is a container that does what it is told without an exec, whose own use would spoil the stats.
 type worker struct {
 	t                    *testing.T
 	server               *adapter.Server
 	pod, container, name string
-	// shared is a folder that the container has as /shared.
+	// parent is the pod's own cgroup.
+	parent string
+	// shared is a directory that the container has as /shared.
 	shared          string
 	orders, replies *os.File
 }
@@ -233,11 +289,11 @@ func newWorkerWith(t *testing.T, opts adapter.Options) *worker {
 	_, err := server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: image}, nil, nil)
 	check(t, err)
 
-	parent := fmt.Sprintf("/criadapter-%s-%d", w.name, server.PID())
-	t.Cleanup(func() { removeCgroups(parent) })
+	w.parent = fmt.Sprintf("/criadapter-%s-%d", w.name, server.PID())
+	t.Cleanup(func() { removeCgroups(w.parent) })
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: w.name, Namespace: "e2e", Uid: w.name + "-uid"},
-		Linux:    &runtimeapi.LinuxPodSandboxConfig{CgroupParent: parent},
+		Linux:    &runtimeapi.LinuxPodSandboxConfig{CgroupParent: w.parent},
 	}
 	w.pod, err = server.Runtime.RunPodSandbox(t.Context(), config, "")
 	check(t, err)
@@ -273,12 +329,33 @@ func (w *worker) remove() {
 	}
 }
 
-// removeCgroups removes the pod's own cgroup of every controller, which the
-// engine leaves behind.
+// removeCgroups removes the pod's own cgroup of every controller, which the engine leaves behind.
 func removeCgroups(parent string) {
 	places, _ := filepath.Glob("/sys/fs/cgroup/*" + parent)
 	for _, place := range append(places, "/sys/fs/cgroup"+parent) {
 		_ = unix.Rmdir(place)
+	}
+}
+
+// leaveCgroup moves the container's processes out of its cgroups and removes these.
+func (w *worker) leaveCgroup() {
+	w.t.Helper()
+	below := filepath.Join(w.parent, w.container)
+	places, err := filepath.Glob("/sys/fs/cgroup/*" + below)
+	check(w.t, err)
+	if _, err := os.Stat("/sys/fs/cgroup" + below); err == nil {
+		places = append(places, "/sys/fs/cgroup"+below)
+	}
+	if len(places) == 0 {
+		w.t.Fatalf("no cgroup %s", below)
+	}
+	for _, place := range places {
+		pids, err := os.ReadFile(filepath.Join(place, "cgroup.procs"))
+		check(w.t, err)
+		for pid := range strings.FieldsSeq(string(pids)) {
+			check(w.t, os.WriteFile(strings.TrimSuffix(place, below)+"/cgroup.procs", []byte(pid), 0))
+		}
+		testutil.Eventually(w.t, func() error { return unix.Rmdir(place) })
 	}
 }
 
@@ -308,39 +385,27 @@ func (w *worker) spent() uint64 {
 	return uint64((user + system) * float64(time.Second))
 }
 
-func (w *worker) figures() *runtimeapi.ContainerStats {
+func (w *worker) stats() *runtimeapi.ContainerStats {
 	w.t.Helper()
 	stats, err := w.server.Runtime.ContainerStats(w.t.Context(), w.container)
 	check(w.t, err)
 	return stats
 }
 
-func (w *worker) podFigures() *runtimeapi.PodSandboxStats {
+func (w *worker) podStats() *runtimeapi.PodSandboxStats {
 	w.t.Helper()
 	stats, err := w.server.Runtime.PodSandboxStats(w.t.Context(), w.pod)
 	check(w.t, err)
 	return stats
 }
 
-// until asks until the figures are right, for half a minute: what a container
-// has written is counted every ten seconds.
+// until asks until the stats are right, for half a minute: what a container has written is counted every ten seconds.
 func (w *worker) until(right func(*runtimeapi.ContainerStats) error) {
 	w.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := right(w.figures())
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Error(err)
-			return
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+	testutil.Eventually(w.t, func() error { return right(w.stats()) })
 }
 
-// coldFile makes a file in the shared folder that is not in the page cache.
+// coldFile makes a file in the shared directory that is not in the page cache.
 func (w *worker) coldFile(name string, size int64) {
 	w.t.Helper()
 	file, err := os.Create(filepath.Join(w.shared, name))
@@ -383,7 +448,7 @@ func (w *worker) send(size int64) {
 	}
 }
 
-// grown is an error when a figure did not grow by want, within 5 per cent.
+// grown is an error when a value did not grow by want, within 5 per cent.
 func grown(what string, now, before *runtimeapi.UInt64Value, want uint64) error {
 	grew := float64(now.GetValue()) - float64(before.GetValue())
 	if ratio := grew / float64(want); ratio < 0.95 || ratio > 1.05 {

@@ -1,23 +1,15 @@
 package e2e
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -47,7 +39,7 @@ func TestStreamingOverTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cert, key := selfSigned(t)
+	cert, key := testutil.Certificate(t, t.TempDir(), "localhost")
 	c := &crictl{t: t, env: env, program: program, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{
 		"--streaming-bind-addr=0.0.0.0:0", "--streaming-tls-cert-file=" + cert, "--streaming-tls-private-key-file=" + key,
 	}})}
@@ -71,7 +63,7 @@ func TestStreamingIdleTimeout(t *testing.T) {
 		busy := c.background("exec", transport, id, "sh", "-c", "for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.5; done")
 		silent := c.background("exec", transport, id, "sleep", "3000")
 		silent.wait()
-		eventually(t, func() error {
+		testutil.Eventually(t, func() error {
 			if ps := c.run("exec", "-s", id, "ps"); strings.Contains(ps, "sleep 3000") {
 				return fmt.Errorf("the command goes on: %s", ps)
 			}
@@ -80,32 +72,6 @@ func TestStreamingIdleTimeout(t *testing.T) {
 		same(t, "exit code of a busy session", busy.wait(), 0)
 		same(t, "its last line", strings.HasSuffix(busy.stdout.String(), "8\n"), true)
 	})
-}
-
-// selfSigned writes a certificate and its key.
-func selfSigned(t *testing.T) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: der}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certFile, keyFile
 }
 
 // A URL is good for one request.

@@ -19,6 +19,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // overTransports runs a test with each value of crictl's flag.
@@ -95,7 +97,7 @@ func TestExecOnTerminal(t *testing.T) {
 		s.say("tty && echo is a ter''minal")
 		s.expect("is a terminal")
 		// The size may come a moment after the shell.
-		eventually(t, func() error {
+		testutil.Eventually(t, func() error {
 			s.say("echo size $(stty size)")
 			time.Sleep(100 * time.Millisecond)
 			if !strings.Contains(s.stdout.String(), "size 24 80") {
@@ -104,7 +106,7 @@ func TestExecOnTerminal(t *testing.T) {
 			return nil
 		})
 		s.resize(132, 43)
-		eventually(t, func() error {
+		testutil.Eventually(t, func() error {
 			s.say("echo size $(stty size)")
 			time.Sleep(100 * time.Millisecond)
 			if !strings.Contains(s.stdout.String(), "size 43 132") {
@@ -164,7 +166,7 @@ func TestAttachStdinOnce(t *testing.T) {
 		if s.stdout.String() != "got one\ngot two\nend of input\n" || !strings.HasPrefix(s.stderr.String(), "error one\nerror two\n") {
 			t.Errorf("stdout %q, stderr %q", s.stdout, s.stderr)
 		}
-		eventually(t, func() error {
+		testutil.Eventually(t, func() error {
 			if got := inspect(c, id).Status; got.State != "CONTAINER_EXITED" || got.ExitCode != 4 {
 				return fmt.Errorf("state %s, exit code %d", got.State, got.ExitCode)
 			}
@@ -200,7 +202,7 @@ func TestAttachOnTerminal(t *testing.T) {
 		id := c.stdinContainer(p, "tty"+transport[len("--transport="):], map[string]any{"tty": true}, "sh")
 		s := c.onTerminal("attach", "-it", transport, id)
 		s.resize(100, 30)
-		eventually(t, func() error {
+		testutil.Eventually(t, func() error {
 			s.say("echo size $(stty size)")
 			time.Sleep(100 * time.Millisecond)
 			if !strings.Contains(s.stdout.String(), "size 30 100") {
@@ -213,7 +215,7 @@ func TestAttachOnTerminal(t *testing.T) {
 		s = c.onTerminal("attach", "-it", transport, id)
 		s.say("exit 5")
 		s.wait()
-		eventually(t, func() error {
+		testutil.Eventually(t, func() error {
 			if got := inspect(c, id).Status; got.ExitCode != 5 {
 				return fmt.Errorf("state %s, exit code %d", got.State, got.ExitCode)
 			}
@@ -290,7 +292,7 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 			defer conn.Close()
 			sessions = append(sessions, forwarded)
 		}
-		eventually(t, func() error {
+		testutil.Eventually(t, func() error {
 			if now, execs := processes(), c.execs(id); now < processesBefore+3*4 || execs < 3*3 {
 				return fmt.Errorf("%d processes of %d, %d execs", now, processesBefore, execs)
 			}
@@ -299,7 +301,7 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 		for _, s := range sessions {
 			s.kill()
 		}
-		eventually(t, func() error {
+		testutil.Eventually(t, func() error {
 			toEngine, others := openFiles(t, c.server.PID())
 			// Some connections to the engine are kept for later.
 			if now := processes(); now > processesBefore || others > othersBefore || toEngine > toEngineBefore+10 {
@@ -366,7 +368,7 @@ func TestCommandThatIgnoresTheHangUpGoesOn(t *testing.T) {
 	s := c.background("exec", id, "sh", "-c", "trap '' HUP; echo begun; sleep 3; touch /tmp/done")
 	s.expect("begun")
 	s.kill()
-	eventually(t, func() error {
+	testutil.Eventually(t, func() error {
 		if r := c.try("exec", "-s", id, "ls", "/tmp/done"); r.code != 0 {
 			return fmt.Errorf("it did not go on: %+v", r)
 		}

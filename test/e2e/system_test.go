@@ -15,13 +15,13 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/pause"
+	"github.com/criadapter/criadapter/internal/pause"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestSystemMakeRun is what `make run ONCE=1` does, on the engine as it is
-// installed.
+// TestSystemMakeRun is what `make run ONCE=1` does, on the engine as it is installed.
 func TestSystemMakeRun(t *testing.T) {
 	env := rigenv.RequireSystem(t)
 	program := filepath.Join(t.TempDir(), "run")
@@ -53,7 +53,7 @@ func TestSystemMakeRun(t *testing.T) {
 func TestSystemOOMScore(t *testing.T) {
 	env := rigenv.RequireSystem(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env})
-	eventually(t, func() error { return ready(t, server) })
+	testutil.Eventually(t, func() error { return ready(t, server) })
 	sandbox := runSandbox(t, server, sandboxConfig("oom-score"))
 
 	image, err := server.Images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: pause.Reference}, false)
@@ -117,7 +117,7 @@ func oomScore(t *testing.T, info string) int {
 func TestSystemBridgeNetwork(t *testing.T) {
 	env := rigenv.RequireSystem(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--network-plugin=bridge"}})
-	eventually(t, func() error { return ready(t, server) })
+	testutil.Eventually(t, func() error { return ready(t, server) })
 	config := sandboxConfig("bridge")
 	config.PortMappings = []*runtimeapi.PortMapping{{ContainerPort: 8080, HostPort: freePort(t), HostIp: "127.0.0.1"}}
 	id := runSandbox(t, server, config)

@@ -20,11 +20,12 @@ import (
 	"k8s.io/client-go/tools/portforward"
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/client-go/transport/spdy"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 	utilexec "k8s.io/utils/exec"
 
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/model"
-	"github.com/criadapter/criadapter/kubelet/server"
+	"github.com/criadapter/criadapter/kubelet/nodeapi"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 )
 
@@ -59,10 +60,11 @@ func serveAPI(t *testing.T, n *node) *kubeletAPI {
 			t.Error(err)
 		}
 	})
-	api, err := server.ListenTLS(server.APIOptions{
+	api, err := nodeapi.ListenTLS(nodeapi.APIOptions{
 		Address: "127.0.0.1:0", CertDir: pki, NodeName: n.name, IPs: []string{"127.0.0.1"}, ClientCAFile: authority.CAFile, Runtime: runtime,
-		Reads: server.Reads{
-			Config: server.Config{Node: n.name, RootDir: n.root}, Pods: n.podList, Healthy: func() error { return nil },
+		Users: []string{"kube-apiserver-kubelet-client"},
+		Reads: nodeapi.Reads{
+			Config: nodeapi.Config{Node: n.name, RootDir: n.root}, Pods: n.podList, Healthy: func() error { return nil },
 			Stats: runtime, Selector: map[string]string{model.LabelOwner: n.name}, Evented: func() bool { return true },
 		},
 	})
@@ -131,20 +133,15 @@ func (a *kubeletAPI) url(path string) *url.URL {
 	return parsed
 }
 
-// ways are the protocols over which commands run: API servers speak SPDY, newer clients WebSockets. Runtimes other than
-// criadapter know the first alone.
-func (a *kubeletAPI) ways() map[string]func(path string) (remotecommand.Executor, error) {
-	ways := map[string]func(path string) (remotecommand.Executor, error){
-		"SPDY": func(path string) (remotecommand.Executor, error) {
-			return remotecommand.NewSPDYExecutor(a.config, http.MethodPost, a.url(path))
-		},
-	}
-	if name := os.Getenv(runtimeVar); name == "" || name == "criadapter" {
-		ways["WebSocket"] = func(path string) (remotecommand.Executor, error) {
-			return remotecommand.NewWebSocketExecutor(a.config, http.MethodGet, a.url(path).String())
-		}
-	}
-	return ways
+// protocol is one over which commands run: API servers speak SPDY, newer clients WebSockets.
+type protocol func(a *kubeletAPI, path string) (remotecommand.Executor, error)
+
+func overSPDY(a *kubeletAPI, path string) (remotecommand.Executor, error) {
+	return remotecommand.NewSPDYExecutor(a.config, http.MethodPost, a.url(path))
+}
+
+func overWebSocket(a *kubeletAPI, path string) (remotecommand.Executor, error) {
+	return remotecommand.NewWebSocketExecutor(a.config, http.MethodGet, a.url(path).String())
 }
 
 // size tells one terminal size.
@@ -166,65 +163,77 @@ spec:
   - {name: hello, image: HELLO}
 `
 
-// TestAPICommands runs commands through the kubelet's API.
+// TestAPICommands runs commands through the kubelet's API, over SPDY and with a plain request.
 func TestAPICommands(t *testing.T) {
 	n := newNode(t)
 	a := serveAPI(t, n)
 	n.write("web.yaml", apiPod)
 	pod := n.ready("web")
-	for way, executor := range a.ways() {
-		t.Run(way, func(t *testing.T) {
-			run := func(path string, opts remotecommand.StreamOptions) (stdout, stderr string, err error) {
-				t.Helper()
-				var out, errOut bytes.Buffer
-				opts.Stdout = &out
-				if !opts.Tty {
-					opts.Stderr = &errOut
-				}
-				executor, err := executor(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				defer cancel()
-				err = executor.StreamWithContext(ctx, opts)
-				return out.String(), errOut.String(), err
-			}
-			exec := fmt.Sprintf("/exec/%s/%s/main?", pod.Namespace, pod.Name)
-			shell := func(script string) string { return exec + "command=sh&command=-c&command=" + url.QueryEscape(script) }
-
-			stdout, stderr, err := run(shell("echo out; echo err >&2; exit 3")+"&output=1&error=1", remotecommand.StreamOptions{})
-			var exit utilexec.ExitError
-			if stdout != "out\n" || stderr != "err\n" || !errors.As(err, &exit) || exit.ExitStatus() != 3 {
-				t.Errorf("exit: %q, %q, %v", stdout, stderr, err)
-			}
-			much := strings.Repeat("0123456789abcde\n", 1<<16)
-			if stdout, _, err = run(exec+"command=cat&input=1&output=1&error=1", remotecommand.StreamOptions{Stdin: strings.NewReader(much)}); stdout != much || err != nil {
-				t.Errorf("%d bytes came back as %d: %v", len(much), len(stdout), err)
-			}
-			sizes := make(size, 1)
-			sizes <- &remotecommand.TerminalSize{Width: 123, Height: 45}
-			defer close(sizes)
-			stdout, _, err = run(shell("until stty size | grep '45 123'; do sleep 0.1; done")+"&input=1&output=1&tty=1", remotecommand.StreamOptions{
-				Stdin: &silent{ctx: t.Context()}, Tty: true, TerminalSizeQueue: sizes,
-			})
-			if !strings.Contains(stdout, "45 123") || err != nil {
-				t.Errorf("size: %q, %v", stdout, err)
-			}
-			if _, _, err := run(exec+"command=/no/such/program&output=1&error=1", remotecommand.StreamOptions{}); err == nil {
-				t.Error("a program that is not there was run")
-			}
-			attached(t, way, func() (remotecommand.Executor, error) {
-				return executor(fmt.Sprintf("/attach/%s/%s/%s/reads?input=1&output=1&error=1", pod.Namespace, pod.Name, pod.UID))
-			})
-		})
-	}
+	a.commands(pod, overSPDY)
 	if body, code := a.ask(http.MethodPost, fmt.Sprintf("/run/%s/%s/main?cmd=", pod.Namespace, pod.Name)+url.QueryEscape("echo a word")); body != "a word\n" || code != http.StatusOK {
 		t.Errorf("run: %d %q", code, body)
 	}
 	if body, code := a.ask(http.MethodPost, fmt.Sprintf("/run/%s/%s/main?cmd=false", pod.Namespace, pod.Name)); !strings.Contains(body, "exited with 1") || code != http.StatusInternalServerError {
 		t.Errorf("run: %d %q", code, body)
 	}
+}
+
+// TestAPICommandsOverWebSocket runs commands as newer clients do.
+func TestAPICommandsOverWebSocket(t *testing.T) {
+	criadapterOnly(t)
+	n := newNode(t)
+	a := serveAPI(t, n)
+	n.write("web.yaml", apiPod)
+	a.commands(n.ready("web"), overWebSocket)
+}
+
+// commands are run in a pod's containers over one protocol.
+func (a *kubeletAPI) commands(pod *v1.Pod, over protocol) {
+	a.t.Helper()
+	exec := fmt.Sprintf("/exec/%s/%s/main?", pod.Namespace, pod.Name)
+	shell := func(script string) string { return exec + "command=sh&command=-c&command=" + url.QueryEscape(script) }
+	stdout, stderr, err := a.run(over, shell("echo out; echo err >&2; exit 3")+"&output=1&error=1", remotecommand.StreamOptions{})
+	var exit utilexec.ExitError
+	if stdout != "out\n" || stderr != "err\n" || !errors.As(err, &exit) || exit.ExitStatus() != 3 {
+		a.t.Errorf("exit: %q, %q, %v", stdout, stderr, err)
+	}
+	much := strings.Repeat("0123456789abcde\n", 1<<16)
+	if stdout, _, err = a.run(over, exec+"command=cat&input=1&output=1&error=1", remotecommand.StreamOptions{Stdin: strings.NewReader(much)}); stdout != much || err != nil {
+		a.t.Errorf("%d bytes came back as %d: %v", len(much), len(stdout), err)
+	}
+	sizes := make(size, 1)
+	sizes <- &remotecommand.TerminalSize{Width: 123, Height: 45}
+	defer close(sizes)
+	stdout, _, err = a.run(over, shell("until stty size | grep '45 123'; do sleep 0.1; done")+"&input=1&output=1&tty=1", remotecommand.StreamOptions{
+		Stdin: &silent{ctx: a.t.Context()}, Tty: true, TerminalSizeQueue: sizes,
+	})
+	if !strings.Contains(stdout, "45 123") || err != nil {
+		a.t.Errorf("size: %q, %v", stdout, err)
+	}
+	if _, _, err := a.run(over, exec+"command=/no/such/program&output=1&error=1", remotecommand.StreamOptions{}); err == nil {
+		a.t.Error("a program that is not there was run")
+	}
+	attached(a.t, "somebody", func() (remotecommand.Executor, error) {
+		return over(a, fmt.Sprintf("/attach/%s/%s/%s/reads?input=1&output=1&error=1", pod.Namespace, pod.Name, pod.UID))
+	})
+}
+
+// run runs one command to its end.
+func (a *kubeletAPI) run(over protocol, path string, opts remotecommand.StreamOptions) (stdout, stderr string, err error) {
+	a.t.Helper()
+	var out, errOut bytes.Buffer
+	opts.Stdout = &out
+	if !opts.Tty {
+		opts.Stderr = &errOut
+	}
+	executor, err := over(a, path)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
+	err = executor.StreamWithContext(ctx, opts)
+	return out.String(), errOut.String(), err
 }
 
 // silent is an input that says nothing until the test ends.
@@ -255,65 +264,74 @@ func attached(t *testing.T, way string, executor func() (remotecommand.Executor,
 	<-ended // it was given up
 }
 
-// TestAPIPortForward reaches a port of a pod through the kubelet's API.
+// TestAPIPortForward reaches a port of a pod through the kubelet's API, over SPDY.
 func TestAPIPortForward(t *testing.T) {
 	n := newNode(t)
 	a := serveAPI(t, n)
 	n.write("web.yaml", apiPod)
-	pod := n.ready("web")
-	path := fmt.Sprintf("/portForward/%s/%s", pod.Namespace, pod.Name)
+	path := portForwardPath(n.ready("web"))
 	transport, upgrader, err := spdy.RoundTripperFor(a.config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	type maker func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error)
-	ways := map[string]maker{"SPDY": func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
-		dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, a.url(path))
+	dialer := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, a.url(path))
+	forwarded(t, func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
 		return portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
-	}}
-	if _, ok := a.ways()["WebSocket"]; ok {
-		ways["a tunnel"] = func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
-			dialer, err := portforward.NewSPDYOverWebsocketDialer(a.url(path), a.config)
-			if err != nil {
-				return nil, err
-			}
-			return portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
+	})
+}
+
+// TestAPIPortForwardOverWebSocket reaches it as newer clients do, SPDY in a tunnel.
+func TestAPIPortForwardOverWebSocket(t *testing.T) {
+	criadapterOnly(t)
+	n := newNode(t)
+	a := serveAPI(t, n)
+	n.write("web.yaml", apiPod)
+	dialer, err := portforward.NewSPDYOverWebsocketDialer(a.url(portForwardPath(n.ready("web"))), a.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forwarded(t, func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error) {
+		return portforward.New(dialer, []string{":8080"}, stop, ready, io.Discard, io.Discard)
+	})
+}
+
+func portForwardPath(pod *v1.Pod) string {
+	return fmt.Sprintf("/portForward/%s/%s", pod.Namespace, pod.Name)
+}
+
+// forwarded asks the pod's HTTP service some times through one session.
+func forwarded(t *testing.T, forward func(stop <-chan struct{}, ready chan struct{}) (*portforward.PortForwarder, error)) {
+	t.Helper()
+	stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	forwarder, err := forward(stop, ready)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { ended <- forwarder.ForwardPorts() }()
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	for range 5 {
+		answer, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", ports[0].Local))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if err != nil || answer.StatusCode != http.StatusOK || len(body) == 0 {
+			t.Errorf("%s %q, %v", answer.Status, body, err)
 		}
 	}
-	for way, forward := range ways {
-		t.Run(way, func(t *testing.T) {
-			stop, ready, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-			forwarder, err := forward(stop, ready)
-			if err != nil {
-				t.Fatal(err)
-			}
-			go func() { ended <- forwarder.ForwardPorts() }()
-			select {
-			case <-ready:
-			case err := <-ended:
-				t.Fatal(err)
-			}
-			ports, err := forwarder.GetPorts()
-			if err != nil {
-				t.Fatal(err)
-			}
-			client := http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
-			for range 5 {
-				answer, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/", ports[0].Local))
-				if err != nil {
-					t.Fatal(err)
-				}
-				body, err := io.ReadAll(answer.Body)
-				answer.Body.Close()
-				if err != nil || answer.StatusCode != http.StatusOK || len(body) == 0 {
-					t.Errorf("%s %q, %v", answer.Status, body, err)
-				}
-			}
-			close(stop)
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-		})
+	close(stop)
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -364,7 +382,7 @@ func TestAPILogsAndFigures(t *testing.T) {
 		return nil
 	})
 
-	var summary server.Summary
+	var summary statsapi.Summary
 	eventually(t, "the pod's figures", func() error {
 		body, code := a.ask(http.MethodGet, "/stats/summary")
 		if err := json.Unmarshal([]byte(body), &summary); err != nil || code != http.StatusOK {
@@ -388,12 +406,19 @@ func TestAPILogsAndFigures(t *testing.T) {
 		}
 		return nil
 	})
-	if _, ok := a.ways()["WebSocket"]; ok { // criadapter
-		if body, code := a.ask(http.MethodGet, "/metrics/cadvisor"); code != http.StatusOK || !strings.Contains(body, "container_memory_working_set_bytes{") {
-			t.Errorf("metrics: %d %.500s", code, body)
-		}
-	}
 	if body, code := a.ask(http.MethodGet, "/runningpods/"); code != http.StatusOK || !strings.Contains(body, `"uid":"`+string(pod.UID)) {
 		t.Errorf("running pods: %d %s", code, body)
+	}
+}
+
+// TestAPIContainerMetrics reads the figures that come from the runtime's metrics alone.
+func TestAPIContainerMetrics(t *testing.T) {
+	criadapterOnly(t)
+	n := newNode(t)
+	a := serveAPI(t, n)
+	n.write("web.yaml", apiPod)
+	n.ready("web")
+	if body, code := a.ask(http.MethodGet, "/metrics/cadvisor"); code != http.StatusOK || !strings.Contains(body, "container_memory_working_set_bytes{") {
+		t.Errorf("metrics: %d %.500s", code, body)
 	}
 }

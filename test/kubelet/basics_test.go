@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
-	"github.com/criadapter/criadapter/kubelet/server"
 )
 
 // TestPodRuns follows one pod from its manifest to Ready and away again, and reads all that the endpoint shows.
@@ -66,7 +66,7 @@ func TestStatsSummary(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		var summary server.Summary
+		var summary statsapi.Summary
 		if err := json.Unmarshal(body, &summary); err != nil {
 			return err
 		}

@@ -8,31 +8,17 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // output collects what a running command writes.
-type output struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (o *output) Write(text []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(text)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
-}
+type output struct{ testutil.Buffer }
 
 // has waits until the text was written.
 func (o *output) has(t *testing.T, want string) {
@@ -129,7 +115,7 @@ func TestGetAndDescribe(t *testing.T) {
 		t.Errorf("describe: %d, %s", code, stderr)
 	}
 	for _, want := range []string{
-		"Name:               " + pod.Name, "Manifest:           " + n.manifests + "/web.yaml", "app=chat", "QoS Class:          BestEffort", "WHO=world", "/scratch from work",
+		"Name:               " + pod.Name, "Manifest:           " + n.manifests + "/web.yaml", "app=chat", "QoS Class:          BestEffort", "WHO=(hidden)", "/scratch from work",
 		"Reason:       Completed", "State:          Running", "Liveness:       exec [true]", "Normal", "Started", "Container started",
 	} {
 		if !strings.Contains(stdout, want) {
@@ -184,7 +170,7 @@ func TestLogs(t *testing.T) {
 	n.ready("web")
 	eventually(t, "both streams", func() error {
 		stdout, stderr, code := n.person("", "logs", "web")
-		if code != 0 || stdout != "out\n" || !strings.HasSuffix(stderr, "err\n") || !strings.Contains(stderr, "Logs of container main; there are: init (init), main, other") {
+		if code != 0 || stdout != "out\n" || !strings.HasSuffix(stderr, "err\n") || !strings.Contains(stderr, "Defaulted container \"main\" out of: init (init), main, other") {
 			return fmt.Errorf("%d: %q and %q", code, stdout, stderr)
 		}
 		return nil

@@ -30,7 +30,7 @@ import (
 // shell is the image with busybox that most tests run.
 const shell = "test/busybox:latest"
 
-// node is a runtime and a kubelet-core that watches a folder.
+// node is a runtime and a kubelet-core that watches a directory.
 type node struct {
 	t      testing.TB
 	env    rigenv.Env
@@ -39,8 +39,8 @@ type node struct {
 	cri internalapi.RuntimeService
 	// dir is for everything that belongs to the test.
 	dir string
-	// name is the node's name and the mark of its pods; manifests the folder; logs the root of container logs; root the
-	// kubelet's own folder.
+	// name is the node's name and the mark of its pods; manifests the directory; logs the root of container logs; root
+	// the kubelet's own directory.
 	name, manifests, logs, root string
 	// flags are added to the kubelet's.
 	flags []string
@@ -99,7 +99,7 @@ func prepareNode(t *testing.T, flags ...string) *node {
 	}
 	server := startRuntime(t, env)
 	n := &node{
-		t: t, env: env, server: server, program: program, flags: flags, dir: server.Folder(),
+		t: t, env: env, server: server, program: program, flags: flags, dir: server.Directory(),
 		name: strings.ToLower(strings.TrimPrefix(strings.ReplaceAll(t.Name(), "/", "-"), "Test")),
 	}
 	n.manifests, n.logs, n.root = filepath.Join(n.dir, "manifests"), filepath.Join(n.dir, "logs"), filepath.Join(n.dir, "kubelet")
@@ -154,7 +154,7 @@ func (n *node) start() {
 		if err != nil {
 			return err
 		}
-		_, after, found := bytes.Cut(text[len(before):], []byte(`msg="Serving reads" address="`))
+		_, after, found := bytes.Cut(text[len(before):], []byte(`msg="serving reads" address="`))
 		if !found {
 			return errors.New("not yet")
 		}
@@ -237,8 +237,8 @@ func (n *node) removeSandbox(ctx context.Context, id string) error {
 	return errors.Join(n.cri.StopPodSandbox(ctx, id), n.cri.RemovePodSandbox(ctx, id))
 }
 
-// write puts a manifest into the folder in one step. In its text SHELL is the image with busybox, HELLO the one with the
-// HTTP service on port 8080, SCRATCH a folder on the host that outlives the pod.
+// write puts a manifest into the directory in one step. In its text SHELL is the image with busybox, HELLO the one with
+// the HTTP service on port 8080, SCRATCH a directory on the host that outlives the pod.
 func (n *node) write(name, text string) {
 	n.t.Helper()
 	text = n.expand(text)
@@ -255,10 +255,10 @@ func (n *node) expand(text string) string {
 	return strings.NewReplacer("SHELL", n.env.Image(shell), "HELLO", n.env.Image("test/hello:latest"), "SCRATCH", n.scratch()).Replace(text)
 }
 
-// scratch is a folder for hostPath volumes.
+// scratch is a directory for hostPath volumes.
 func (n *node) scratch() string { return filepath.Join(n.dir, "scratch") }
 
-// scratchHas waits until a file in the scratch folder has a text.
+// scratchHas waits until a file in the scratch directory has a text.
 func (n *node) scratchHas(name, want string) {
 	n.t.Helper()
 	eventually(n.t, name, func() error {
@@ -324,6 +324,21 @@ func (n *node) find(name string) (*v1.Pod, error) {
 		}
 	}
 	return nil, fmt.Errorf("there is no pod %s", name)
+}
+
+// replaced waits until the node has one pod, which is not the given one any more and is ready.
+func (n *node) replaced(old *v1.Pod) {
+	n.t.Helper()
+	eventually(n.t, "another pod instead of "+old.Name, func() error {
+		pods, err := n.pods()
+		if err != nil {
+			return err
+		}
+		if len(pods) != 1 || pods[0].UID == old.UID {
+			return fmt.Errorf("%d pods", len(pods))
+		}
+		return wantReady(&pods[0], v1.ConditionTrue)
+	})
 }
 
 // gone waits until neither the kubelet nor the runtime has anything of the pod.

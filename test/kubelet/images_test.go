@@ -11,7 +11,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/cri"
-	"github.com/criadapter/criadapter/kubelet/images"
+	"github.com/criadapter/criadapter/kubelet/imagemanager"
 )
 
 // TestPullPolicies pulls an image that is there again, or does not.
@@ -68,7 +68,7 @@ func TestImagesAreCollected(t *testing.T) {
 		}
 		return size, size / 20, nil
 	}
-	collector := images.NewCollector(images.CollectorOptions{
+	collector := imagemanager.NewCollector(imagemanager.CollectorOptions{
 		Images: some{runtime.Images, []string{used, unused}}, Containers: runtime, HighPercent: 90, LowPercent: 80, Disk: full,
 	})
 	if err := collector.Collect(t.Context()); err == nil || !strings.Contains(err.Error(), "are needed") {

@@ -244,15 +244,15 @@ spec:
 	n.remove("pod.yaml")
 	n.gone("pod")
 	eventually(t, "the pod's cgroup is gone", func() error {
-		if found := cgroupFolders(t, own); len(found) > 0 {
+		if found := cgroupDirectories(t, own); len(found) > 0 {
 			return fmt.Errorf("there is %v", found)
 		}
 		return nil
 	})
 }
 
-// cgroupFolders are those of all hierarchies whose path ends so.
-func cgroupFolders(t *testing.T, end string) []string {
+// cgroupDirectories are those of all hierarchies whose path ends so.
+func cgroupDirectories(t *testing.T, end string) []string {
 	t.Helper()
 	var all []string
 	for _, pattern := range []string{"/sys/fs/cgroup/*/criadapter-rig-*/*" + end, "/sys/fs/cgroup/criadapter-rig-*/*" + end} {
@@ -268,9 +268,9 @@ func cgroupFolders(t *testing.T, end string) []string {
 // podCgroup reads the first of the files that a hierarchy has.
 func podCgroup(t *testing.T, end string, files []string) string {
 	t.Helper()
-	for _, folder := range cgroupFolders(t, end) {
+	for _, directory := range cgroupDirectories(t, end) {
 		for _, file := range files {
-			if content, err := os.ReadFile(filepath.Join(folder, file)); err == nil {
+			if content, err := os.ReadFile(filepath.Join(directory, file)); err == nil {
 				return strings.TrimSpace(string(content))
 			}
 		}

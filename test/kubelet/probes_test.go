@@ -2,11 +2,15 @@ package kubelet
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // TestLivenessProbe restarts a container whose liveness probe fails, within the probe's own grace period.
@@ -115,4 +119,66 @@ spec:
 			t.Error(fmt.Errorf("%s: %w", name, err))
 		}
 	}
+}
+
+// TestLivenessBackoff restarts a container whose liveness probe always fails at once only the first time: then the
+// back-off counts, though each end is a kill.
+func TestLivenessBackoff(t *testing.T) {
+	n := newNode(t, "--crash-backoff", "10m", "--crash-backoff-max", "10m")
+	n.write("pod.yaml", strings.TrimRight(simple("pod", "sleep 1000"), "}\n")+
+		`, livenessProbe: {exec: {command: ["false"]}, periodSeconds: 1, failureThreshold: 1}}`+"\n")
+	crashes := func(pod *v1.Pod) error {
+		if waits := status(pod, "main").State.Waiting; waits == nil || waits.Reason != "CrashLoopBackOff" {
+			return fmt.Errorf("it does not back off: %s", states(pod))
+		}
+		return nil
+	}
+	before := n.until("pod", crashes)
+	n.event("pod", "BackOff")
+	if count := status(before, "main").RestartCount; count > 2 {
+		t.Errorf("it was restarted %d times before the back-off", count)
+	}
+	stays(t, "it backs off", 4*time.Second, func() error {
+		pod, err := n.find("pod")
+		if err != nil {
+			return err
+		}
+		if status(pod, "main").RestartCount != status(before, "main").RestartCount {
+			return fmt.Errorf("restarted: %s", states(pod))
+		}
+		return crashes(pod)
+	})
+}
+
+// TestReadinessAcrossARestart keeps a pod in service while a kubelet that starts again has not probed it yet, and takes
+// one out that became unready meanwhile.
+func TestReadinessAcrossARestart(t *testing.T) {
+	n := newClusterNode(t)
+	pod := n.bind(`
+metadata: {name: pod}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "touch /tmp/ready; sleep 1000"]
+    readinessProbe: {exec: {command: [sh, -c, "sleep 3; test -e /tmp/ready"]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
+`)
+	before := n.showsReady(pod)
+	// The pod is restored from its checkpoint before the server is asked; that follows it within a tenth of a second.
+	testutil.Until(t, "the checkpoint has the pod as ready", func() bool {
+		text, err := os.ReadFile(filepath.Join(n.root, "pods.json"))
+		return err == nil && strings.Contains(strings.ReplaceAll(string(text), " ", ""), `"ready":true`)
+	})
+	n.kill()
+	n.start()
+	stays(t, "in service", 6*time.Second, func() error { return wantReady(n.api.Object(pod).(*v1.Pod), v1.ConditionTrue) })
+	n.kill()
+	n.exec(before, "main", "rm", "/tmp/ready")
+	n.start()
+	now := n.shows(pod, "out of service", func(now *v1.Pod) error { return wantReady(now, v1.ConditionFalse) })
+	if id(now, "main") != id(before, "main") {
+		t.Error("the container was replaced")
+	}
+	n.end(pod)
 }

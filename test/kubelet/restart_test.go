@@ -23,8 +23,8 @@ func (n *node) unchanged(before *v1.Pod, container string) error {
 	return wantReady(pod, v1.ConditionTrue)
 }
 
-// TestKubeletRestart ends and kills the kubelet, and starts it again: no container is restarted, and what died meanwhile
-// is.
+// TestKubeletRestart ends and kills the kubelet, and starts it again: no container is restarted, and what died
+// meanwhile is.
 func TestKubeletRestart(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
@@ -42,8 +42,8 @@ func TestKubeletRestart(t *testing.T) {
 	stays(t, "after the restart", 2*time.Second, func() error { return n.unchanged(before, "main") })
 }
 
-// TestManifestRemovedWhileAway ends pods whose manifest went, and replaces those whose manifest changed, while no kubelet
-// ran.
+// TestManifestRemovedWhileAway ends pods whose manifest went, and replaces those whose manifest changed, while no
+// kubelet ran.
 func TestManifestRemovedWhileAway(t *testing.T) {
 	n := newNode(t)
 	n.write("removed.yaml", simple("removed", "sleep 1000"))
@@ -55,21 +55,12 @@ func TestManifestRemovedWhileAway(t *testing.T) {
 	n.write("changed.yaml", simple("changed", "echo two; sleep 1000"))
 	n.start()
 	n.gone("removed")
-	eventually(t, "the changed pod is replaced", func() error {
-		pods, err := n.pods()
-		if err != nil {
-			return err
-		}
-		if len(pods) != 1 || pods[0].UID == first.UID {
-			return fmt.Errorf("%d pods", len(pods))
-		}
-		return wantReady(&pods[0], v1.ConditionTrue)
-	})
+	n.replaced(first)
 }
 
 // TestRuntimeAway stops the runtime for a while, so that the socket is away and back: no container is restarted, though
-// it is probed through the socket; a pod that comes meanwhile starts afterwards, and what died meanwhile is restarted. The
-// probe has time enough for a busy machine.
+// it is probed through the socket; a pod that comes meanwhile starts afterwards, and what died meanwhile is restarted.
+// The probe has time enough for a busy machine.
 func TestRuntimeAway(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", `

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,20 +19,30 @@ import (
 // runtimeVar names the runtime under test: criadapter, which is the default, or containerd. `make e2e` sets it.
 const runtimeVar = "E2E_RUNTIME"
 
-// runtime is the CRI server under test, with a folder of its own. It is closed with the test.
+// runtime is the CRI server under test, with a directory of its own. It is closed with the test.
 type runtime interface {
 	// Name is what the server calls itself: container ids in statuses begin with it.
 	Name() string
-	// Endpoint is the CRI socket, unix:///…, and Folder the one for everything that belongs to the server and the test.
+	// Endpoint is the CRI socket, unix:///…, and Directory the one for everything that belongs to the server and the test.
 	Endpoint() string
-	Folder() string
+	Directory() string
 	// Start starts the server, again after Stop, which ends it in order, or Kill, which crashes it. Pods live on.
 	Start(ctx context.Context) error
 	Stop(ctx context.Context) error
 	Kill()
 	Running() bool
+	// NetworkConfig is the path of its one CNI configuration.
+	NetworkConfig() string
 	// KillContainer kills a container or sandbox with the runtime's own means, whether the server runs or not.
 	KillContainer(ctx context.Context, id string) error
+}
+
+// criadapterOnly skips a test on other runtimes; differences.yaml says why.
+func criadapterOnly(t *testing.T) {
+	t.Helper()
+	if name := os.Getenv(runtimeVar); name != "" && name != "criadapter" {
+		t.Skip("see differences.yaml")
+	}
 }
 
 // startRuntime starts the runtime under test.
@@ -58,10 +69,12 @@ type criadapter struct {
 	engine string
 }
 
-func (c criadapter) Name() string     { return "docker" }
-func (c criadapter) Endpoint() string { return c.Server.Endpoint }
-func (c criadapter) Folder() string   { return c.Dir }
-func (c criadapter) Running() bool    { return c.PID() != 0 }
+func (c criadapter) Name() string      { return "docker" }
+func (c criadapter) Endpoint() string  { return c.Server.Endpoint }
+func (c criadapter) Directory() string { return c.Dir }
+func (c criadapter) Running() bool     { return c.PID() != 0 }
+
+func (c criadapter) NetworkConfig() string { return c.CNIConfig() }
 
 // KillContainer uses the docker command.
 func (c criadapter) KillContainer(ctx context.Context, id string) error {
@@ -109,8 +122,10 @@ func newContainerd(t testing.TB, env rigenv.Env) containerd {
 	return containerd{c}
 }
 
-func (c containerd) Name() string   { return "containerd" }
-func (c containerd) Folder() string { return c.Dir }
+func (c containerd) Name() string      { return "containerd" }
+func (c containerd) Directory() string { return c.Dir }
+
+func (c containerd) NetworkConfig() string { return filepath.Join(c.Dir, "net.d", "10-peer.conflist") }
 
 // KillContainer kills the process, because ctr needs containerd.
 func (c containerd) KillContainer(_ context.Context, id string) error {

@@ -23,15 +23,10 @@ func (n *node) evented(want int) {
 
 // TestRuntimeEvents follows the runtime's events where it streams them, falls back to lists by itself, and comes back.
 func TestRuntimeEvents(t *testing.T) {
+	criadapterOnly(t)
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
 	pod := n.ready("pod")
-	if n.server.Name() == "containerd" { // Debian's has no such stream
-		n.killContainers(id(pod, "main"))
-		n.restarted("pod", "main", 1)
-		n.evented(0)
-		return
-	}
 	n.evented(1)
 	if err := n.server.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -43,4 +38,14 @@ func TestRuntimeEvents(t *testing.T) {
 	n.killContainers(id(pod, "main"))
 	n.restarted("pod", "main", 1)
 	n.evented(1)
+}
+
+// TestNoRuntimeEvents notices by lists alone that a container died.
+func TestNoRuntimeEvents(t *testing.T) {
+	n := newNode(t, "--no-runtime-events")
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	pod := n.ready("pod")
+	n.killContainers(id(pod, "main"))
+	n.restarted("pod", "main", 1)
+	n.evented(0)
 }

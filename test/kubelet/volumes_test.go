@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// TestConfigMapUpdate edits a config map while a container has it mounted: the container sees the new content, all of it
-// at once, and is not restarted.
+// TestConfigMapUpdate edits a config map while a container has it mounted: the container sees the new content, all of
+// it at once, and is not restarted.
 func TestConfigMapUpdate(t *testing.T) {
 	n := newNode(t)
 	const settings = `
@@ -160,27 +160,27 @@ the end
 	if got := n.log(pod, "main", 0); got != want {
 		t.Errorf("the container saw\n%s\nwant\n%s", got, want)
 	}
-	folder := model.PodDirectory(n.root, pod.UID)
-	if mounts := mountsBelow(t, folder); len(mounts) < 4 {
+	directory := model.PodDirectory(n.root, pod.UID)
+	if mounts := mountsBelow(t, directory); len(mounts) < 4 {
 		t.Errorf("mounts of the pod on the host: %v; want those of three volumes in memory and two subPaths at least", mounts)
 	}
 	n.remove("pod.yaml")
 	n.gone("pod")
-	eventually(t, "the pod's folder is gone", func() error {
-		if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
+	eventually(t, "the pod's directory is gone", func() error {
+		if _, err := os.Stat(directory); !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("it is still there: %v", err)
 		}
 		return nil
 	})
-	if mounts := mountsBelow(t, folder); len(mounts) > 0 {
+	if mounts := mountsBelow(t, directory); len(mounts) > 0 {
 		t.Errorf("still mounted: %v", mounts)
 	}
 	if _, err := os.Stat(filepath.Join(n.scratch(), "sub")); err != nil {
-		t.Errorf("the host's own folder: %v", err)
+		t.Errorf("the host's own directory: %v", err)
 	}
 }
 
-func mountsBelow(t *testing.T, folder string) []string {
+func mountsBelow(t *testing.T, directory string) []string {
 	t.Helper()
 	table, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -188,7 +188,7 @@ func mountsBelow(t *testing.T, folder string) []string {
 	}
 	var found []string
 	for line := range strings.Lines(string(table)) {
-		if point := strings.Fields(line)[1]; strings.HasPrefix(point, folder+"/") {
+		if point := strings.Fields(line)[1]; strings.HasPrefix(point, directory+"/") {
 			found = append(found, point)
 		}
 	}

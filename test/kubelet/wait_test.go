@@ -7,6 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // patience bounds each wait of a test.
@@ -15,17 +17,7 @@ const patience = 60 * time.Second
 // eventually repeats check until it returns nil.
 func eventually(t testing.TB, what string, check func() error) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: %v", what, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	testutil.EventuallyWithin(t, patience, what, check)
 }
 
 // stays checks for a while that nothing changes.

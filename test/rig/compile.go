@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
@@ -21,7 +22,7 @@ import (
 // testBinary is a compiled test package.
 type testBinary struct {
 	Package string // import path without the module's, "." for the module's root
-	Dir     string // the package's folder, where its tests run
+	Dir     string // the package's directory, where its tests run
 	Path    string // the binary
 	System  bool   // has tests for the installed engine
 }
@@ -31,6 +32,12 @@ type goPackage struct {
 	ImportPath, Dir           string
 	Module                    struct{ Path string }
 	TestGoFiles, XTestGoFiles []string
+	TestImports, XTestImports []string
+}
+
+// usesRig says whether tests of the package ask for the rig.
+func (p goPackage) usesRig() bool {
+	return slices.Contains(append(p.TestImports, p.XTestImports...), p.Module.Path+"/test/rig/rigenv")
 }
 
 // compile vets the packages and compiles the tests of each to a file in dir. What does not compile is in failed, one
@@ -39,6 +46,9 @@ func compile(ctx context.Context, dir string, opts testOptions) (binaries []test
 	packages, err := listPackages(ctx, opts.packages)
 	if err != nil {
 		return nil, nil, err
+	}
+	if opts.engineOnly {
+		packages = slices.DeleteFunc(packages, func(p goPackage) bool { return !p.usesRig() })
 	}
 	race := []string{"-race"}
 	if opts.noRace {
@@ -105,7 +115,7 @@ func (p goPackage) short() string {
 
 // listPackages returns the packages that have tests.
 func listPackages(ctx context.Context, patterns []string) ([]goPackage, error) {
-	args := append([]string{"list", "-e", "-json=ImportPath,Dir,Module,TestGoFiles,XTestGoFiles"}, patterns...)
+	args := append([]string{"list", "-e", "-json=ImportPath,Dir,Module,TestGoFiles,XTestGoFiles,TestImports,XTestImports"}, patterns...)
 	list, err := output(exec.CommandContext(ctx, "go", args...))
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -20,7 +19,7 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// insideMain is the rig's half in the namespaces: args is the scratch folder.
+// insideMain is the rig's half in the namespaces: args is the scratch directory.
 func insideMain(args []string) int {
 	code, err := inside(args[0])
 	if err != nil {
@@ -31,12 +30,8 @@ func insideMain(args []string) int {
 }
 
 func inside(scratchDir string) (code int, err error) {
-	data, err := os.ReadFile(filepath.Join(scratchDir, "plan.json"))
+	p, err := readPlan(scratchDir)
 	if err != nil {
-		return 1, err
-	}
-	var p plan
-	if err := json.Unmarshal(data, &p); err != nil {
 		return 1, err
 	}
 	stopSignals := []os.Signal{os.Interrupt, syscall.SIGTERM}
@@ -89,10 +84,9 @@ func start(ctx context.Context, scratchDir string, p *plan) (cleanup func() erro
 	p.Env.Registry, p.Env.AuthRegistry = reg.Addr, reg.AuthAddr
 
 	eng, err := engine.New(engine.Options{
-		Dir:            filepath.Join(scratchDir, "engine"),
-		Dockerd:        p.Env.Dockerd,
-		RuntimeWrapper: p.Env.RuntimeWrapper,
-		Config:         map[string]any{"cgroup-parent": p.Cgroup},
+		Dir:    filepath.Join(scratchDir, "engine"),
+		Env:    p.Env,
+		Config: map[string]any{"cgroup-parent": p.Cgroup},
 	})
 	if err != nil {
 		return cleanup, err

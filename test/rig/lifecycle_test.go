@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/moby/moby/client"
 
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -29,7 +31,7 @@ func buildRig(t *testing.T) string {
 	return program
 }
 
-// startRig starts `rig exec` of a shell script with a temporary folder of its own, and waits for the line "ready".
+// startRig starts `rig exec` of a shell script with a temporary directory of its own, and waits for the line "ready".
 func startRig(t *testing.T, script string) (cmd *exec.Cmd, temp string) {
 	t.Helper()
 	temp, err := os.MkdirTemp("", "r") // short, for the sockets in it
@@ -85,11 +87,12 @@ func TestKilledRigLeavesNoProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	for deadline := time.Now().Add(10 * time.Second); len(users(t, temp)) > 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("processes left: %v", users(t, temp))
+	testutil.Eventually(t, func() error {
+		if left := users(t, temp); len(left) > 0 {
+			return fmt.Errorf("processes left: %v", left)
 		}
-	}
+		return nil
+	})
 	// The next run takes away what could not be removed, and is not hindered.
 	next := exec.CommandContext(t.Context(), buildRig(t), "exec", "true")
 	next.Env = append(os.Environ(), "TMPDIR="+temp)
@@ -132,7 +135,7 @@ func TestNamespacesAreTheRigsOwn(t *testing.T) {
 		t.Error("the installed engine's socket is visible")
 	}
 	if _, err := os.Stat("/run/netns"); err != nil {
-		t.Errorf("no folder for named network namespaces: %v", err)
+		t.Errorf("no directory for named network namespaces: %v", err)
 	}
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

@@ -9,6 +9,9 @@
 //	rig test [flags] [packages]   compiles and runs tests, and counts them
 //	rig exec command [args]       runs one command inside; its exit code is the rig's
 //	rig up                        keeps the rig running until interrupted, and says how to get in
+//	rig engines                   builds the engines that are not installed
+//
+// The environment variable ENGINE names the engine, see package test/rig/engine; the installed one is taken otherwise.
 //
 // What must be built or downloaded is, before the namespaces are entered, because they have no way out. See package
 // rigenv for what the tests and commands find inside.
@@ -24,12 +27,17 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/criadapter/criadapter/test/rig/engine"
+	engines "github.com/criadapter/criadapter/test/rig/engine/build"
 )
 
 const usage = `usage:
   rig test [flags] [packages]   compile and run tests (flags: rig test -h)
   rig exec command [args]       run one command inside the rig
-  rig up                        keep the rig running until interrupted`
+  rig up                        keep the rig running until interrupted
+  rig engines                   build the engines that are not installed
+ENGINE=name says on which engine`
 
 func main() {
 	if len(os.Args) > 1 {
@@ -57,6 +65,10 @@ func run(ctx context.Context, args []string) (int, error) {
 		return 2, errors.New(usage)
 	}
 	command, args := args[0], args[1:]
+	variant, err := engine.Named(os.Getenv("ENGINE"))
+	if err != nil {
+		return 2, err
+	}
 	switch command {
 	case "test":
 		opts, err := parseTestFlags(args)
@@ -66,26 +78,41 @@ func run(ctx context.Context, args []string) (int, error) {
 		if err != nil {
 			return 2, err
 		}
-		return testCommand(ctx, opts)
+		opts.engineOnly = variant.Name != engine.Installed
+		return testCommand(ctx, variant, opts)
 	case "exec":
 		if len(args) == 0 {
 			return 2, errors.New("exec: which command?")
 		}
-		return insideCommand(ctx, plan{Command: args})
+		return insideCommand(ctx, variant, plan{Command: args})
 	case "up":
-		return insideCommand(ctx, plan{})
+		return insideCommand(ctx, variant, plan{})
+	case "engines":
+		return 0, buildEngines(ctx)
 	}
 	return 2, fmt.Errorf("unknown command %q\n%s", command, usage)
 }
 
+// buildEngines builds what the cache does not have.
+func buildEngines(ctx context.Context) error {
+	for _, release := range []engines.Release{engines.Newest(ctx), engines.Between()} {
+		dir, err := release.Build(ctx, os.Stdout)
+		if err != nil {
+			return err
+		}
+		fmt.Println(dir)
+	}
+	return nil
+}
+
 // insideCommand makes a rig for a plan without tests and returns the exit code of what ran inside.
-func insideCommand(ctx context.Context, p plan) (code int, err error) {
+func insideCommand(ctx context.Context, variant engine.Variant, p plan) (code int, err error) {
 	s, err := newScratch()
 	if err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
-	if p.Env, err = describe(ctx, s); err != nil {
+	if p.Env, err = describe(ctx, s, variant); err != nil {
 		return 1, err
 	}
 	if p.Env.Criadapter, err = buildCriadapter(ctx, s); err != nil {
@@ -100,9 +127,12 @@ func insideCommand(ctx context.Context, p plan) (code int, err error) {
 // testOptions are the flags of `rig test`.
 type testOptions struct {
 	packages []string
-	engine   string // private, system, or empty for both
-	run      string
-	bench    string
+	half     string // private, system, or empty for both
+	cached   bool   // do nothing where the engine would have to be built
+	// engineOnly leaves out packages whose tests use no engine, and the installed engine: they run without ENGINE.
+	engineOnly bool
+	run        string
+	bench      string
 	// benchTime is go test's -benchtime. A count, because what is measured takes its time and the ratios want pairs.
 	benchTime string
 	count     int
@@ -113,7 +143,7 @@ type testOptions struct {
 }
 
 func parseTestFlags(args []string) (testOptions, error) {
-	o := testOptions{engine: os.Getenv("ENGINE")}
+	o := testOptions{half: os.Getenv("HALF")}
 	flags := flag.NewFlagSet("rig test", flag.ContinueOnError)
 	flags.StringVar(&o.run, "run", "", "run only tests that match this `pattern`, as go test -run")
 	flags.StringVar(&o.bench, "bench", "", "run benchmarks that match this `pattern`, and no tests; implies -v, -norace and -p 1")
@@ -121,6 +151,7 @@ func parseTestFlags(args []string) (testOptions, error) {
 	flags.IntVar(&o.count, "count", 1, "run every test that many times")
 	flags.IntVar(&o.parallel, "p", 1, "run that many packages at once; several criadapters on one engine see each other's pods")
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "time limit of one package")
+	flags.BoolVar(&o.cached, "cached", false, "do nothing where the engine would have to be built first")
 	flags.BoolVar(&o.noRace, "norace", false, "compile without the race detector")
 	flags.BoolVar(&o.verbose, "v", false, "show the output of every test")
 	if err := flags.Parse(args); err != nil {
@@ -132,10 +163,10 @@ func parseTestFlags(args []string) (testOptions, error) {
 	if o.parallel < 1 || o.count < 1 {
 		return o, errors.New("-p and -count must be at least 1")
 	}
-	switch o.engine {
+	switch o.half {
 	case "", "private", "system":
 	default:
-		return o, fmt.Errorf("ENGINE=%s: want private, system or nothing for both", o.engine)
+		return o, fmt.Errorf("HALF=%s: want private, system or nothing for both", o.half)
 	}
 	if o.bench != "" {
 		o.verbose, o.noRace, o.parallel = true, true, 1
@@ -145,15 +176,15 @@ func parseTestFlags(args []string) (testOptions, error) {
 
 // everything says whether the run is one of all tests, so that it can tell which entries of the skip list are stale.
 func (o testOptions) everything() bool {
-	return o.engine == "" && o.run == "" && o.bench == "" && len(o.packages) == 1 && o.packages[0] == "./..."
+	return !o.engineOnly && o.half == "" && o.run == "" && o.bench == "" && len(o.packages) == 1 && o.packages[0] == "./..."
 }
 
 // private says whether the run includes the tests on an engine of their own.
-func (o testOptions) private() bool { return o.engine != "system" }
+func (o testOptions) private() bool { return o.half != "system" }
 
 // system says whether the run includes the tests on the installed engine. A pattern that is not about them leaves them
 // out, because other tests cannot run there.
 func (o testOptions) system() bool {
 	named := strings.HasPrefix(strings.TrimPrefix(o.run, "^"), strings.TrimPrefix(systemTests, "^"))
-	return o.engine != "private" && o.bench == "" && (o.run == "" || named)
+	return !o.engineOnly && o.half != "private" && o.bench == "" && (o.run == "" || named)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -29,7 +28,7 @@ const (
 // Descriptors that the init inherits after the standard ones.
 const (
 	fdAlive = 3 // read end of a pipe: at its end the rig outside is gone
-	fdLock  = 4 // the scratch folder's lock
+	fdLock  = 4 // the scratch directory's lock
 )
 
 // stopTimeout is how long everything inside gets to end in order after an interrupt.
@@ -41,11 +40,7 @@ func enter(ctx context.Context, s *scratch, p plan) (int, error) {
 	if ctx.Err() != nil {
 		return 1, context.Cause(ctx)
 	}
-	data, err := json.Marshal(p)
-	if err != nil {
-		return 1, err
-	}
-	if err := os.WriteFile(s.path("plan.json"), data, 0o600); err != nil {
+	if err := writePlan(s.dir, p); err != nil {
 		return 1, err
 	}
 	watch, alive, err := os.Pipe()
@@ -109,7 +104,11 @@ func initMain(args []string) int {
 	}()
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if err := furnish(); err != nil {
+	p, err := readPlan(args[0])
+	if err == nil {
+		err = furnish(p)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "rig: prepare namespaces:", err)
 		return 1
 	}
@@ -147,7 +146,7 @@ func reap(child int) int {
 
 // furnish arranges the new namespaces. The machine's control groups stay where they are. All mounts are shared among
 // each other, so that mount propagation can be tested, and none with the machine's.
-func furnish() error {
+func furnish(p plan) error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make / private: %w", err)
 	}
@@ -157,9 +156,14 @@ func furnish() error {
 	if err := coverRun(); err != nil {
 		return err
 	}
-	// host-local keeps the addresses it gave out here unless its configuration names another folder.
+	// host-local keeps the addresses it gave out here unless its configuration names another directory.
 	if err := cover("/var/lib/cni"); err != nil {
 		return err
+	}
+	if p.CgroupV2 {
+		if err := leaveCgroupV2(); err != nil {
+			return err
+		}
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
 		return fmt.Errorf("make / shared: %w", err)
@@ -170,6 +174,20 @@ func furnish() error {
 	}
 	if err := netlink.LinkSetUp(lo); err != nil {
 		return fmt.Errorf("lo up: %w", err)
+	}
+	return nil
+}
+
+// cgroupRoot is where control groups are mounted.
+const cgroupRoot = "/sys/fs/cgroup"
+
+// leaveCgroupV2 takes away all control group hierarchies but that of version 2, as far as this machine's has controllers.
+func leaveCgroupV2() error {
+	if err := unix.Unmount(cgroupRoot, unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount %s: %w", cgroupRoot, err)
+	}
+	if err := unix.Mount("cgroup2", cgroupRoot, "cgroup2", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount %s: %w", cgroupRoot, err)
 	}
 	return nil
 }
@@ -200,7 +218,7 @@ func coverRun() error {
 	return os.WriteFile(resolv, content, 0o644)
 }
 
-// cover mounts an empty folder over dir.
+// cover mounts an empty directory over dir.
 func cover(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

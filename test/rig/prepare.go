@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	critools "github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/rig/cache"
 	"github.com/criadapter/criadapter/test/rig/cniplugins"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/images"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -24,16 +26,39 @@ type plan struct {
 	Env      rigenv.Env
 	CacheDir string // of the image catalogue
 	Cgroup   string // parent of the engine's containers
+	CgroupV2 bool   // no other control groups than those of version 2 are to be there
 
 	// One of these: a command to run, tests to run, or neither to stay up until interrupted.
 	Command []string
 	Tests   *testPlan
 }
 
+// planFile is where the plan is, in the scratch directory.
+const planFile = "plan.json"
+
+// writePlan hands the plan to the halves inside.
+func writePlan(scratchDir string, p plan) error {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(scratchDir, planFile), data, 0o600)
+}
+
+func readPlan(scratchDir string) (plan, error) {
+	var p plan
+	data, err := os.ReadFile(filepath.Join(scratchDir, planFile))
+	if err != nil {
+		return p, err
+	}
+	return p, json.Unmarshal(data, &p)
+}
+
 // stays says whether the rig is only to be there until it is interrupted.
 func (p plan) stays() bool { return len(p.Command) == 0 && p.Tests == nil }
 
-// tools are the host's programs that the private engine and the CNI plugins run.
+// tools are the host's programs that the private engine and the CNI plugins run, where an engine that is not installed
+// does not bring its own.
 var tools = []images.Tool{
 	{Program: "runc", Package: "runc"},
 	{Program: "containerd-shim-runc-v2", Package: "containerd"},
@@ -42,16 +67,14 @@ var tools = []images.Tool{
 
 // describe fills in what tests on any engine are told, except for the server's program; it builds the plugins and
 // crictl.
-func describe(ctx context.Context, s *scratch) (rigenv.Env, error) {
-	env := rigenv.Env{WorkDir: s.workDir(), Dockerd: os.Getenv("DOCKERD")}
+func describe(ctx context.Context, s *scratch, variant engine.Variant) (rigenv.Env, error) {
+	env := rigenv.Env{WorkDir: s.workDir(), Engine: variant.Name}
 	if err := images.Packages(ctx, tools...); err != nil {
 		return env, err
 	}
 	var err error
-	if env.Dockerd == "" {
-		if env.Dockerd, err = images.FindTool("dockerd"); err != nil {
-			return env, fmt.Errorf("%w; install Docker Engine 20.10 or later, or set DOCKERD to its path", err)
-		}
+	if env.Dockerd, err = variant.Program(ctx, os.Stderr); err != nil {
+		return env, err
 	}
 	if env.NegativeOOM, err = hasSysResource(); err != nil {
 		return env, err
@@ -92,8 +115,16 @@ func prepare(ctx context.Context, s *scratch, p *plan) error {
 			return err
 		}
 	}
+	p.Env.OCIRuntime = s.path("runtime/criadapter-oci")
+	if err := build(ctx, p.Env.OCIRuntime, "./cmd/criadapter-oci"); err != nil {
+		return err
+	}
 	p.Cgroup = "/" + s.cgroup()
-	var err error
+	variant, err := engine.Named(p.Env.Engine)
+	if err != nil {
+		return err
+	}
+	p.CgroupV2 = variant.CgroupV2
 	if p.CacheDir, err = cache.Dir(); err != nil {
 		return err
 	}

@@ -11,14 +11,14 @@ import (
 
 const scratchPrefix = "criadapter-rig-"
 
-// scratch is the folder of one run of the rig. Its lock is held for as long as anything of the run lives (the process in
-// the namespaces inherits it), so that a later run can tell the remains of a killed one.
+// scratch is the directory of one run of the rig. Its lock is held for as long as anything of the run lives (the
+// process in the namespaces inherits it), so that a later run can tell the remains of a killed one.
 type scratch struct {
 	dir  string
 	lock *os.File
 }
 
-// newScratch makes the folder, and removes those that killed runs left. The path is short, for the sockets in it.
+// newScratch makes the directory, and removes those that killed runs left. The path is short, for the sockets in it.
 func newScratch() (*scratch, error) {
 	sweep()
 	dir, err := os.MkdirTemp("", scratchPrefix)
@@ -48,7 +48,7 @@ func (s *scratch) workDir() string { return s.path("work") }
 // cgroup is the name of the control group below which the private engine puts containers that name no parent.
 func (s *scratch) cgroup() string { return filepath.Base(s.dir) }
 
-// remove deletes the folder and the empty control groups of the run.
+// remove deletes the directory and the empty control groups of the run.
 func (s *scratch) remove() error {
 	removeCgroups(s.cgroup())
 	err := os.RemoveAll(s.dir)
@@ -58,8 +58,8 @@ func (s *scratch) remove() error {
 	return err
 }
 
-// sweep removes what runs that were killed left behind: folders whose lock nobody holds. What cannot be removed is left
-// for another time, it does not hinder this run.
+// sweep removes what runs that were killed left behind: directories whose lock nobody holds. What cannot be removed is
+// left for another time, it does not hinder this run.
 func sweep() {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), scratchPrefix+"*"))
 	if err != nil {

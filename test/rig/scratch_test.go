@@ -25,7 +25,7 @@ func TestSweepTakesOnlyWhatNobodyHolds(t *testing.T) {
 	if err := killed.lock.Close(); err != nil { // as the kernel does for a killed process
 		t.Fatal(err)
 	}
-	begun := filepath.Join(temp, scratchPrefix+"begun") // another run has made its folder, and no lock so far
+	begun := filepath.Join(temp, scratchPrefix+"begun") // another run has made its directory, and no lock so far
 	if err := os.Mkdir(begun, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -14,13 +14,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/results"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // testCommand compiles the tests, runs them on the private engine and those for it on the installed one, and prints the
 // verdict. It returns the exit code.
-func testCommand(ctx context.Context, opts testOptions) (code int, err error) {
+func testCommand(ctx context.Context, variant engine.Variant, opts testOptions) (code int, err error) {
+	if opts.cached {
+		if has, err := variant.Cached(ctx); err != nil || !has {
+			fmt.Printf("tests on %s skipped: it is not cached, run make engines once\n", variant.Name)
+			return 0, err
+		}
+	}
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return 1, err
@@ -39,7 +46,7 @@ func testCommand(ctx context.Context, opts testOptions) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	env, err := describe(ctx, s)
+	env, err := describe(ctx, s, variant)
 	if err != nil {
 		return 1, err
 	}
@@ -124,6 +131,7 @@ func newTestPlan(ctx context.Context, s *scratch, opts testOptions, kind rigenv.
 		Parallel:  opts.parallel,
 		Timeout:   opts.timeout,
 		Verbose:   opts.verbose,
+		Again:     opts.everything(),
 		Results:   s.path("results-" + string(kind) + ".json"),
 	}, err
 }
@@ -168,6 +176,9 @@ func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything
 	for _, t := range tests {
 		if t.Outcome == results.Fail {
 			complain("failed: %s\n", t)
+		}
+		if t.Outcome == results.Flaky {
+			fmt.Fprintf(w, "failed among the others, and passed alone: %s\n", t)
 		}
 	}
 	for _, t := range skips.Unlisted(tests) {

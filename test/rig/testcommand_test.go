@@ -15,7 +15,7 @@ import (
 )
 
 func TestParseTestFlags(t *testing.T) {
-	t.Setenv("ENGINE", "")
+	t.Setenv("HALF", "")
 	o, err := parseTestFlags(nil)
 	if err != nil || !o.everything() || o.noRace || o.parallel != 1 {
 		t.Errorf("no flags: %+v, %v", o, err)
@@ -33,9 +33,9 @@ func TestParseTestFlags(t *testing.T) {
 			t.Errorf("%v: accepted", args)
 		}
 	}
-	t.Setenv("ENGINE", "other")
+	t.Setenv("HALF", "other")
 	if _, err := parseTestFlags(nil); err == nil {
-		t.Error("ENGINE=other: accepted")
+		t.Error("HALF=other: accepted")
 	}
 }
 
@@ -45,9 +45,10 @@ func TestWhichRunsIncludeTheInstalledEngine(t *testing.T) {
 		want bool
 	}{
 		{testOptions{}, true},
-		{testOptions{engine: "system"}, true},
-		{testOptions{engine: "private"}, false},
+		{testOptions{half: "system"}, true},
+		{testOptions{half: "private"}, false},
 		{testOptions{bench: "."}, false},
+		{testOptions{engineOnly: true}, false},
 		{testOptions{run: "TestSystemEngine"}, true},
 		{testOptions{run: "^TestSystem"}, true},
 		{testOptions{run: "TestRegistry"}, false}, // it would only be skipped there
@@ -99,6 +100,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		{"all passed", []results.Test{passed}, "", true, "true", 0, "", "1 passed, 0 failed, 0 skipped"},
 		{"a failure", []results.Test{passed, failed}, "", false, "", 1, "failed: room TestF", "1 passed, 1 failed, 0 skipped"},
+		{"a flaky one", []results.Test{passed, test("TestB", results.Flaky)}, "", true, "true", 0, "passed alone: room TestB", "1 passed, 0 failed, 0 skipped, 1 flaky"},
 		{"none passed", nil, "", false, "", 1, "no test passed", "0 passed, 0 failed, 0 skipped"},
 		{"a listed skip", []results.Test{passed, skipped}, "room TestS # reason", true, "true", 0, "", "1 passed, 0 failed, 1 skipped"},
 		{"an unlisted skip", []results.Test{passed, skipped}, "", false, "", 1, "because of this", "1 passed, 0 failed, 1 skipped"},
@@ -144,7 +146,8 @@ func TestCompileAndRun(t *testing.T) {
 		"a/same/a.go": "// Package same has a twin.\npackage same\n",
 		"a/same/a_test.go": "package same\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestDir(t *testing.T) {\n" +
 			"\tif _, err := os.Stat(\"a_test.go\"); err != nil {\n\t\tt.Error(err)\n\t}\n}\n\nfunc TestSystemA(t *testing.T) { t.Error() }\n",
-		"b/same/b_test.go": "package same\n\nimport \"testing\"\n\nfunc TestFails(t *testing.T) { t.Error(\"wrong\") }\n",
+		"b/same/b_test.go": "package same\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestFails(t *testing.T) { t.Error(\"wrong\") }\n\n" +
+			"func TestFailsOnce(t *testing.T) {\n\tif err := os.Mkdir(\"ran\", 0o700); err == nil {\n\t\tt.Error(\"busy\")\n\t}\n}\n",
 		"broken/c_test.go": "package broken\n\nfunc TestBroken(t *testing.T) {}\n",
 		"empty/empty.go":   "// Package empty has no tests.\npackage empty\n",
 	} {
@@ -187,7 +190,7 @@ func TestCompileAndRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if count := results.CountOf(got); count != (results.Count{Passed: 1, Failed: 1}) {
+	if count := results.CountOf(got); count != (results.Count{Passed: 1, Failed: 1, Flaky: 1}) {
 		t.Errorf("%s: %+v", count, got)
 	}
 }

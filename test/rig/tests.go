@@ -28,6 +28,7 @@ type testPlan struct {
 	Parallel  int
 	Timeout   time.Duration
 	Verbose   bool
+	Again     bool   // a few failed tests run a second time, alone
 	Results   string // file that the outcome is written to
 
 	Output io.Writer `json:"-"` // where progress is shown; nil means standard output
@@ -81,11 +82,38 @@ func runTests(ctx context.Context, env rigenv.Env, p testPlan) error {
 	if err := errors.Join(group.Wait(), context.Cause(ctx)); err != nil {
 		return err
 	}
+	if p.Again {
+		if err := runAgain(ctx, env, p, tests); err != nil {
+			return err
+		}
+	}
 	data, err := json.Marshal(tests)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(p.Results, data, 0o644)
+}
+
+// runAgain runs tests that failed a second time, alone: a busy machine may keep a real engine, kernel or plugin from
+// answering in time, whereas what is wrong fails again. The outcomes of those that pass change to flaky.
+func runAgain(ctx context.Context, env rigenv.Env, p testPlan, tests []results.Test) error {
+	again := results.Again(tests)
+	for _, binary := range p.Binaries {
+		names := again[binary.Package]
+		if len(names) == 0 {
+			continue
+		}
+		fmt.Fprintf(p.Output, "again, alone: %s %s\n", binary.Package, strings.Join(names, " "))
+		p.Args = []string{"-test.timeout=" + p.Timeout.String(), "-test.run=^(" + strings.Join(names, "|") + ")$"}
+		began := time.Now()
+		now, err := runBinary(ctx, env, p, binary)
+		if err != nil {
+			return fmt.Errorf("%s: %w", binary.Package, err)
+		}
+		report(p.Output, binary.Package, now, time.Since(began))
+		results.Judge(tests, binary.Package, now)
+	}
+	return nil
 }
 
 // killDelay is how much longer than its own time limit a test binary may run before it is killed.

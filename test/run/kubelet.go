@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/criadapter/criadapter/kubelet"
+	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
@@ -34,7 +35,7 @@ const (
 	poll = 50 * time.Millisecond
 )
 
-// kubeletCore is the kubelet core in this process, with a folder of manifests of its own.
+// kubeletCore is the kubelet core in this process, with a directory of manifests of its own.
 type kubeletCore struct {
 	*kubelet.Kubelet
 	runtime   internalapi.RuntimeService
@@ -64,7 +65,7 @@ func startKubelet(ctx context.Context, n *node) (_ *kubeletCore, err error) {
 		RuntimeEndpoint: "unix://" + n.socket(), NodeName: nodeName, Manifests: k.manifests,
 		RootDir: filepath.Join(n.dir, "kubelet"), PodLogsDir: k.logs, ReadAddress: "127.0.0.1:0", CgroupRoot: nodeName,
 		// The engine's images are not ours to remove.
-		GC: kubelet.GCOptions{Containers: time.Second, HighPercent: 100},
+		GC: housekeeping.GCOptions{Containers: time.Second, HighPercent: 100},
 	})
 	if err != nil {
 		return nil, err
@@ -83,7 +84,7 @@ func startKubelet(ctx context.Context, n *node) (_ *kubeletCore, err error) {
 	return k, nil
 }
 
-// run puts the manifest into the folder and waits until all its pods are ready.
+// run puts the manifest into the directory and waits until all its pods are ready.
 func (k *kubeletCore) run(ctx context.Context, manifest string) ([]*v1.Pod, error) {
 	text, err := os.ReadFile(manifest)
 	if err != nil {
@@ -169,10 +170,10 @@ func (k *kubeletCore) stop(ctx context.Context) (err error) {
 	return k.runtime.Close(ctx)
 }
 
-// removeCgroups removes the empty cgroups that the kubelet core keeps for the pods to come, on both versions of cgroups.
-// Where systemd makes them, they are its own to remove.
+// removeCgroups removes the empty cgroups that the kubelet core keeps for the pods to come, on both versions of
+// cgroups. Where systemd makes them, they are its own to remove.
 func removeCgroups() error {
-	var folders []string
+	var directories []string
 	for _, pattern := range []string{"/sys/fs/cgroup/" + nodeName, "/sys/fs/cgroup/*/" + nodeName} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
@@ -181,7 +182,7 @@ func removeCgroups() error {
 		for _, top := range found {
 			err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
 				if err == nil && entry.IsDir() {
-					folders = append(folders, path)
+					directories = append(directories, path)
 				}
 				return err
 			})
@@ -190,11 +191,11 @@ func removeCgroups() error {
 			}
 		}
 	}
-	slices.Reverse(folders) // a cgroup goes when those in it are gone
+	slices.Reverse(directories) // a cgroup goes when those in it are gone
 	var errs []error
-	for _, folder := range folders {
-		if err := syscall.Rmdir(folder); err != nil {
-			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", folder, err))
+	for _, directory := range directories {
+		if err := syscall.Rmdir(directory); err != nil {
+			errs = append(errs, fmt.Errorf("remove cgroup %s: %w", directory, err))
 		}
 	}
 	return errors.Join(errs...)

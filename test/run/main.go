@@ -1,7 +1,6 @@
-// Command run shows criadapter at work: it starts the server next to the
-// installed engine, with a socket, state and pod network of its own, and the
-// kubelet core on it, which brings a pod manifest to Running; then both serve
-// until interrupted. It leaves nothing behind but the example's image.
+// Command run shows criadapter at work: it starts the server next to the installed engine, with a socket, state and pod
+// network of its own, and the kubelet core on it, which brings a pod manifest to Running; then both serve until
+// interrupted. It leaves nothing behind but the example's image.
 package main
 
 import (

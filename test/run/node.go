@@ -39,7 +39,7 @@ type node struct {
 	exit   error
 }
 
-// startNode makes the folder, the example's image, the plugins and the pod
+// startNode makes the directory, the example's image, the plugins and the pod
 // network's configuration, and starts the server.
 func startNode(ctx context.Context, opts options) (_ *node, err error) {
 	if err := loadImage(ctx, opts.docker); err != nil {
@@ -212,7 +212,7 @@ func (n *node) stop(ctx context.Context) error {
 	return n.clean()
 }
 
-// clean removes the bridge, which the CNI plugin left, and the folder.
+// clean removes the bridge, which the CNI plugin left, and the directory.
 func (n *node) clean() error {
 	var missing netlink.LinkNotFoundError
 	link, err := netlink.LinkByName(bridge)

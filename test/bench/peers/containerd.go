@@ -16,13 +16,14 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
-	"github.com/criadapter/criadapter/pause"
+	"github.com/criadapter/criadapter/internal/pause"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// Containerd is Debian's containerd with its CRI plugin, with a configuration, root, state, socket and pod network of its
-// own, the same OCI runtime, overlay file system, CNI plugins and sandbox image as criadapter. Its methods must not be
-// called concurrently.
+// Containerd is the containerd of the rig's engine with its CRI plugin, Debian's where that is the installed one, with a configuration, root, state, socket and pod network of
+// its own, the same OCI runtime, overlay file system, CNI plugins and sandbox image as criadapter. Its methods must not
+// be called concurrently.
 type Containerd struct {
 	// Dir holds everything of it.
 	Dir string
@@ -74,12 +75,12 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 func (c *Containerd) Endpoint() string { return "unix://" + c.path("c.sock") }
 
 // Start starts it and waits until CRI answers that it is ready; the first time it gets the sandbox image. After Stop or
-// Kill it starts it again over the same folder.
+// Kill it starts it again over the same directory.
 func (c *Containerd) Start(ctx context.Context) error {
 	if c.process != nil {
 		return errors.New("containerd: already running")
 	}
-	p, err := StartProcess(c.log(), c.environ(), "containerd", "--config", c.path("config.toml"), "--log-level", "warn")
+	p, err := StartProcess(c.log(), []string{"PATH=" + engine.SearchPath(c.env)}, c.program(), "--config", c.path("config.toml"), "--log-level", "warn")
 	if err != nil {
 		return fmt.Errorf("containerd: %w", err)
 	}
@@ -95,12 +96,13 @@ func (c *Containerd) Start(ctx context.Context) error {
 	return nil
 }
 
-// environ lets it find the same OCI runtime as the engines do.
-func (c *Containerd) environ() []string {
-	if c.env.RuntimeWrapper == "" {
-		return nil
+// program is the containerd beside the rig's dockerd, or else the installed one.
+func (c *Containerd) program() string {
+	beside := filepath.Join(filepath.Dir(c.env.Dockerd), "containerd")
+	if _, err := os.Stat(beside); err == nil {
+		return beside
 	}
-	return []string{"PATH=" + filepath.Dir(c.env.RuntimeWrapper) + string(os.PathListSeparator) + os.Getenv("PATH")}
+	return "containerd"
 }
 
 func (c *Containerd) waitReady(ctx context.Context) error {
@@ -189,7 +191,7 @@ func (c *Containerd) Kill() {
 // LogTail is the end of its log, of all starts, or why it cannot be read.
 func (c *Containerd) LogTail() string { return logTail(c.log()) }
 
-// Close stops it and removes its network. Pods must have been removed before; the folder stays.
+// Close stops it and removes its network. Pods must have been removed before; the directory stays.
 func (c *Containerd) Close(ctx context.Context) error {
 	return errors.Join(c.Stop(ctx), c.network.Remove())
 }

@@ -16,11 +16,11 @@ type PodNetwork struct{ Number int }
 
 func (n PodNetwork) bridge() string { return fmt.Sprintf("peer%d", n.Number) }
 
-// Write writes the CNI configuration into a new folder net.d in dir, and returns its path. The addresses in use are kept
-// in dir as well.
+// Write writes the CNI configuration into a new directory net.d in dir, and returns its path. The addresses in use are
+// kept in dir as well.
 func (n PodNetwork) Write(dir string) (string, error) {
-	folder := filepath.Join(dir, "net.d")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	directory := filepath.Join(dir, "net.d")
+	if err := os.MkdirAll(directory, 0o755); err != nil {
 		return "", err
 	}
 	conflist, err := json.MarshalIndent(map[string]any{
@@ -41,7 +41,7 @@ func (n PodNetwork) Write(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return folder, os.WriteFile(filepath.Join(folder, "10-peer.conflist"), conflist, 0o644)
+	return directory, os.WriteFile(filepath.Join(directory, "10-peer.conflist"), conflist, 0o644)
 }
 
 // Remove removes the bridge, which the CNI plugin made with the first pod.

@@ -28,9 +28,15 @@ const (
 // CRIDockerd returns the path of cri-dockerd, built without changes from its module, with the versions and replacements
 // of its own go.mod. It has to be called where the Go module proxy can be reached.
 func CRIDockerd(ctx context.Context) (string, error) {
-	key := cache.Key("cri-dockerd", criDockerdModule+"@"+criDockerdVersion, runtime.GOOS, runtime.GOARCH, runtime.Version(), "static", "stripped")
-	dir, err := cache.Fill(ctx, key, buildCRIDockerd)
+	dir, err := cache.Fill(ctx, criDockerdKey(), buildCRIDockerd)
 	return filepath.Join(dir, "cri-dockerd"), err
+}
+
+// HasCRIDockerd reports whether CRIDockerd would only look into the cache.
+func HasCRIDockerd() (bool, error) { return cache.Has(criDockerdKey()) }
+
+func criDockerdKey() string {
+	return cache.Key("cri-dockerd", criDockerdModule+"@"+criDockerdVersion, runtime.GOOS, runtime.GOARCH, runtime.Version(), "static", "stripped")
 }
 
 func buildCRIDockerd(ctx context.Context, dir string) error {
@@ -52,7 +58,7 @@ func buildCRIDockerd(ctx context.Context, dir string) error {
 	return err
 }
 
-// download returns the folder of a module in the module cache, which must have that checksum.
+// download returns the directory of a module in the module cache, which must have that checksum.
 func download(ctx context.Context, module, sum string) (string, error) {
 	output, err := goTool(ctx, os.TempDir(), "mod", "download", "-json", module)
 	if err != nil {

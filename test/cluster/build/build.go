@@ -1,6 +1,6 @@
-// Package build makes the programs of a Kubernetes cluster in the versions that the modules in test/cluster/tools pin, and
-// keeps each in the cache (see package test/rig/cache). All of them take about ten minutes, two gigabytes of memory and the
-// Go module proxy the first time; later ones nothing.
+// Package build makes the programs of a Kubernetes cluster in the versions that the modules in test/cluster/tools pin,
+// and keeps each in the cache (see package test/rig/cache). All of them take about ten minutes, two gigabytes of memory
+// and the Go module proxy the first time; later ones nothing.
 package build
 
 import (
@@ -37,7 +37,7 @@ const (
 	etcd       = "go.etcd.io/etcd/server/v3"
 )
 
-// program is one that is built: its module's folder in test/cluster/tools, its import path and the flags of its linker.
+// program is one that is built: its module's directory in test/cluster/tools, its import path and the flags of its linker.
 type program struct {
 	name, tools, pkg, linkerFlags string
 	path                          func(*Programs) *string
@@ -60,8 +60,8 @@ func programs() []program {
 	return list
 }
 
-// stamps are the linker's flags that tell a Kubernetes program its version. The server's programs judge each other by it,
-// and the commit cannot be known from a module.
+// stamps are the linker's flags that tell a Kubernetes program its version. The server's programs judge each other by
+// it, and the commit cannot be known from a module.
 func stamps(version string) string {
 	const variable = "k8s.io/component-base/version."
 	numbers := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
@@ -145,7 +145,7 @@ func (p program) toolsDir(root string) string {
 	return filepath.Join(root, "test", "cluster", "tools", p.tools)
 }
 
-// build compiles the program to dir, from the folder of the module that pins it: never in the module cache.
+// build compiles the program to dir, from the directory of the module that pins it: never in the module cache.
 func (p program) build(ctx context.Context, root, dir string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags,
 		"-o", filepath.Join(dir, p.name), p.pkg)
@@ -154,7 +154,7 @@ func (p program) build(ctx context.Context, root, dir string) error {
 	return err
 }
 
-// moduleRoot is the folder of criadapter's module, in which the current folder must be.
+// moduleRoot is the directory of criadapter's module, in which the current directory must be.
 func moduleRoot(ctx context.Context) (string, error) {
 	text, err := output(exec.CommandContext(ctx, "go", "list", "-m", "-json"))
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package controlplane runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler for tests, with certificates
-// of their own, in the network namespace that it is called in. Each has an address there, on a bridge that it makes, and all
-// its ports on that.
+// Package controlplane runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler for tests, with
+// certificates of their own, in the network namespace that it is called in. Each has an address there, on a bridge that
+// it makes, and all its ports on that.
 package controlplane
 
 import (
@@ -35,7 +35,7 @@ const (
 // Options say which control plane to run. All but Number are required.
 type Options struct {
 	Programs build.Programs
-	// Dir is an empty folder for everything that it writes.
+	// Dir is an empty directory for everything that it writes.
 	Dir string
 	// Number tells those in one namespace apart; it is part of the address.
 	Number uint8
@@ -146,8 +146,8 @@ func (c *ControlPlane) startEtcd() (err error) {
 	return err
 }
 
-// StartAPIServer starts the API server with the controllers and the scheduler, also after KillAPIServer, and returns when
-// they are ready.
+// StartAPIServer starts the API server with the controllers and the scheduler, also after KillAPIServer, and returns
+// when they are ready.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -239,8 +239,7 @@ func (c *ControlPlane) get(ctx context.Context, url string) error {
 	return nil
 }
 
-// Failure says which program ended although nobody asked it to; nil if none did. Those of
-// KillAPIServer count, too.
+// Failure says which program ended although nobody asked it to; nil if none did. Those of KillAPIServer count, too.
 func (c *ControlPlane) Failure() error {
 	var errs []error
 	for _, process := range []*Process{c.etcd, c.apiServer, c.controllers, c.scheduler} {

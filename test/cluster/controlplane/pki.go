@@ -22,7 +22,7 @@ import (
 // lifetime of all certificates: longer than any test, and begun earlier, so that clocks need not agree.
 const lifetime = 24 * time.Hour
 
-// Authority signs certificates for one cluster and writes them to a folder. Its methods must not be called concurrently.
+// Authority signs certificates for one cluster and writes them to a directory. Its methods must not be called concurrently.
 type Authority struct {
 	// CAFile is the authority's own certificate.
 	CAFile string

@@ -1,10 +1,10 @@
-// Command run builds what the tests of test/cluster need and runs them inside the test rig: a real control plane, and on
-// criadapter a real kubelet and the kubelet core.
+// Command run builds what the tests of test/cluster need and runs them inside the test rig: a real control plane, and
+// on criadapter a real kubelet and the kubelet core.
 //
 //	go run ./test/cluster/run [flags]
 //
-// The programs of Kubernetes are kept in the cache (see package test/cluster/build): a first run builds them for about ten
-// minutes, later ones start at once. With -cached it does nothing, successfully, where they are not there.
+// The programs of Kubernetes are kept in the cache (see package test/cluster/build): a first run builds them for about
+// ten minutes, later ones start at once. With -cached it does nothing, successfully, where they are not there.
 package main
 
 import (
@@ -13,7 +13,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -21,10 +20,8 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/cluster/machine"
 )
-
-// insideGrace is how long the half in the rig gets to clean up after an interrupt.
-const insideGrace = time.Minute
 
 // options are the command line.
 type options struct {
@@ -38,7 +35,7 @@ func main() {
 	flag.BoolVar(&opts.cached, "cached", false, "do nothing where the programs would have to be built first")
 	flag.BoolVar(&opts.buildOnly, "build", false, "only build the programs")
 	flag.StringVar(&opts.run, "run", "", "run only the steps that match this `pattern`, as go test -run")
-	flag.StringVar(&opts.report, "report", "build/e2e-cluster", "the `folder` for the logs of all programs")
+	flag.StringVar(&opts.report, "report", "build/e2e-cluster", "the `directory` for the logs of all programs")
 	flag.DurationVar(&opts.timeout, "timeout", 20*time.Minute, "time limit of the tests")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -73,47 +70,20 @@ func run(ctx context.Context, opts options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	rig, test := filepath.Join(dir, "rig"), filepath.Join(dir, "cluster.test")
 	programs.KubeletCore = filepath.Join(dir, "kubelet-core")
-	for _, args := range [][]string{
-		{"build", "-o", rig, "./test/rig"},
-		{"build", "-o", programs.KubeletCore, "./cmd/kubelet-core"},
-		{"test", "-c", "-o", test, "./test/cluster"},
-	} {
-		if output, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
-			return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, output)
-		}
-	}
-	lock, err := lockMachine(ctx)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
-	// Before the kubelet runs, and by a process that outlives everything inside.
-	restore, err := keepSysctls()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, restore()) }()
-	return runTests(ctx, programs, rig, test, opts)
-}
-
-// runTests runs the tests inside the rig. The terminal's interrupt reaches only this process, which passes it on once.
-func runTests(ctx context.Context, programs build.Programs, rig, test string, opts options) error {
 	environ, err := programs.Environ()
 	if err != nil {
 		return err
 	}
-	// The steps mostly wait: many at once need little of the machine.
-	args := []string{"exec", test, "-test.v", "-test.parallel=10", "-test.timeout=" + opts.timeout.String(), "-report=" + opts.report}
-	if opts.run != "" {
-		args = append(args, "-test.run="+opts.run)
+	tests := machine.Tests{Package: "./test/cluster", KubeletCore: programs.KubeletCore, Environ: environ, Args: opts.args()}
+	return tests.Run(ctx, dir)
+}
+
+// args are those of the tests. The steps mostly wait: many at once need little of the machine.
+func (o options) args() []string {
+	args := []string{"-test.parallel=10", "-test.timeout=" + o.timeout.String(), "-report=" + o.report}
+	if o.run != "" {
+		args = append(args, "-test.run="+o.run)
 	}
-	cmd := exec.CommandContext(ctx, rig, args...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), environ)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = insideGrace
-	return cmd.Run()
+	return args
 }

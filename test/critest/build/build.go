@@ -132,7 +132,7 @@ func buildCritest(ctx context.Context, pinned tools, patch patch, dir string) er
 
 // tools is the module that pins the versions.
 type tools struct {
-	// dir is its folder in this repository.
+	// dir is its directory in this repository.
 	dir string
 	// version is the version of cri-tools in it.
 	version string
@@ -140,7 +140,7 @@ type tools struct {
 	sum string
 }
 
-// pinnedTools finds the module from the current folder, which must be in criadapter's own module.
+// pinnedTools finds the module from the current directory, which must be in criadapter's own module.
 func pinnedTools(ctx context.Context) (tools, error) {
 	output, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
@@ -190,7 +190,7 @@ func (t tools) key(program string, more ...string) string {
 // critestKey names the cache entry of critest with that patch.
 func (t tools) critestKey(p patch) string { return t.key("critest", p.fingerprint()) }
 
-// source returns the folder of cri-tools in the module cache, after a download if it is not there.
+// source returns the directory of cri-tools in the module cache, after a download if it is not there.
 func (t tools) source(ctx context.Context) (string, error) {
 	output, err := commandOutput(ctx, t.dir, "go", "mod", "download", "-json", module)
 	if err != nil {

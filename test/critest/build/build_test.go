@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 var goodRegistry = Registry{Port: 5000, Digest: "sha256:" + strings.Repeat("ab", 32)}
@@ -49,8 +51,8 @@ func TestApply(t *testing.T) {
 		{"b.go", "x", "y"},
 	}
 	dir := t.TempDir()
-	write(t, filepath.Join(dir, "pkg", "a.go"), before)
-	write(t, filepath.Join(dir, "b.go"), "x")
+	testutil.WriteFile(t, filepath.Join(dir, "pkg", "a.go"), before)
+	testutil.WriteFile(t, filepath.Join(dir, "b.go"), "x")
 	diff, err := p.apply(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -85,19 +87,9 @@ func TestApply(t *testing.T) {
 func TestApplyFailsOnOtherSource(t *testing.T) {
 	for name, content := range map[string]string{"missing": "nothing here", "twice": "x x"} {
 		dir := t.TempDir()
-		write(t, filepath.Join(dir, "a.go"), content)
+		testutil.WriteFile(t, filepath.Join(dir, "a.go"), content)
 		if _, err := (patch{{"a.go", "x", "y"}}).apply(dir); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-	}
-}
-
-func write(t *testing.T, path, content string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }

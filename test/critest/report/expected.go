@@ -2,9 +2,12 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 // Group is a set of specs that one cause keeps from passing.
@@ -13,6 +16,8 @@ type Group struct {
 	Cause string `json:"cause"`
 	// Outcome is what happens to the specs: failed or skipped.
 	Outcome Outcome `json:"outcome"`
+	// BelowAPI is the version of Docker's API since which the cause is gone; empty for a cause on all engines.
+	BelowAPI string `json:"belowAPI,omitempty"`
 	// Specs are their names.
 	Specs []string `json:"specs"`
 }
@@ -20,8 +25,13 @@ type Group struct {
 // Expected is the checked-in list.
 type Expected []Group
 
-// ParseExpected reads the list from YAML. Every group must have a cause, an outcome and specs, and no spec may be listed
-// twice.
+// On returns what is expected on an engine.
+func (e Expected) On(features docker.Features) Expected {
+	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool { return g.BelowAPI != "" && features.Supports(g.BelowAPI) })
+}
+
+// ParseExpected reads the list from YAML. Every group must have a cause, an outcome and specs, and no spec may be
+// listed twice.
 func ParseExpected(text []byte) (Expected, error) {
 	var expected Expected
 	if err := yaml.UnmarshalStrict(text, &expected); err != nil {

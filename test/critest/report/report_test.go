@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 func parseSample(t *testing.T) []Spec {
@@ -159,4 +161,19 @@ func FuzzParseGinkgo(f *testing.F) {
 			t.Errorf("%d specs judged as %+v", len(specs), v)
 		}
 	})
+}
+
+func TestExpectedOnAnEngine(t *testing.T) {
+	expected, err := ParseExpected([]byte("- {cause: a, outcome: skipped, specs: [x]}\n- {cause: b, outcome: skipped, belowAPI: \"1.44\", specs: [y]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for api, want := range map[string]int{"1.41": 2, "1.43": 2, "1.44": 1, "1.100": 1} {
+		if got := expected.On(docker.Features{APIVersion: api}); len(got) != want || got[0].Cause != "a" {
+			t.Errorf("API %s: %+v", api, got)
+		}
+	}
+	if len(expected) != 2 || expected[1].Cause != "b" {
+		t.Errorf("the list itself is now %+v", expected)
+	}
 }

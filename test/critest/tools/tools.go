@@ -5,11 +5,10 @@
 package tools
 
 import (
-	_ "sigs.k8s.io/cri-tools/cmd/crictl"
-
-	// What critest imports; the program itself is a test file and cannot be imported.
+	// crictl, and what critest imports: that program itself is a test file and cannot be imported.
 	_ "github.com/onsi/ginkgo/v2"
 	_ "github.com/onsi/gomega"
+	_ "sigs.k8s.io/cri-tools/cmd/crictl"
 	_ "sigs.k8s.io/cri-tools/pkg/benchmark"
 	_ "sigs.k8s.io/cri-tools/pkg/common"
 	_ "sigs.k8s.io/cri-tools/pkg/framework"

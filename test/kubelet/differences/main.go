@@ -1,6 +1,6 @@
-// Command differences runs the tests of test/kubelet on one or several runtimes, and prints a table of how each ended where.
-// On criadapter all must pass. On the others a test may end otherwise if a file lists it with its cause; a difference that
-// it does not list is an error, and with CI=true so is one that it lists and that is none (any more).
+// Command differences runs the tests of test/kubelet on one or several runtimes, and prints a table of how each ended
+// where. On criadapter all must pass. On the others a test may end otherwise if a file lists it with its cause; a
+// difference that it does not list is an error, and with CI=true so is one that it lists and that is none (any more).
 //
 //	go run ./test/kubelet/differences [-runtimes criadapter,containerd] [-run pattern]
 package main

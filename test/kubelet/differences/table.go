@@ -59,8 +59,8 @@ func (t *table) get(test, runtime string) outcome {
 	return absent
 }
 
-// judge prints the table and what is wrong with it, which is the error. whole says that all tests were to run, strict that
-// a listed difference that is none is wrong, too.
+// judge prints the table and what is wrong with it, which is the error. whole says that all tests were to run, strict
+// that a listed difference that is none is wrong, too.
 func (t *table) judge(out io.Writer, listed list, whole, strict bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "\ntest\t%s\t\n", strings.Join(t.runtimes, "\t"))

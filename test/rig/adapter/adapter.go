@@ -38,13 +38,13 @@ type Options struct {
 	Environ []string
 }
 
-// Server is one criadapter with its folders. Its methods must not be called concurrently.
+// Server is one criadapter with its directories. Its methods must not be called concurrently.
 type Server struct {
 	// Dir holds all files of this server, on a shared mount; tests may put their own beside them. Close removes it.
 	Dir string
 	// Endpoint is the address of the CRI socket, unix:///….
 	Endpoint string
-	// RootDir, CNIConfDir and CNICacheDir are the folders given to the program by flags.
+	// RootDir, CNIConfDir and CNICacheDir are the directories given to the program by flags.
 	RootDir, CNIConfDir, CNICacheDir string
 	// LogPath is the file that the program's output goes to, of all starts.
 	LogPath string
@@ -64,8 +64,8 @@ type Server struct {
 	exit    error         // what Wait said, to be read after ended
 }
 
-// New makes the folders and takes a network for a server in a new folder in opts.Env.WorkDir, without starting it. Close
-// must be called, also if Start is not.
+// New makes the directories and takes a network for a server in a new directory in opts.Env.WorkDir, without starting
+// it. Close must be called, also if Start is not.
 func New(opts Options) (*Server, error) {
 	if opts.Env.Criadapter == "" || opts.Env.CNIBinDir == "" {
 		return nil, errors.New("adapter: the rig has no criadapter program or no CNI plugins")
@@ -129,6 +129,12 @@ func (s *Server) flags() []string {
 	}, s.opts.Flags...)
 }
 
+// SetFlags takes other flags in the place of Options.Flags from the next start on.
+func (s *Server) SetFlags(flags ...string) { s.opts.Flags = flags }
+
+// AddFlags adds flags to those in force, from the next start on.
+func (s *Server) AddFlags(flags ...string) { s.opts.Flags = append(s.opts.Flags, flags...) }
+
 // Launch starts the program and returns at once, for tests of how it starts: it may refuse to. Ended tells when it is
 // over.
 func (s *Server) Launch() error {
@@ -156,8 +162,8 @@ func (s *Server) Launch() error {
 	return nil
 }
 
-// Start starts the program and waits until Version answers, at most half a minute. After Stop or Kill it starts it again
-// over the same folders.
+// Start starts the program and waits until Version answers, at most half a minute. After Stop or Kill it starts it
+// again over the same directories.
 func (s *Server) Start(ctx context.Context) error {
 	if err := s.Launch(); err != nil {
 		return err
@@ -263,7 +269,7 @@ func (s *Server) Kill() {
 	<-s.ended
 }
 
-// Close stops the program, hangs up, and removes the server's network and folders. It leaves pods and images alone:
+// Close stops the program, hangs up, and removes the server's network and directories. It leaves pods and images alone:
 // remove them first, the engine is not this server's alone.
 func (s *Server) Close(ctx context.Context) error {
 	return errors.Join(s.Stop(ctx), s.disconnect(ctx), s.remove())

@@ -90,7 +90,7 @@ func (fakeImages) ImageFsInfo(context.Context, *runtimeapi.ImageFsInfoRequest) (
 	return &runtimeapi.ImageFsInfoResponse{}, nil
 }
 
-// playOptions run the test binary in a role, with a work folder of its own.
+// playOptions run the test binary in a role, with a work directory of its own.
 func playOptions(t *testing.T, role string) Options {
 	t.Helper()
 	self, err := os.Executable()
@@ -187,7 +187,7 @@ func TestNetworksAreTakenAndReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(first.Dir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the folder after Close: %v", err)
+		t.Errorf("the directory after Close: %v", err)
 	}
 	if third := NewForTest(t, opts); third.Subnet != first.Subnet {
 		t.Errorf("%s was not given back: %s", first.Subnet, third.Subnet)

@@ -21,8 +21,8 @@ const (
 	maxMessage = 16 << 20
 )
 
-// connect makes the plain connection. It does not wait: gRPC connects on the first call and again after a restart, within
-// a tenth of a second so that tests need not wait for its usual back-off.
+// connect makes the plain connection. It does not wait: gRPC connects on the first call and again after a restart,
+// within a tenth of a second so that tests need not wait for its usual back-off.
 func (s *Server) connect() error {
 	if s.Conn != nil {
 		s.Conn.ResetConnectBackoff()

@@ -12,11 +12,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// network is the pod network of one server: 10.88.number.0/24 behind the bridge criadapternumber. All servers of a rig share its
-// network namespace, so each takes a number by making a folder of that name, which only one can.
+// network is the pod network of one server: 10.88.number.0/24 behind the bridge criadapternumber. All servers of a rig
+// share its network namespace, so each takes a number by making a directory of that name, which only one can.
 type network struct {
 	number int
-	// claim is that folder; empty when there is none to give back.
+	// claim is that directory; empty when there is none to give back.
 	claim string
 }
 

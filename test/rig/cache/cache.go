@@ -1,6 +1,6 @@
 // Package cache keeps what is expensive to make (built programs, image archives) outside of the source tree, so that a
-// fresh clone finds it ready. Entries are folders named after everything that decides their content; an entry either
-// exists whole or not at all, and is never changed once it exists.
+// fresh clone finds it ready. Entries are directories named after everything that decides their content; an entry
+// either exists whole or not at all, and is never changed once it exists.
 package cache
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Dir returns the cache folder, $XDG_CACHE_HOME/criadapter or ~/.cache/criadapter. It need not exist yet.
+// Dir returns the cache directory, $XDG_CACHE_HOME/criadapter or ~/.cache/criadapter. It need not exist yet.
 func Dir() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -22,8 +22,8 @@ func Dir() (string, error) {
 	return filepath.Join(base, "criadapter"), nil
 }
 
-// Key joins the parts that decide an entry's content (module@version, platform, flags) to a name for one folder. The name
-// has no separator of any list of folders in it, because entries are handed to programs in such lists.
+// Key joins the parts that decide an entry's content (module@version, platform, flags) to a name for one directory. The
+// name has no separator of any list of directories in it, because entries are handed to programs in such lists.
 func Key(parts ...string) string {
 	return strings.NewReplacer("/", "-", " ", "", ",", "_", ":", "_").Replace(strings.Join(parts, "_"))
 }
@@ -41,9 +41,9 @@ func Has(key string) (bool, error) {
 	return err == nil, err
 }
 
-// Fill returns the folder of the entry named key. When there is none, fill makes its content in an empty folder beside
-// it, which is then renamed: processes that fill one entry at once do the work twice and agree on one result, and a
-// killed one leaves no entry behind.
+// Fill returns the directory of the entry named key. When there is none, fill makes its content in an empty directory
+// beside it, which is then renamed: processes that fill one entry at once do the work twice and agree on one result,
+// and a killed one leaves no entry behind.
 func Fill(ctx context.Context, key string, fill func(ctx context.Context, dir string) error) (string, error) {
 	base, err := Dir()
 	if err != nil {

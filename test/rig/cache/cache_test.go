@@ -77,8 +77,8 @@ func TestFillAtOnceAgrees(t *testing.T) {
 	}
 }
 
-// A folder of the cache may become an entry of a list, of PATH or of --cni-bin-dir.
-func TestKeyIsOneFolderOfAnyList(t *testing.T) {
+// A directory of the cache may become an entry of a list, of PATH or of --cni-bin-dir.
+func TestKeyIsOneDirectoryOfAnyList(t *testing.T) {
 	got := Key("cni", "example.com/a/b@v1", "linux", "static,stripped", "a:b c")
 	if got != "cni_example.com-a-b@v1_linux_static_stripped_a_bc" {
 		t.Errorf("key %q", got)

@@ -15,7 +15,7 @@ import (
 )
 
 // The plugins are built in a module of their own, so that what they need is not mixed with what the server needs. Its
-// files have other names here, because a folder with a go.mod could not be embedded.
+// files have other names here, because a directory with a go.mod could not be embedded.
 var (
 	//go:embed plugins.mod
 	goMod []byte
@@ -26,8 +26,8 @@ var (
 // version is the one that plugins.mod requires.
 const version = "github.com/containernetworking/plugins@v1.9.1"
 
-// Build returns a folder with the plugins bridge, host-local, loopback and portmap. It builds them (about half a minute)
-// when the cache has none; that needs the Go module proxy unless the module cache holds the modules.
+// Build returns a directory with the plugins bridge, host-local, loopback and portmap. It builds them (about half a
+// minute) when the cache has none; that needs the Go module proxy unless the module cache holds the modules.
 func Build(ctx context.Context) (string, error) {
 	key := cache.Key("cni-plugins", version, runtime.GOOS, runtime.GOARCH, "static,stripped")
 	return cache.Fill(ctx, key, build)

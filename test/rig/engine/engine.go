@@ -20,26 +20,28 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/criadapter/criadapter/test/rig/logtail"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// Options says how an engine is run. Dir is required.
+// Options says how an engine is run. Dir and Env are required.
 type Options struct {
-	// Dir is an empty folder for everything the engine writes. Its path must have at most 69 characters, for the sockets in it.
+	// Dir is an empty directory for everything the engine writes. Its path must have at most 69 characters, for the sockets in it.
 	Dir string
-	// Dockerd is the engine's program; empty means dockerd on PATH. Its folder comes first on the engine's PATH, so that
-	// a containerd and docker-init beside it are used.
-	Dockerd string
-	// RuntimeWrapper is a program named runc to use in the place of the real one; empty means plain runc.
-	RuntimeWrapper string
+	// Env is the rig: the engine is one of its kind. The directory of its dockerd comes first on the engine's PATH, so
+	// that a containerd and docker-init beside it are used, after that of the rig's runtime wrapper.
+	Env rigenv.Env
 	// Config is added to the engine's daemon.json and wins over the rig's own settings.
 	Config map[string]any
+	// Rootless runs the engine in a user namespace, as RootlessKit does. It answers, and cannot run containers.
+	Rootless bool
 }
 
-// Engine is one dockerd with its folder. Its methods must not be called concurrently.
+// Engine is one dockerd with its directory. Its methods must not be called concurrently.
 type Engine struct {
-	opts Options
-	cmd  *exec.Cmd
-	done chan struct{} // closed when cmd was waited for
+	opts    Options
+	variant Variant
+	cmd     *exec.Cmd
+	done    chan struct{} // closed when cmd was waited for
 }
 
 // maxDir is what the kernel allows a socket's path (107 characters) less the longest that the engine makes.
@@ -60,15 +62,14 @@ func New(opts Options) (*Engine, error) {
 	if len(opts.Dir) > maxDir {
 		return nil, fmt.Errorf("engine: %s is too long for sockets in it, set TMPDIR to a shorter path", opts.Dir)
 	}
-	if opts.Dockerd == "" {
-		opts.Dockerd = "dockerd"
-	}
-	dockerd, err := exec.LookPath(opts.Dockerd)
-	if err != nil {
+	if _, err := exec.LookPath(opts.Env.Dockerd); err != nil {
 		return nil, fmt.Errorf("engine: %w; install Docker Engine 20.10 or later (Debian: apt-get install docker.io)", err)
 	}
-	opts.Dockerd = dockerd
-	e := &Engine{opts: opts}
+	variant, err := Named(opts.Env.Engine)
+	if err != nil {
+		return nil, fmt.Errorf("engine: %w", err)
+	}
+	e := &Engine{opts: opts, variant: variant}
 	if err := errors.Join(os.MkdirAll(opts.Dir, 0o711), os.MkdirAll(e.path("tmp"), 0o700)); err != nil {
 		return nil, err
 	}
@@ -82,16 +83,21 @@ func New(opts Options) (*Engine, error) {
 // config is the content of daemon.json. The file is always passed by name, so that the machine's own is not read.
 func (e *Engine) config() map[string]any {
 	config := map[string]any{
-		"data-root":      e.Root(),
-		"exec-root":      e.path("exec"),
-		"pidfile":        e.path("pid"),
-		"hosts":          []string{e.Host()},
-		"storage-driver": "overlay2",
-		"bridge":         "none",
-		"iptables":       false,
-		"ip6tables":      false,
-		"ip-forward":     false,
+		"data-root":  e.Root(),
+		"exec-root":  e.path("exec"),
+		"pidfile":    e.path("pid"),
+		"hosts":      []string{e.Host()},
+		"bridge":     "none",
+		"iptables":   false,
+		"ip6tables":  false,
+		"ip-forward": false,
 	}
+	if program := e.opts.Env.OCIRuntime; program != "" {
+		config["runtimes"] = map[string]any{"criadapter": map[string]any{
+			"path": program, "runtimeArgs": []string{"--criadapter-notes", e.path("notes")},
+		}}
+	}
+	maps.Copy(config, e.variant.config)
 	maps.Copy(config, e.opts.Config)
 	return config
 }
@@ -107,9 +113,6 @@ func (e *Engine) Root() string { return e.path("root") }
 // LogPath is the file that dockerd's and its containerd's output goes to.
 func (e *Engine) LogPath() string { return e.path("dockerd.log") }
 
-// Dockerd is the path of the engine's program.
-func (e *Engine) Dockerd() string { return e.opts.Dockerd }
-
 // PID is dockerd's process id, 0 when it does not run.
 func (e *Engine) PID() int {
 	if !e.running() {
@@ -119,7 +122,7 @@ func (e *Engine) PID() int {
 }
 
 // Start starts dockerd and waits until it answers, at most half a minute. After Terminate or Kill it starts the engine
-// again over the same folder.
+// again over the same directory.
 func (e *Engine) Start(ctx context.Context) error {
 	if e.running() {
 		return errors.New("engine: already running")
@@ -133,30 +136,39 @@ func (e *Engine) Start(ctx context.Context) error {
 	if err := os.Remove(e.path("pid")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	cmd := exec.Command(e.opts.Dockerd, "--config-file", e.path("daemon.json"))
-	cmd.Env = append(os.Environ(), "PATH="+e.searchPath(), "TMPDIR="+e.path("tmp")) // for dumps of a hanging containerd
+	cmd := exec.Command(e.opts.Env.Dockerd, "--config-file", e.path("daemon.json"))
+	cmd.Env = append(os.Environ(), "PATH="+SearchPath(e.opts.Env), "TMPDIR="+e.path("tmp")) // for dumps of a hanging containerd
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is for the rig, which stops the engine in order
+	end := func() {}
+	if e.opts.Rootless {
+		if end, err = e.makeRootless(cmd); err != nil {
+			return err
+		}
+	}
 	if err := cmd.Start(); err != nil {
+		end()
 		return fmt.Errorf("engine: %w", err)
 	}
 	e.cmd, e.done = cmd, make(chan struct{})
 	go func(done chan struct{}) {
 		defer close(done)
+		defer end()
 		_ = cmd.Wait() // how it ended is in its log
 	}(e.done)
 	if err := e.waitReady(ctx); err != nil {
 		e.Kill()
-		return fmt.Errorf("engine: %s did not come up: %w; the end of its log:\n%s", e.opts.Dockerd, err, e.logTail())
+		return fmt.Errorf("engine: %s did not come up: %w; the end of its log:\n%s", e.opts.Env.Dockerd, err, e.logTail())
 	}
 	return nil
 }
 
-// searchPath is PATH for dockerd: the wrapper before all, then the programs that belong to this dockerd.
-func (e *Engine) searchPath() string {
-	dirs := []string{filepath.Dir(e.opts.Dockerd), os.Getenv("PATH")}
-	if e.opts.RuntimeWrapper != "" {
-		dirs = append([]string{filepath.Dir(e.opts.RuntimeWrapper)}, dirs...)
+// SearchPath is PATH for dockerd, and for a containerd that runs what it runs: the rig's runtime wrapper before all, then
+// the programs that belong to the rig's dockerd.
+func SearchPath(env rigenv.Env) string {
+	dirs := []string{filepath.Dir(env.Dockerd), os.Getenv("PATH")}
+	if wrapper := env.RuntimeWrapper; wrapper != "" {
+		dirs = append([]string{filepath.Dir(wrapper)}, dirs...)
 	}
 	return strings.Join(dirs, string(os.PathListSeparator))
 }
@@ -227,7 +239,7 @@ func (e *Engine) Kill() {
 	<-e.done
 }
 
-// Close removes the engine's containers with their volumes, and ends dockerd. The folder stays. Like Terminate it is
+// Close removes the engine's containers with their volumes, and ends dockerd. The directory stays. Like Terminate it is
 // bounded in time.
 func (e *Engine) Close(ctx context.Context) error {
 	if !e.running() {

@@ -21,7 +21,7 @@ func newEngine(t *testing.T, env rigenv.Env, config map[string]any) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := New(Options{Dir: dir, Dockerd: env.Dockerd, RuntimeWrapper: env.RuntimeWrapper, Config: config})
+	e, err := New(Options{Dir: dir, Env: env, Config: config})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,13 +184,18 @@ func TestStartEndsWithItsContext(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	if _, err := New(Options{Dockerd: "/bin/true"}); err == nil {
-		t.Error("accepted without a folder")
+	env := rigenv.Env{Dockerd: "/bin/true"}
+	if _, err := New(Options{Env: env}); err == nil {
+		t.Error("accepted without a directory")
 	}
-	if _, err := New(Options{Dir: "/tmp/" + strings.Repeat("x", maxDir)}); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+	if _, err := New(Options{Env: env, Dir: "/tmp/" + strings.Repeat("x", maxDir)}); err == nil || !strings.Contains(err.Error(), "TMPDIR") {
 		t.Errorf("with a long path: %v, want what to do", err)
 	}
-	if _, err := New(Options{Dir: t.TempDir(), Dockerd: "/nowhere/dockerd"}); err == nil || !strings.Contains(err.Error(), "install") {
+	if _, err := New(Options{Dir: t.TempDir(), Env: rigenv.Env{Dockerd: "/nowhere/dockerd"}}); err == nil || !strings.Contains(err.Error(), "install") {
 		t.Errorf("without a dockerd: %v, want what to do", err)
+	}
+	env.Engine = "30-nonesuch"
+	if _, err := New(Options{Dir: t.TempDir(), Env: env}); err == nil || !strings.Contains(err.Error(), "29-containerd") {
+		t.Errorf("another name: %v, want the names there are", err)
 	}
 }

@@ -1,6 +1,6 @@
 // Package images makes the images that the tests pull, on this machine and without a registry: small ones with a shell
-// from the host's busybox, and from scratch with programs of our own (folder program). Those that critest asks for carry
-// the names, users and habits that it expects; those under test/ are for our own suites:
+// from the host's busybox, and from scratch with programs of our own (directory program). Those that critest asks for
+// carry the names, users and habits that it expects; those under test/ are for our own suites:
 //
 //	test/busybox:latest    a shell with all applets
 //	test/crictl:latest     the same, for tests that remove it, as test/crictl-account:latest
@@ -20,7 +20,7 @@ import (
 )
 
 // Catalog returns all test images by their name without a registry, "repository:tag". Images are made once, which takes
-// some seconds and may install Debian packages (see Packages), and kept in a folder in cacheDir that is renamed into
+// some seconds and may install Debian packages (see Packages), and kept in a directory in cacheDir that is renamed into
 // place when it is complete; a later call with the same inputs only opens it. Layers are read from there as they are
 // asked for. Safe to call at the same time from several processes.
 func Catalog(ctx context.Context, cacheDir string) (map[string]v1.Image, error) {

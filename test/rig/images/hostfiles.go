@@ -82,8 +82,8 @@ func importedLibraries(path string) ([]string, error) {
 	return names, nil
 }
 
-// libraryDirs are the folders that the loader searches by default: Debian's, which carry the architecture's name (the
-// loader's real path tells it), and those of other distributions.
+// libraryDirs are the directories that the loader searches by default: Debian's, which carry the architecture's name
+// (the loader's real path tells it), and those of other distributions.
 func libraryDirs(loader string) []string {
 	dirs := []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib"}
 	if real, err := filepath.EvalSymlinks(loader); err == nil {
@@ -100,5 +100,5 @@ func findLibrary(dirs []string, name string) (string, error) {
 			return candidate, nil
 		}
 	}
-	return "", errors.New("not found in the loader's folders")
+	return "", errors.New("not found in the loader's directories")
 }

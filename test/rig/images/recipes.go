@@ -124,8 +124,8 @@ func (k *kitchen) evil() error {
 }
 
 // evilConfig says everything that an image's config can say. Labels pretend to be those by which a CRI server knows its
-// own sandboxes; the health check would run a process every second and leave a trace in /tmp; each volume would leave an
-// anonymous volume behind; user, environment, working directory, stop signal and ports are legitimate and must be
+// own sandboxes; the health check would run a process every second and leave a trace in /tmp; each volume would leave
+// an anonymous volume behind; user, environment, working directory, stop signal and ports are legitimate and must be
 // honoured or ignored exactly as the CRI says.
 func evilConfig() v1.Config {
 	return v1.Config{

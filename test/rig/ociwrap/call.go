@@ -5,7 +5,7 @@ import "strings"
 // call is what ociwrap needs to know of a runc command line.
 type call struct {
 	command string // create, run, exec, …; empty when there is none
-	bundle  string // create, run: the bundle's folder
+	bundle  string // create, run: the bundle's directory
 	process string // exec: the file with the process to start, empty when the command line describes it
 }
 

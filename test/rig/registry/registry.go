@@ -29,7 +29,7 @@ type Registry struct {
 
 // Start listens on two free ports of 127.0.0.1 and stores the images there, keyed "repository:tag".
 func Start(ctx context.Context, images map[string]v1.Image) (*Registry, error) {
-	store := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
+	store := withRanges(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
 	r := &Registry{}
 	var err error
 	if r.Addr, err = r.serve(withTrouble(store)); err == nil {

@@ -80,6 +80,25 @@ func TestServesImages(t *testing.T) {
 	}
 }
 
+func TestPartsOfBlobs(t *testing.T) {
+	r, layer, content := start(t)
+	part := func(want string) func(*http.Request) {
+		return func(req *http.Request) { req.Header.Set("Range", want) }
+	}
+	for want, bytes := range map[string][]byte{"bytes=0-": content, "bytes=100-": content[100:], "bytes=5-9": content[5:10]} {
+		status, body, err := get(t, t.Context(), r.Addr, layer, part(want))
+		if status != http.StatusPartialContent || string(body) != string(bytes) || err != nil {
+			t.Errorf("%s: status %d, %d bytes, %v", want, status, len(body), err)
+		}
+	}
+	if status, _, _ := get(t, t.Context(), r.Addr, layer, part("bytes=9999999-")); status != http.StatusRequestedRangeNotSatisfiable {
+		t.Errorf("a part behind the end: status %d", status)
+	}
+	if status, _, _ := get(t, t.Context(), r.Addr, layer+"0", part("bytes=0-")); status < 400 {
+		t.Errorf("a part of a blob that is not there: status %d", status)
+	}
+}
+
 func TestAccount(t *testing.T) {
 	r, _, _ := start(t)
 	account := func(user, password string) func(*http.Request) {

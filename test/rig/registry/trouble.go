@@ -67,8 +67,8 @@ func onBlobs(wrap func(http.ResponseWriter, *http.Request) http.ResponseWriter) 
 // stalledPiece is how much of a blob arrives before it stalls.
 const stalledPiece = rigenv.SlowPiece
 
-// slowWriter sends a body in pieces of that size with pauses. After that many pieces it sends no more and waits until the
-// client hangs up; a negative number means never.
+// slowWriter sends a body in pieces of that size with pauses. After that many pieces it sends no more and waits until
+// the client hangs up; a negative number means never.
 type slowWriter struct {
 	http.ResponseWriter
 	req    *http.Request

@@ -17,6 +17,8 @@ const (
 	Pass Outcome = "pass"
 	Fail Outcome = "fail"
 	Skip Outcome = "skip"
+	// Flaky is a test that failed among the others and passed alone, once. It is no word of test2json's.
+	Flaky Outcome = "flaky"
 )
 
 // Test is a leaf test and its outcome. Name is empty for a package that failed as a whole: it did not build, or its
@@ -58,8 +60,8 @@ func NewPackage(path string) *Package {
 	return &Package{path: path, tests: map[string]*Test{}}
 }
 
-// Line takes one line of test2json and returns the text in it, for those who want to follow. A line that is not an event
-// counts as output of the package.
+// Line takes one line of test2json and returns the text in it, for those who want to follow. A line that is not an
+// event counts as output of the package.
 func (p *Package) Line(line []byte) string {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -155,7 +157,7 @@ func (p *Package) everything(exit error) string {
 }
 
 // Count is the number of leaf tests by outcome.
-type Count struct{ Passed, Failed, Skipped int }
+type Count struct{ Passed, Failed, Skipped, Flaky int }
 
 // CountOf counts tests.
 func CountOf(tests []Test) Count {
@@ -168,6 +170,8 @@ func CountOf(tests []Test) Count {
 			c.Failed++
 		case Skip:
 			c.Skipped++
+		case Flaky:
+			c.Flaky++
 		}
 	}
 	return c
@@ -175,5 +179,9 @@ func CountOf(tests []Test) Count {
 
 // String is the line that `make test` ends with.
 func (c Count) String() string {
-	return fmt.Sprintf("%d passed, %d failed, %d skipped", c.Passed, c.Failed, c.Skipped)
+	text := fmt.Sprintf("%d passed, %d failed, %d skipped", c.Passed, c.Failed, c.Skipped)
+	if c.Flaky > 0 {
+		text += fmt.Sprintf(", %d flaky", c.Flaky)
+	}
+	return text
 }

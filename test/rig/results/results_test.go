@@ -2,11 +2,12 @@ package results
 
 import (
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func finish(t *testing.T, exit error, lines ...string) []Test {
@@ -118,8 +119,8 @@ func TestRealBinaries(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			write(t, filepath.Join(dir, "go.mod"), "module example\n\ngo 1.26\n")
-			write(t, filepath.Join(dir, "a_test.go"), "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n"+test.body+"\n")
+			testutil.WriteFile(t, filepath.Join(dir, "go.mod"), "module example\n\ngo 1.26\n")
+			testutil.WriteFile(t, filepath.Join(dir, "a_test.go"), "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\n"+test.body+"\n")
 			cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-count=1", "-json", "-timeout=2s", ".")
 			cmd.Dir = dir
 			out, err := cmd.Output()
@@ -132,13 +133,6 @@ func TestRealBinaries(t *testing.T) {
 				t.Errorf("passed %q, failed %q; want %q, %q\n%s", names(got, Pass), names(got, Fail), test.pass, test.failed, out)
 			}
 		})
-	}
-}
-
-func write(t *testing.T, path, content string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
 	}
 }
 

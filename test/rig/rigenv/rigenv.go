@@ -6,10 +6,10 @@
 //
 //	env := rigenv.Require(t)
 //
-// and runs under `make test` (or `go run ./test/rig test ./room`); under a plain `go test` it is skipped with a message
-// that says so, unless CI=true is set, where it fails. Tests of one package share the engine with other packages that
-// run at the same time: remove what you made, never prune, and never count what the engine holds in total. A test that
-// wants to stop, restart or configure an engine starts one for itself with package test/rig/engine.
+// and runs under `make test` (or `go run ./test/rig test ./package`); under a plain `go test` it is skipped with a
+// message that says so, unless CI=true is set, where it fails. Tests of one package share the engine with other
+// packages that run at the same time: remove what you made, never prune, and never count what the engine holds in
+// total. A test that wants to stop, restart or configure an engine starts one for itself with package test/rig/engine.
 //
 // # Images
 //
@@ -39,10 +39,12 @@ import (
 // Names of the environment variables in which the rig describes itself to the test binaries that it runs.
 const (
 	VarKind           = "CRIADAPTER_RIG_KIND"
+	VarEngine         = "CRIADAPTER_RIG_ENGINE"
 	VarDockerHost     = "CRIADAPTER_RIG_DOCKER_HOST"
 	VarDockerRoot     = "CRIADAPTER_RIG_DOCKER_ROOT"
 	VarDockerd        = "CRIADAPTER_RIG_DOCKERD"
 	VarRuntimeWrapper = "CRIADAPTER_RIG_RUNTIME_WRAPPER"
+	VarOCIRuntime     = "CRIADAPTER_RIG_OCI_RUNTIME"
 	VarNegativeOOM    = "CRIADAPTER_RIG_NEGATIVE_OOM"
 	VarRegistry       = "CRIADAPTER_RIG_REGISTRY"
 	VarAuthRegistry   = "CRIADAPTER_RIG_AUTH_REGISTRY"
@@ -67,10 +69,11 @@ const (
 	PrefixUnavailable = "unavailable"
 )
 
-// A blob under PrefixSlow comes in pieces of SlowPiece bytes with a SlowPause after each: it makes progress all the time,
-// and a layer of 50 KB takes three seconds. What a test pulls from there should be small.
+// A blob under PrefixSlow comes in pieces of SlowPiece bytes with a SlowPause after each: it makes progress all the
+// time, and a layer of 15 MiB takes three seconds. With less at a time, engines with the containerd image store would
+// tell of no progress: their containerd writes and counts a MiB at once.
 const (
-	SlowPiece = 4 << 10
+	SlowPiece = 1 << 20
 	SlowPause = 200 * time.Millisecond
 )
 
@@ -88,6 +91,8 @@ const (
 type Env struct {
 	// Kind says whose engine DockerHost is.
 	Kind Kind
+	// Engine is the engine's name, as package test/rig/engine knows it.
+	Engine string
 	// DockerHost is the engine's address, unix:///….
 	DockerHost string
 	// DockerRoot is the engine's data root, visible to the tests under this very path.
@@ -95,6 +100,8 @@ type Env struct {
 	// Dockerd is the engine's program, and RuntimeWrapper the OCI runtime wrapper that engines on this machine need to
 	// start privileged containers, empty where plain runc does. Package test/rig/engine takes both.
 	Dockerd, RuntimeWrapper string
+	// OCIRuntime is the program criadapter-oci, a runtime of the private engine. Empty on the installed engine.
+	OCIRuntime string
 	// NegativeOOM says that a negative oom_score_adj takes effect in a container. Where it is false (no
 	// CAP_SYS_RESOURCE), the private engine accepts a negative value and the container gets 0, and the installed
 	// engine fails to start the container.
@@ -108,16 +115,16 @@ type Env struct {
 	CNIBinDir string
 	// Criadapter is the server's program, built without the race detector.
 	Criadapter string
-	// WorkDir is a scratch folder of this run, on a shared mount, removed after the run. Make a folder of your own in
-	// it; use it instead of t.TempDir for what containers mount.
+	// WorkDir is a scratch directory of this run, on a shared mount, removed after the run. Make a directory of your
+	// own in it; use it instead of t.TempDir for what containers mount.
 	WorkDir string
 }
 
 // Image returns the reference under which the private engine pulls the image of that catalogue name ("busybox:1.29").
 func (e Env) Image(name string) string { return e.Registry + "/" + name }
 
-// Require returns the private rig that this test binary runs in. Without one it skips the test, or fails it when CI=true
-// is set.
+// Require returns the private rig that this test binary runs in. Without one it skips the test, or fails it when
+// CI=true is set.
 func Require(t testing.TB) Env {
 	t.Helper()
 	return require(t, KindPrivate, "make test")
@@ -128,7 +135,7 @@ func Require(t testing.TB) Env {
 // it skips the test, or fails it when CI=true is set.
 func RequireSystem(t testing.TB) Env {
 	t.Helper()
-	return require(t, KindSystem, "ENGINE=system make test")
+	return require(t, KindSystem, "make test HALF=system")
 }
 
 func require(t testing.TB, want Kind, command string) Env {
@@ -152,10 +159,12 @@ func require(t testing.TB, want Kind, command string) Env {
 func FromEnviron(getenv func(string) string) (Env, error) {
 	env := Env{
 		Kind:           Kind(getenv(VarKind)),
+		Engine:         getenv(VarEngine),
 		DockerHost:     getenv(VarDockerHost),
 		DockerRoot:     getenv(VarDockerRoot),
 		Dockerd:        getenv(VarDockerd),
 		RuntimeWrapper: getenv(VarRuntimeWrapper),
+		OCIRuntime:     getenv(VarOCIRuntime),
 		Registry:       getenv(VarRegistry),
 		AuthRegistry:   getenv(VarAuthRegistry),
 		CNIBinDir:      getenv(VarCNIBinDir),
@@ -180,10 +189,12 @@ func FromEnviron(getenv func(string) string) (Env, error) {
 func (e Env) Environ() []string {
 	return []string{
 		VarKind + "=" + string(e.Kind),
+		VarEngine + "=" + e.Engine,
 		VarDockerHost + "=" + e.DockerHost,
 		VarDockerRoot + "=" + e.DockerRoot,
 		VarDockerd + "=" + e.Dockerd,
 		VarRuntimeWrapper + "=" + e.RuntimeWrapper,
+		VarOCIRuntime + "=" + e.OCIRuntime,
 		VarNegativeOOM + "=" + strconv.FormatBool(e.NegativeOOM),
 		VarRegistry + "=" + e.Registry,
 		VarAuthRegistry + "=" + e.AuthRegistry,

@@ -7,7 +7,7 @@ import (
 )
 
 var whole = Env{
-	Kind: KindPrivate, DockerHost: "unix:///x/docker.sock", DockerRoot: "/x/root", Dockerd: "/usr/sbin/dockerd",
+	Kind: KindPrivate, Engine: "installed", DockerHost: "unix:///x/docker.sock", DockerRoot: "/x/root", Dockerd: "/usr/sbin/dockerd",
 	RuntimeWrapper: "/x/runc", NegativeOOM: true, Registry: "127.0.0.1:1", AuthRegistry: "127.0.0.1:2",
 	CNIBinDir: "/x/cni", Criadapter: "/x/criadapter", WorkDir: "/x/work",
 }
@@ -39,7 +39,7 @@ func TestFromEnvironRefuses(t *testing.T) {
 	}{
 		"nothing at all":    {},
 		"no engine":         {change: map[string]string{VarDockerHost: ""}},
-		"no folder":         {change: map[string]string{VarWorkDir: ""}},
+		"no directory":      {change: map[string]string{VarWorkDir: ""}},
 		"no word about oom": {change: map[string]string{VarNegativeOOM: ""}},
 	}
 	for name, test := range tests {
@@ -86,7 +86,7 @@ func TestRequire(t *testing.T) {
 		{"no rig", nil, "", Require, "skip: needs the private test rig; run: make test"},
 		{"no rig in CI", nil, "true", Require, "fatal: needs the private test rig"},
 		{"private on the system's", system.Environ(), "", Require, "skip: needs the private test rig"},
-		{"system on the private one", whole.Environ(), "", RequireSystem, "skip: needs the system test rig; run: ENGINE=system make test"},
+		{"system on the private one", whole.Environ(), "", RequireSystem, "skip: needs the system test rig; run: make test HALF=system"},
 		{"system on the private one in CI", whole.Environ(), "true", RequireSystem, "fatal: needs the system test rig"},
 	}
 	for _, test := range tests {

@@ -1,5 +1,5 @@
-// Command hello is a small well-behaved service for tests: it serves HTTP on port 8080, writes a numbered line to stdout
-// and one to stderr every second, and exits 0 on SIGTERM or SIGINT.
+// Command hello is a small well-behaved service for tests: it serves HTTP on port 8080, writes a numbered line to
+// stdout and one to stderr every second, and exits 0 on SIGTERM or SIGINT.
 package main
 
 import (

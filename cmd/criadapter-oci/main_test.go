@@ -1,0 +1,216 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+// asProgram makes the test binary the program.
+const asProgram = "CRIADAPTER_TEST_RUNS_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+var someID = strings.Repeat("0a", 32)
+
+// place is a directory of notes, a bundle, and a real runtime that tells its
+// arguments.
+type place struct {
+	*testing.T
+	notes       ocinote.Dir
+	bundle, log string
+}
+
+func newPlace(t *testing.T) place {
+	t.Helper()
+	p := place{T: t, notes: ocinote.Dir(t.TempDir()), bundle: t.TempDir(), log: filepath.Join(t.TempDir(), "log.json")}
+	runtime := filepath.Join(t.TempDir(), "real")
+	p.write(runtime, "#!/bin/sh\necho \"$@\"\nexit 3\n")
+	if err := os.Chmod(runtime, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	p.write(filepath.Join(p.bundle, "config.json"), `{"hostname": "engine", "linux": {"cgroupsPath": "/kubepods/x"}}`)
+	p.write(filepath.Join(p.bundle, "process.json"), `{"user": {"uid": 1, "additionalGids": [1]}}`)
+	if err := p.notes.SaveRuntime(ocinote.Runtime{Path: runtime, Args: []string{"--real"}}); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p place) write(path, text string) {
+	p.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p place) read(name string) string {
+	p.Helper()
+	text, err := os.ReadFile(filepath.Join(p.bundle, name))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return string(text)
+}
+
+// run runs the program and returns what the real runtime told, or the program's
+// reason not to become it.
+func (p place) run(args ...string) (told string, code int) {
+	p.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		p.Fatal(err)
+	}
+	cmd := exec.Command(self, append([]string{"--criadapter-notes", string(p.notes), "--log", p.log}, args...)...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	output, _ := cmd.CombinedOutput()
+	return strings.TrimSpace(string(output)), cmd.ProcessState.ExitCode()
+}
+
+func TestBecomesTheRealRuntime(t *testing.T) {
+	p := newPlace(t)
+	if err := p.notes.Save(someID, ocinote.Note{Hostname: "web-0", Process: ocinote.Process{Groups: &[]uint32{5}}}); err != nil {
+		t.Fatal(err)
+	}
+	process := filepath.Join(p.bundle, "process.json")
+	for _, args := range [][]string{
+		{"create", "--bundle", p.bundle, someID}, {"exec", "--process", process, someID},
+		{"delete", "--force", someID}, {"kill", "unknown", "9"}, {"features"}, {"--version"},
+	} {
+		told, code := p.run(args...)
+		if want := fmt.Sprintf("--real --log %s %s", p.log, strings.Join(args, " ")); told != want || code != 3 {
+			t.Errorf("%s: got %q and %d, want %q and 3", args, told, code, want)
+		}
+	}
+	if got := p.read("config.json"); !strings.Contains(got, `"hostname":"web-0"`) || !strings.Contains(got, `"additionalGids":[0,5]`) {
+		t.Errorf("the configuration is %s", got)
+	}
+	if got, want := p.read("process.json"), `{"user":{"additionalGids":[0,5],"uid":1}}`; got != want {
+		t.Errorf("the process is %s, want %s", got, want)
+	}
+}
+
+// Docker knows that its cgroups are systemd's, but says so only to runtimes that it
+// knows.
+func TestCgroupsOfSystemd(t *testing.T) {
+	p := newPlace(t)
+	if err := p.notes.Save(someID, ocinote.Note{}); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{
+		"kubepods-besteffort-podx.slice:docker:0a": true, ":docker:0a": true, "/kubepods/podx/0a": false, "/a:b/c": false, "": false,
+	} {
+		p.write(filepath.Join(p.bundle, "config.json"), fmt.Sprintf(`{"linux": {"cgroupsPath": %q}}`, path))
+		told, _ := p.run("create", "--bundle", p.bundle, someID)
+		if got := strings.Contains(told, "--systemd-cgroup"); got != want {
+			t.Errorf("%s: %q, want --systemd-cgroup: %t", path, told, want)
+		}
+		if told, _ := p.run("--systemd-cgroup", "create", "--bundle", p.bundle, someID); strings.Count(told, "--systemd-cgroup") != 1 {
+			t.Errorf("%s: the engine's own flag becomes %q", path, told)
+		}
+	}
+}
+
+// It fails closed, and says why where the engine looks for it.
+func TestRefuses(t *testing.T) {
+	p := newPlace(t)
+	process := filepath.Join(p.bundle, "process.json")
+	create, command := []string{"create", "--bundle", p.bundle, someID}, []string{"exec", "--process", process, someID}
+	damage := func(text string) func() {
+		return func() { p.write(filepath.Join(string(p.notes), someID), text) }
+	}
+	for name, c := range map[string]struct {
+		before func()
+		args   []string
+		want   string
+	}{
+		"no note":             {func() {}, create, "has no note of criadapter"},
+		"a command":           {func() {}, command, "has no note of criadapter"},
+		"no id":               {func() {}, []string{"create", "--bundle", p.bundle, "../x"}, "no container id"},
+		"a damaged note":      {damage(`{"version":1,"sha256":"00"}` + "\n{}"), create, "checksum"},
+		"a note of a sequel":  {damage(`{"version":2}` + "\n{}"), create, "one release"},
+		"no bundle":           {damage(""), []string{"create", "--bundle", "/nonesuch", someID}, "no header"},
+		"nothing is the note": {damage(""), command, "no header"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := p.notes.Remove(someID); err != nil {
+				t.Fatal(err)
+			}
+			_ = os.Remove(p.log)
+			c.before()
+			config, process := p.read("config.json"), p.read("process.json")
+			told, code := p.run(c.args...)
+			if code != 1 || !strings.Contains(told, c.want) {
+				t.Errorf("got %q and %d, want %q and 1", told, code, c.want)
+			}
+			text, err := os.ReadFile(p.log)
+			var line struct{ Level, Msg string }
+			if err != nil || json.Unmarshal(text, &line) != nil || line.Level != "error" || line.Msg != told {
+				t.Errorf("the engine's log has %s, %v", text, err)
+			}
+			if p.read("config.json") != config || p.read("process.json") != process {
+				t.Error("something was edited")
+			}
+		})
+	}
+}
+
+// A container stays with its runtime when the engine's default changes.
+func TestContainerKeepsItsRuntime(t *testing.T) {
+	p := newPlace(t)
+	own := filepath.Join(t.TempDir(), "own")
+	p.write(own, "#!/bin/sh\necho own \"$@\"\n")
+	if err := os.Chmod(own, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.notes.Save(someID, ocinote.Note{Runtime: ocinote.Runtime{Path: own, Args: []string{"--flag"}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"kill", someID, "9"}, {"delete", someID}, {"create", "--bundle", p.bundle, someID}} {
+		if told, code := p.run(args...); !strings.HasPrefix(told, "own --flag --log") || code != 0 {
+			t.Errorf("%s: got %q and %d", args, told, code)
+		}
+	}
+	if told, _ := p.run("kill", strings.Repeat("0b", 32), "9"); !strings.HasPrefix(told, "--real") {
+		t.Errorf("another container: %q", told)
+	}
+}
+
+// Before criadapter runs, its containers can be killed and removed all the same.
+func TestWithoutARuntimeOfRecord(t *testing.T) {
+	p := newPlace(t)
+	runtime, err := p.notes.LoadRuntime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, real := t.TempDir(), t.TempDir()
+	for name, target := range map[string]string{filepath.Join(ours, "runc"): self, filepath.Join(real, "runc"): runtime.Path} {
+		if err := os.Symlink(target, name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.notes = ocinote.Dir(filepath.Join(t.TempDir(), "none"))
+	t.Setenv("PATH", ours+":relative:"+real+":"+os.Getenv("PATH"))
+	if told, code := p.run("delete", someID); !strings.HasSuffix(told, "delete "+someID) || code != 3 {
+		t.Errorf("got %q and %d", told, code)
+	}
+	t.Setenv("PATH", ours)
+	if told, code := p.run("delete", someID); !strings.Contains(told, "runc is not on PATH") || code != 1 {
+		t.Errorf("without another runc: %q and %d", told, code)
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+// prepare edits what the real runtime will read.
+func prepare(c *call) error {
+	switch c.verb {
+	case "create", "run", "restore":
+		return prepareContainer(c)
+	case "exec":
+		return prepareCommand(c)
+	default:
+		return nil
+	}
+}
+
+// prepareContainer edits the bundle of a container that is about to be made.
+func prepareContainer(c *call) error {
+	note, err := c.note()
+	if err != nil {
+		return err
+	}
+	if c.bundle == "" {
+		c.bundle = "." // as runc's --bundle
+	}
+	path := filepath.Join(c.bundle, "config.json")
+	config, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if usesSlices(config) && !c.systemd {
+		// Only an engine that knows this runtime says so itself, and without it the
+		// limits of the pod would not reach the container.
+		c.args = append([]string{"--systemd-cgroup"}, c.args...)
+	}
+	return rewrite(path, config, note, ocinote.EditSpec)
+}
+
+// prepareCommand edits the process of a command in a container.
+func prepareCommand(c *call) error {
+	note, err := c.note()
+	if err != nil || c.process == "" {
+		return err
+	}
+	process, err := os.ReadFile(c.process)
+	if err != nil {
+		return err
+	}
+	return rewrite(c.process, process, note, ocinote.EditProcess)
+}
+
+// note loads the container's note. A missing one is explained.
+func (c *call) note() (ocinote.Note, error) {
+	note, err := c.notes.Load(c.container)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("container %.12s has no note of criadapter in %s: it is not of a pod of this criadapter, or of before the machine "+
+			"started; the kubelet makes its pods anew, others should name another runtime", c.container, c.notes)
+	}
+	return note, err
+}
+
+// rewrite edits a file, whole or not at all.
+func rewrite(path string, text []byte, note ocinote.Note, edit func([]byte, ocinote.Note) ([]byte, error)) error {
+	edited, err := edit(text, note)
+	if err != nil {
+		return err
+	}
+	stat, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	// A command's process may lie in a directory where anybody makes files.
+	unfinished, err := os.CreateTemp(filepath.Dir(path), ".criadapter-*")
+	if err != nil {
+		return err
+	}
+	_, err = unfinished.Write(edited)
+	if err = errors.Join(err, unfinished.Chmod(stat.Mode().Perm()), unfinished.Close()); err == nil {
+		err = os.Rename(unfinished.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(unfinished.Name()))
+	}
+	return nil
+}
+
+// usesSlices reports whether a configuration names its cgroup as systemd does:
+// slice:prefix:name.
+func usesSlices(config []byte) bool {
+	var spec struct {
+		Linux struct {
+			CgroupsPath string `json:"cgroupsPath"`
+		} `json:"linux"`
+	}
+	if json.Unmarshal(config, &spec) != nil {
+		return false
+	}
+	slice, _, found := strings.Cut(spec.Linux.CgroupsPath, ":")
+	return found && !strings.Contains(slice, "/")
+}

@@ -1,0 +1,140 @@
+package bundle
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/criadapter/criadapter/cmd/criadapter/check"
+	"github.com/criadapter/criadapter/cmd/criadapter/status"
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// maxPart bounds each file of the archive, in bytes. Of a log the end is kept.
+const maxPart = 4 << 20
+
+// daemonJSON is the engine's configuration file, unless its unit names another one.
+const daemonJSON = "/etc/docker/daemon.json"
+
+// Options say what to collect. Config is required and valid.
+type Options struct {
+	Version  string
+	Config   config.Config
+	Settings []config.Setting
+	// Endpoint is the running server's, as a URL.
+	Endpoint string
+	// KubeletConfig is for the check.
+	KubeletConfig string
+	// Unit is the systemd unit whose journal is taken, LogFile a file that is taken instead; both empty for none.
+	Unit, LogFile string
+}
+
+// part is one file of the archive.
+type part struct {
+	name string
+	// read returns the content. What its error says takes the place of a content that is missing.
+	read func(ctx context.Context) ([]byte, error)
+}
+
+// Write writes an archive (tar, gzip) whose files are all below directory. What cannot be collected is no error: the
+// archive has a file that says why. tell is called with the name of each file.
+func Write(ctx context.Context, to io.Writer, directory string, opts Options, tell func(name string, err error)) error {
+	zipped := gzip.NewWriter(to)
+	archive := tar.NewWriter(zipped)
+	for _, p := range opts.parts() {
+		content, err := p.read(ctx)
+		tell(p.name, err)
+		if err != nil {
+			content = append(content, fmt.Sprintf("not collected: %v\n", err)...)
+		}
+		content = redact(end(content))
+		header := &tar.Header{Name: path.Join(directory, p.name), Mode: 0o600, Size: int64(len(content)), ModTime: time.Now(), Format: tar.FormatPAX}
+		if err := archive.WriteHeader(header); err != nil {
+			return err
+		}
+		if _, err := archive.Write(content); err != nil {
+			return err
+		}
+	}
+	return errors.Join(archive.Close(), zipped.Close())
+}
+
+// end cuts a content to its end, from a line's beginning on.
+func end(content []byte) []byte {
+	if len(content) <= maxPart {
+		return content
+	}
+	content = content[len(content)-maxPart:]
+	return content[bytes.IndexByte(content, '\n')+1:]
+}
+
+// parts are the files of the archive. Nothing of a pod's configuration is among them: its environment, its annotations
+// and its commands are its owner's.
+func (o Options) parts() []part {
+	parts := []part{
+		{"version.txt", func(context.Context) ([]byte, error) { return []byte("criadapter " + o.Version + "\n"), nil }},
+		{"settings.json", func(context.Context) ([]byte, error) { return encode(o.Settings) }},
+		{"check.txt", o.check},
+		{"status.json", o.status},
+		{"pods.json", o.pods},
+		{"daemon.json", func(context.Context) ([]byte, error) { return redactedFile(daemonJSON) }},
+		{"metrics.txt", o.metrics},
+		{"log.txt", o.log},
+	}
+	for _, file := range []string{"/proc/version", "/proc/meminfo", "/proc/loadavg", "/proc/cpuinfo", "/etc/os-release"} {
+		parts = append(parts, part{"node/" + filepath.Base(file) + ".txt", func(context.Context) ([]byte, error) { return os.ReadFile(file) }})
+	}
+	if o.Config.NetworkPlugin == config.NetworkCNI {
+		files, _ := filepath.Glob(filepath.Join(o.Config.CNIConfDir, "*")) // its only error is a bad pattern
+		for _, file := range files {
+			parts = append(parts, part{"cni/" + filepath.Base(file), func(context.Context) ([]byte, error) { return redactedFile(file) }})
+		}
+	}
+	return parts
+}
+
+func (o Options) check(ctx context.Context) ([]byte, error) {
+	var text bytes.Buffer
+	err := check.Run(ctx, check.Options{Config: o.Config, KubeletConfig: o.KubeletConfig}).WriteText(&text)
+	return text.Bytes(), err
+}
+
+func (o Options) status(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	answer, err := status.Ask(ctx, o.Endpoint)
+	if err != nil {
+		return nil, err
+	}
+	return encode(answer)
+}
+
+func encode(value any) ([]byte, error) {
+	text, err := json.MarshalIndent(value, "", "  ")
+	return append(text, '\n'), err
+}
+
+// redactedFile reads a JSON file without the values of keys that look like secrets.
+func redactedFile(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxPart {
+		return nil, fmt.Errorf("%s is no file of a usual size", file)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return redactJSON(text), nil
+}

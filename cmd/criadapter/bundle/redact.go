@@ -1,0 +1,64 @@
+package bundle
+
+import (
+	"encoding/json"
+	"regexp"
+)
+
+// hidden stands where a secret was.
+const hidden = "REDACTED"
+
+// secrets find what looks like one in any text; the groups are kept. They are never written to.
+var secrets = []*regexp.Regexp{
+	// https://user:password@host
+	regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^/\s"'@]+(@)`),
+	// Authorization: Bearer x, "password": "x", token=x, --registry-secret x; the value may be quoted, also within JSON.
+	regexp.MustCompile(`(?i)((?:bearer|basic)\s+)[A-Za-z0-9._~+/=-]{6,}`),
+	regexp.MustCompile(`(?i)([\w.-]*(?:password|passwd|passphrase|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key|authorization)[\w.-]*\\?["']?\s*[:=]\s*\\?["']?)[^\s"'\\,;}&]+`),
+	regexp.MustCompile(`(?i)(--?[\w-]*(?:password|secret|token|key)[\w-]*[ =])[^\s-][^\s]*`),
+	// A signed token (JWT).
+	regexp.MustCompile(`()eyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*`),
+	regexp.MustCompile(`(?s)(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)`),
+}
+
+// redact hides what looks like a secret.
+func redact(text []byte) []byte {
+	for _, secret := range secrets {
+		text = secret.ReplaceAll(text, []byte("${1}"+hidden+"${2}"))
+	}
+	return text
+}
+
+// secretKey is a key of JSON whose value is a secret, whatever it looks like.
+var secretKey = regexp.MustCompile(`(?i)pass(word|wd|phrase)|secret|token|credential|auth|(api|access|private).?key|cert|\.?data$|^env`)
+
+// redactJSON hides the values of such keys, and what looks like a secret elsewhere. What is no JSON is hidden whole.
+func redactJSON(text []byte) []byte {
+	var value any
+	if err := json.Unmarshal(text, &value); err != nil {
+		return []byte(hidden + ": it is no JSON\n")
+	}
+	encoded, err := json.MarshalIndent(hide(value), "", "  ")
+	if err != nil {
+		return []byte(hidden + "\n")
+	}
+	return redact(append(encoded, '\n'))
+}
+
+func hide(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, inner := range value {
+			if secretKey.MatchString(key) {
+				value[key] = hidden
+			} else {
+				value[key] = hide(inner)
+			}
+		}
+	case []any:
+		for i, inner := range value {
+			value[i] = hide(inner)
+		}
+	}
+	return value
+}

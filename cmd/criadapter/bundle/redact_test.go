@@ -1,0 +1,60 @@
+package bundle
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestRedact(t *testing.T) {
+	for text, kept := range map[string]string{
+		"proxy http://joe:hunter2@proxy:3128/":                                          "proxy http://REDACTED@proxy:3128/",
+		"Authorization: Bearer hunter2.abc":                                             "Authorization: ",
+		`{"password":"hunter2","user":"joe"}`:                                           `"user":"joe"`,
+		`msg="pull failed" body="{\"token\": \"hunter2\"}"`:                             `msg="pull failed"`,
+		"REGISTRY_PASSWORD=hunter2 HOME=/root":                                          "HOME=/root",
+		"run --db-password hunter2 --verbose":                                           "--verbose",
+		"run --token=hunter2 --verbose":                                                 "--verbose",
+		"x eyJhbGciOi.eyJzdWIiOi.hunter2 y":                                             "x REDACTED y",
+		"-----BEGIN RSA PRIVATE KEY-----\nhunter2\n-----END RSA PRIVATE KEY-----\nnext": "next",
+		"-----BEGIN PRIVATE KEY-----\nhunter2 cut off":                                  "BEGIN PRIVATE KEY",
+		"aws_secret_access_key: hunter2":                                                "aws_secret_access_key: REDACTED",
+		"basic aHVudGVyMg==hunter2":                                                     "basic REDACTED",
+		"X-Api-Key: hunter2":                                                            "X-Api-Key: REDACTED",
+	} {
+		got := string(redact([]byte(text)))
+		if strings.Contains(got, "hunter2") || !strings.Contains(got, kept) {
+			t.Errorf("%q became %q, want %q kept", text, got, kept)
+		}
+	}
+	for _, text := range []string{
+		`time="2026" level=info msg="CRI request" duration=3ms podSandboxID=4f6c rpc=RunPodSandbox`, "unix:///run/criadapter/criadapter.sock",
+		"image=127.0.0.1:5000/test@sha256:aa", "http://127.0.0.1:4317",
+	} {
+		if got := string(redact([]byte(text))); got != text {
+			t.Errorf("%q became %q", text, got)
+		}
+	}
+}
+
+func TestRedactJSON(t *testing.T) {
+	got := string(redactJSON([]byte(`{"name":"net","plugins":[{"type":"x","etcd_password":"hunter2","auth":{"a":"hunter2"},"mtu":1400,
+		"server":"https://u:hunter2@etcd","kubernetes":{"k8s_auth_token":"hunter2","client-certificate-data":"hunter2"}}]}`)))
+	if strings.Contains(got, "hunter2") || !strings.Contains(got, `"mtu": 1400`) || !strings.Contains(got, `"type": "x"`) {
+		t.Errorf("got %s", got)
+	}
+	if got := redactJSON([]byte(`{"password": "hunter2`)); bytes.Contains(got, []byte("hunter2")) {
+		t.Errorf("got %s", got)
+	}
+}
+
+func FuzzRedact(f *testing.F) {
+	f.Add([]byte("password=x"))
+	f.Add([]byte(`{"a":[{"token":1}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		redactJSON(text)
+		if once := redact(bytes.Clone(text)); len(once) > 20*len(text)+100 {
+			t.Errorf("%q grew to %q", text, once)
+		}
+	})
+}

@@ -1,0 +1,131 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// askTime bounds each question to the server.
+const askTime = 10 * time.Second
+
+// thing is what is shown of a pod or a container.
+type thing struct {
+	ID      string    `json:"id"`
+	Pod     string    `json:"pod,omitempty"`
+	Name    string    `json:"name"`
+	Attempt uint32    `json:"attempt"`
+	State   string    `json:"state"`
+	Created time.Time `json:"created"`
+	Image   string    `json:"image,omitempty"`
+	Handler string    `json:"handler,omitempty"`
+}
+
+// pods lists pods and containers without what their owners wrote.
+func (o Options) pods(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	conn, err := grpc.NewClient(o.Endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(16<<20)))
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	pods, err := client.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		return nil, err
+	}
+	containers, err := client.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	if err != nil {
+		return nil, err
+	}
+	var all struct {
+		Pods       []thing `json:"pods"`
+		Containers []thing `json:"containers"`
+	}
+	for _, p := range pods.GetItems() {
+		all.Pods = append(all.Pods, thing{
+			ID: p.GetId(), Name: p.GetMetadata().GetNamespace() + "/" + p.GetMetadata().GetName(), Attempt: p.GetMetadata().GetAttempt(),
+			State: p.GetState().String(), Created: time.Unix(0, p.GetCreatedAt()), Handler: p.GetRuntimeHandler(),
+		})
+	}
+	for _, c := range containers.GetContainers() {
+		all.Containers = append(all.Containers, thing{
+			ID: c.GetId(), Pod: c.GetPodSandboxId(), Name: c.GetMetadata().GetName(), Attempt: c.GetMetadata().GetAttempt(),
+			State: c.GetState().String(), Created: time.Unix(0, c.GetCreatedAt()), Image: c.GetImage().GetImage(),
+		})
+	}
+	return encode(all)
+}
+
+// metrics are those of --metrics-bind-addr.
+func (o Options) metrics(ctx context.Context) ([]byte, error) {
+	if o.Config.MetricsBindAddr == "" {
+		return nil, errors.New("--metrics-bind-addr is not set")
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if path := o.Config.MetricsSocket(); path != "" {
+			return new(net.Dialer).DialContext(ctx, "unix", path)
+		}
+		return new(net.Dialer).DialContext(ctx, "tcp", o.Config.MetricsBindAddr)
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://criadapter/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return io.ReadAll(io.LimitReader(response.Body, maxPart))
+}
+
+// log is the end of the server's log.
+func (o Options) log(ctx context.Context) ([]byte, error) {
+	switch {
+	case o.LogFile != "":
+		return readEnd(o.LogFile)
+	case o.Unit == "":
+		return nil, errors.New("no unit and no file is named")
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	output, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "--output=short-iso-precise", "--lines=20000", "--unit="+o.Unit).Output()
+	if err != nil {
+		err = fmt.Errorf("journalctl: %w; name the log's file with --log-file", err)
+	}
+	return output, err
+}
+
+// readEnd reads the end of a file, which may be large.
+func readEnd(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxPart+1 {
+		if _, err := file.Seek(-maxPart-1, io.SeekEnd); err != nil {
+			return nil, err
+		}
+	}
+	return io.ReadAll(file)
+}

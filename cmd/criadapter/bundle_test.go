@@ -1,0 +1,96 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// untar returns the files of an archive by their names, without the directory that all are in.
+func untar(t *testing.T, file string) map[string]string {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	zipped, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, archive := map[string]string{}, tar.NewReader(zipped)
+	for {
+		header, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, name, _ := strings.Cut(path.Clean(header.Name), "/")
+		files[name] = string(content)
+	}
+}
+
+// TestBundleHasNoSecrets plants secrets wherever the bundle looks, and finds none in it.
+func TestBundleHasNoSecrets(t *testing.T) {
+	const planted = "hunter2hunter2"
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	write("net.d/10-net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"calico","mtu":1440,"policy":{"k8s_auth_token":"`+planted+`"},"etcd_endpoints":"https://root:`+planted+`@etcd:2379"}]}`)
+	write("net.d/calico-kubeconfig", "users:\n- user:\n    token: "+planted+"\n")
+	log := write("server.log", "msg=one\nproxy http://joe:"+planted+"@proxy:3128\nAuthorization: Bearer "+planted+"\nmsg=\"last line\"\n")
+	socket := filepath.Join(dir, "cri.sock")
+	flags := []string{
+		"--container-runtime-endpoint=unix://" + socket, "--root-directory=" + dir + "/state", "--docker-endpoint=unix://" + dir + "/no-engine.sock",
+		"--cni-conf-dir=" + dir + "/net.d", "--cni-bin-dir=" + dir, "--metrics-bind-addr=unix://" + dir + "/metrics.sock",
+	}
+	startProgram(t, socket, "exec $0 "+strings.Join(flags, " "), nil)
+
+	file := filepath.Join(dir, "bug.tar.gz")
+	args := append([]string{"debug", "bundle", "--file=" + file, "--log-file=" + log}, flags...)
+	output, code := runCommand(t, args...)
+	if code != 0 || !strings.Contains(output, "written to "+file) {
+		t.Fatalf("code %d: %s", code, output)
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the archive is %v, %v", info, err)
+	}
+	files := untar(t, file)
+	for name, content := range files {
+		if strings.Contains(content, planted) {
+			t.Errorf("%s has a secret: %s", name, content)
+		}
+	}
+	for name, want := range map[string]string{
+		"version.txt": "criadapter unknown", "settings.json": `"origin": "flag --root-directory"`, "check.txt": "to mend (fail)",
+		"status.json": `"pid": `, "pods.json": "not collected: ", "metrics.txt": "criadapter_cache_fresh 0", "log.txt": "last line",
+		"cni/10-net.conflist": `"mtu": 1440`, "cni/calico-kubeconfig": "REDACTED", "node/version.txt": "Linux",
+	} {
+		if !strings.Contains(files[name], want) {
+			t.Errorf("%s has no %q: %s", name, want, files[name])
+		}
+	}
+	if output, code := runCommand(t, args...); code != 1 || !strings.Contains(output, "file exists") {
+		t.Errorf("over another archive: code %d: %s", code, output)
+	}
+}

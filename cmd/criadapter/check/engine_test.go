@@ -1,0 +1,94 @@
+package check
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// engineAt answers at a socket as an engine of 20.10 whose default bridge has these options, none for an engine without
+// one. It returns the requests that would have changed something.
+func engineAt(t *testing.T, socket, bridge string) (changes func() []string) {
+	root, err := json.Marshal(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := map[string]string{
+		"/version": `{"Version":"20.10.24","Os":"linux","Arch":"amd64"}`,
+		"/info": `{"OperatingSystem":"Debian","CgroupVersion":"2","CgroupDriver":"cgroupfs","DefaultRuntime":"runc","DockerRootDir":` + string(root) + `,
+			"Runtimes":{"runc":{"path":"runc"},"criadapter":{"path":"/usr/bin/criadapter-oci","runtimeArgs":["--criadapter-notes","/srv/notes"]}}}`,
+		"/containers/json": `[]`,
+	}
+	if bridge != "" {
+		answers["/networks/bridge"] = `{"Name":"bridge","Options":` + bridge + `}`
+	}
+	var mu sync.Mutex
+	var changing []string
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Api-Version", "1.41")
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			mu.Lock()
+			changing = append(changing, r.Method+" "+r.URL.Path)
+			mu.Unlock()
+		}
+		answer, found := answers[strings.TrimPrefix(r.URL.Path, "/v1.41")]
+		if !found && r.URL.Path != "/_ping" {
+			w.WriteHeader(http.StatusNotFound)
+			answer = `{"message":"there is none"}`
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(answer))
+	})}
+	served := make(chan struct{})
+	go func() { defer close(served); _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close(); <-served })
+	return func() []string { mu.Lock(); defer mu.Unlock(); return changing }
+}
+
+// The engine is asked what the server asks: an engine that refuses pods on its bridge does not pass.
+func TestEngine(t *testing.T) {
+	for name, c := range map[string]struct {
+		plugin, bridge string
+		line           string
+		status         outcome
+		text           string
+	}{
+		"on a bridge":                  {config.NetworkBridge, `{}`, "engine", statusOK, "20.10.24"},
+		"on a bridge that keeps apart": {config.NetworkBridge, `{"com.docker.network.bridge.enable_icc":"false"}`, "network", statusFail, "icc: false"},
+		"on no bridge":                 {config.NetworkBridge, "", "network", statusFail, "bridge: none"},
+		"by CNI, without a bridge":     {config.NetworkCNI, "", "engine", statusOK, "20.10.24"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, _ := emptyNode(t)
+			dir, err := os.MkdirTemp("", "check") // a socket's path is short
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.RemoveAll(dir) })
+			cfg.NetworkPlugin, cfg.DockerEndpoint = c.plugin, "unix://"+dir+"/s"
+			changes := engineAt(t, dir+"/s", c.bridge)
+			report := judgeNode(gather(t.Context(), Options{Config: cfg}))
+			if f := find(t, report, c.line); f.Status != c.status || !strings.Contains(f.Text, c.text) {
+				t.Errorf("%+v, want %s with %q", f, c.status, c.text)
+			}
+			if c.status == statusOK {
+				if f := find(t, report, "OCI runtime"); f.Status != statusOK || !strings.Contains(f.Text, "notes in /srv/notes") {
+					t.Errorf("got %+v", f)
+				}
+			}
+			if got := changes(); len(got) > 0 {
+				t.Errorf("the check did %q", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,197 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/cmd/criadapter/status"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// Options say what to look at. Config is required and valid.
+type Options struct {
+	Config config.Config
+	// KubeletConfig is the kubelet's configuration file; empty for that of kubeadm, if there is one.
+	KubeletConfig string
+}
+
+// Run looks at this node and says what is right and what is not. It changes nothing; it takes half a minute where
+// everything hangs, and ctx ends it earlier.
+func Run(ctx context.Context, opts Options) Report { return judgeNode(gather(ctx, opts)) }
+
+// kubeadmKubelet is where kubeadm puts the kubelet's configuration.
+const kubeadmKubelet = "/var/lib/kubelet/config.yaml"
+
+// Bounds of what may hang.
+const (
+	engineTime = 20 * time.Second
+	askTime    = 5 * time.Second
+	pluginTime = 10 * time.Second
+)
+
+// gather reads the facts of this node.
+func gather(ctx context.Context, opts Options) facts {
+	f := facts{Config: opts.Config}
+	f.Kubelet = readKubelet(opts.KubeletConfig)
+	f.Missing = missingCapabilities()
+	f.Network = readNetwork(ctx, opts.Config)
+	engine := gatherEngine(ctx, &f)
+	f.EngineSocket = socketAt(strings.TrimPrefix(opts.Config.DockerEndpoint, "unix://"))
+	f.CRI = askCRI(ctx, opts.Config.SocketPath())
+	f.Others = otherRuntimes(ctx, opts.Config.SocketPath())
+	f.Disks = readDisks(f)
+	f.Kernel = readKernel("/")
+	f.Left = findLeftovers(ctx, f, engine)
+	return f
+}
+
+// pods are the containers of an engine.
+type pods struct {
+	// all are the ids of all containers, whoever made them.
+	all map[string]bool
+	err error
+}
+
+func gatherEngine(ctx context.Context, f *facts) pods {
+	ctx, cancel := context.WithTimeout(ctx, engineTime)
+	defer cancel()
+	client, err := docker.Dial(docker.Options{
+		// Without OCIRuntime, for which a container would be made.
+		Host: f.Config.DockerEndpoint, RequestTimeout: engineTime, Bridge: f.Config.Bridge(),
+		LogDriver: translate.LogDriver(f.Config.ContainerLogMode == config.LogModeSymlink),
+	})
+	if err != nil {
+		f.EngineErr = err
+		return pods{err: err}
+	}
+	defer func() { _ = client.Close() }()
+	if f.Engine, f.EngineErr = client.Features(ctx); f.EngineErr != nil {
+		return pods{err: f.EngineErr}
+	}
+	f.OCIRuntime, f.OCIRuntimeErr = client.FindOCIRuntime(ctx)
+	list, err := client.ListContainers(ctx, nil)
+	found := pods{all: make(map[string]bool, len(list)), err: err}
+	for _, c := range list {
+		found.all[c.ID] = true
+	}
+	return found
+}
+
+func readNetwork(ctx context.Context, cfg config.Config) networkFacts {
+	if cfg.NetworkPlugin != config.NetworkCNI {
+		return networkFacts{}
+	}
+	ctx, cancel := context.WithTimeout(ctx, pluginTime)
+	defer cancel()
+	network, err := openNetwork(cfg)
+	if err != nil {
+		return networkFacts{Err: err}
+	}
+	defer network.Close()
+	return networkFacts{Config: network.Config(), Plugins: network.Plugins(ctx), Err: network.Status(ctx)}
+}
+
+// openNetwork reads the configuration once, and follows nothing.
+func openNetwork(cfg config.Config) (*cni.Network, error) {
+	return cni.New(cni.Options{ConfDir: cfg.CNIConfDir, BinDirs: cfg.BinDirs(), CacheDir: cfg.CacheDir(), DelOnly: true, Timeout: pluginTime})
+}
+
+func socketAt(path string) socketFacts {
+	s := socketFacts{Path: path}
+	info, err := os.Stat(path)
+	switch {
+	case os.IsNotExist(err):
+	case err != nil:
+		s.Err = err
+	case info.Mode()&os.ModeSocket == 0:
+		s.Err = fmt.Errorf("it is no socket")
+	default:
+		s.Mode = uint32(info.Mode().Perm())
+	}
+	return s
+}
+
+func askCRI(ctx context.Context, path string) socketFacts {
+	if path == "" {
+		return socketFacts{}
+	}
+	s := socketAt(path)
+	if s.Mode != 0 {
+		s.Answers = whoAnswers(ctx, path)
+	}
+	return s
+}
+
+// whoAnswers names the CRI server at a socket, empty for none.
+func whoAnswers(ctx context.Context, path string) string {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	answer, err := status.Ask(ctx, "unix://"+path)
+	switch {
+	case err != nil && answer.Runtime == "":
+		return ""
+	case answer.Report != nil:
+		return "criadapter " + answer.Report.Version
+	default:
+		return answer.Runtime
+	}
+}
+
+// otherRuntimes asks the sockets that other CRI servers are known by.
+func otherRuntimes(ctx context.Context, own string) []runtimeFacts {
+	var found []runtimeFacts
+	for _, path := range []string{
+		"/run/cri-dockerd.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/k3s/containerd/containerd.sock",
+		"/run/dockershim.sock", "/run/criadapter/criadapter.sock",
+	} {
+		if path == own || socketAt(path).Mode == 0 {
+			continue
+		}
+		if name := whoAnswers(ctx, path); name != "" {
+			found = append(found, runtimeFacts{Name: name, Endpoint: "unix://" + path})
+		}
+	}
+	return found
+}
+
+func readDisks(f facts) []diskFacts {
+	logs := f.Kubelet.PodLogsDirectory
+	if logs == "" {
+		logs = "/var/log/pods"
+	}
+	disks := []diskFacts{diskAt("root directory", f.Config.RootDirectory)}
+	if f.EngineErr == nil {
+		disks = append(disks, diskAt("images", f.Engine.Root))
+	}
+	return append(disks, diskAt("pod logs", logs))
+}
+
+// diskAt reads the file system of a directory, or of the nearest one above it that exists.
+func diskAt(use, path string) diskFacts {
+	d := diskFacts{Use: use, Path: path}
+	var fs unix.Statfs_t
+	for at := path; ; at = filepath.Dir(at) {
+		err := unix.Statfs(at, &fs)
+		if err == nil {
+			break
+		}
+		if err != unix.ENOENT || at == "/" {
+			d.Err = &os.PathError{Op: "statfs", Path: at, Err: err}
+			return d
+		}
+	}
+	size := uint64(fs.Bsize)
+	d.Free, d.Total = fs.Bavail*size, fs.Blocks*size
+	d.FreeInodes, d.Inodes = fs.Ffree, fs.Files
+	d.Memory = fs.Type == unix.TMPFS_MAGIC || fs.Type == unix.RAMFS_MAGIC
+	return d
+}

@@ -1,0 +1,188 @@
+package check
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/internal/netns"
+)
+
+// pinPrefix begins the names of pinned network namespaces; 32 letters of the pod's id follow.
+const pinPrefix = "criadapter-"
+
+// findLeftovers compares what is on the node with the containers of the engine. It removes nothing.
+func findLeftovers(ctx context.Context, f facts, engine pods) leftovers {
+	l := leftovers{Quarantined: quarantined(f.Config.RootDirectory)}
+	if l.Unknown = engine.err; l.Unknown != nil {
+		return l
+	}
+	gone := func(id string) bool { return id != "" && !engine.has(id) }
+	l.Pins = stalePins(netns.DefaultDir, gone)
+	l.Records = staleRecords(f.Config.RootDirectory, gone)
+	if network, err := openNetwork(f.Config); err == nil {
+		defer network.Close()
+		attached, err := network.Attached()
+		l.Unknown = err
+		for id, path := range attached {
+			// Another runtime may share the directory; its pods have their namespaces elsewhere.
+			if gone(id) && strings.HasPrefix(path, filepath.Join(netns.DefaultDir, pinPrefix)) {
+				l.Attachments = append(l.Attachments, id)
+			}
+		}
+		slices.Sort(l.Attachments)
+	}
+	if f.Config.NetworkPlugin == config.NetworkCNI {
+		l.Leases = staleLeases(f.Network.Config.File, f.Network.Config.Name, gone)
+		l.Rules, l.RulesErr = staleRules(ctx, gone)
+	}
+	return l
+}
+
+// has reports whether the engine has a container with that id, or one that begins so.
+func (p pods) has(id string) bool {
+	if len(id) == 64 {
+		return p.all[id]
+	}
+	for other := range p.all {
+		if strings.HasPrefix(other, id) {
+			return true
+		}
+	}
+	return false
+}
+
+func stalePins(dir string, gone func(string) bool) []string {
+	var stale []string
+	for _, name := range names(dir) {
+		if id, ours := strings.CutPrefix(name, pinPrefix); ours && gone(id) {
+			stale = append(stale, filepath.Join(dir, name))
+		}
+	}
+	return stale
+}
+
+func staleRecords(root string, gone func(string) bool) []string {
+	var stale []string
+	for _, name := range names(filepath.Join(root, "pods")) {
+		if id, ok := strings.CutSuffix(name, ".json"); ok && gone(id) {
+			stale = append(stale, id)
+		}
+	}
+	return stale
+}
+
+func quarantined(root string) []string {
+	var files []string
+	dir := filepath.Join(root, "pods", "quarantine")
+	for _, name := range names(dir) {
+		files = append(files, filepath.Join(dir, name))
+	}
+	return files
+}
+
+// names lists a directory in order, nothing where there is none.
+func names(dir string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, entry := range entries {
+		list = append(list, entry.Name())
+	}
+	return list
+}
+
+// staleLeases are the leases of host-local in a network: files named for an address, with the pod's id in the first line.
+func staleLeases(file, network string, gone func(string) bool) []string {
+	if network == "" {
+		return nil
+	}
+	var stale []string
+	for _, dir := range leaseDirs(file) {
+		for _, name := range names(filepath.Join(dir, network)) {
+			path := filepath.Join(dir, network, name)
+			raw, err := os.ReadFile(path)
+			if err != nil || !strings.ContainsAny(name, ".:") || strings.HasPrefix(name, "last_reserved_ip") {
+				continue
+			}
+			id, _, _ := strings.Cut(string(raw), "\n")
+			if gone(strings.TrimSpace(id)) {
+				stale = append(stale, path)
+			}
+		}
+	}
+	return stale
+}
+
+// leaseDirs are where the host-local plugins of a configuration keep their leases.
+func leaseDirs(file string) []string {
+	const usual = "/var/lib/cni/networks"
+	type plugin struct {
+		IPAM struct {
+			Type    string `json:"type"`
+			DataDir string `json:"dataDir"`
+		} `json:"ipam"`
+	}
+	var config struct {
+		plugin
+		Plugins []plugin `json:"plugins"`
+	}
+	raw, err := os.ReadFile(file)
+	if err != nil || json.Unmarshal(raw, &config) != nil {
+		return nil
+	}
+	var dirs []string
+	for _, p := range append(config.Plugins, config.plugin) {
+		if p.IPAM.Type != "host-local" {
+			continue
+		}
+		if p.IPAM.DataDir == "" {
+			p.IPAM.DataDir = usual
+		}
+		dirs = append(dirs, p.IPAM.DataDir)
+	}
+	return dirs
+}
+
+// ruleOwner finds the pod in the comment that portmap gives its rules: dnat name: \"net\" id: \"4f6c…\".
+var ruleOwner = regexp.MustCompile(`--comment "(?:dnat|snat)?[^"\\]*name: \\"[^"\\]*\\" id: \\"([0-9a-f]+)\\""`)
+
+// staleRules asks iptables, as portmap does; a node without it has no rules of portmap's.
+func staleRules(ctx context.Context, gone func(string) bool) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, pluginTime)
+	defer cancel()
+	var ids []string
+	for _, program := range []string{"iptables-save", "ip6tables-save"} {
+		output, err := exec.CommandContext(ctx, program, "-t", "nat").Output()
+		if errors.Is(err, exec.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, rulesOf(string(output), gone)...)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+func rulesOf(rules string, gone func(string) bool) []string {
+	var ids []string
+	lines := bufio.NewScanner(strings.NewReader(rules))
+	for lines.Scan() {
+		if owner := ruleOwner.FindStringSubmatch(lines.Text()); owner != nil && gone(owner[1]) {
+			ids = append(ids, owner[1])
+		}
+	}
+	return ids
+}

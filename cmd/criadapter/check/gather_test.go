@@ -1,0 +1,176 @@
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// write makes a file with its directories.
+func write(t *testing.T, path, content string, mode os.FileMode) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// emptyNode is a node of its own below a directory, without an engine.
+func emptyNode(t *testing.T) (config.Config, string) {
+	dir := t.TempDir()
+	cfg := config.Default()
+	cfg.DockerEndpoint = "unix://" + dir + "/docker.sock"
+	cfg.Endpoint = "unix://" + dir + "/cri.sock"
+	cfg.RootDirectory = dir + "/root"
+	cfg.CNIConfDir, cfg.CNIBinDir = dir+"/net.d", dir+"/bin"
+	return cfg, dir
+}
+
+// find returns the finding of a check.
+func find(t *testing.T, report Report, check string) Finding {
+	t.Helper()
+	i := slices.IndexFunc(report.Findings, func(f Finding) bool { return f.Check == check })
+	if i < 0 {
+		t.Fatalf("no finding %q in %+v", check, report.Findings)
+	}
+	return report.Findings[i]
+}
+
+func TestNodeWithNothing(t *testing.T) {
+	cfg, dir := emptyNode(t)
+	write(t, dir+"/cri.sock", "", 0o600)
+	report := judgeNode(gather(t.Context(), Options{Config: cfg, KubeletConfig: dir + "/kubelet.yaml"}))
+	for check, want := range map[string]string{
+		"engine":            "no such file or directory",
+		"CNI configuration": "no CNI configuration in " + dir + "/net.d yet",
+		"CRI socket":        "it is no socket",
+		"kubelet's config":  "no such file or directory",
+	} {
+		if f := find(t, report, check); f.Status != statusFail || !strings.Contains(f.Text, want) {
+			t.Errorf("%+v, want a failure with %q", f, want)
+		}
+	}
+	if f := find(t, report, "pods"); f.Status != statusWarn || !strings.Contains(f.Text, "not looked for") {
+		t.Errorf("got %+v", f)
+	}
+}
+
+// Plugins that really run, one that is missing and one that may not be run.
+func TestPlugins(t *testing.T) {
+	cfg, dir := emptyNode(t)
+	write(t, dir+"/net.d/10-net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[
+		{"type":"good","ipam":{"type":"address"}},{"type":"old","ipam":{"type":"no-program"}},{"type":"locked"},{"type":"missing"}]}`, 0o644)
+	answer := func(versions string) string {
+		return "#!/bin/sh\necho '{\"cniVersion\":\"1.0.0\",\"supportedVersions\":[" + versions + "]}'\n"
+	}
+	write(t, dir+"/bin/good", answer(`"0.4.0","1.0.0"`), 0o755)
+	write(t, dir+"/bin/address", answer(`"1.0.0"`), 0o755)
+	write(t, dir+"/bin/old", answer(`"0.1.0"`), 0o755)
+	write(t, dir+"/bin/locked", answer(`"1.0.0"`), 0o644)
+	report := judgeNode(gather(t.Context(), Options{Config: cfg}))
+	for check, want := range map[string]struct {
+		status outcome
+		text   string
+	}{
+		"CNI configuration": {statusOK, "network net in " + dir + "/net.d/10-net.conflist, CNI 1.0.0"},
+		"plugin good":       {statusOK, dir + "/bin/good, CNI up to 1.0.0"},
+		"plugin address":    {statusOK, "CNI up to 1.0.0"},
+		"plugin old":        {statusFail, "speaks CNI 0.1.0, and the configuration wants 1.0.0"},
+		"plugin locked":     {statusFail, "permission denied"},
+		"plugin missing":    {statusFail, "is not in " + dir + "/bin"},
+	} {
+		if f := find(t, report, check); f.Status != want.status || !strings.Contains(f.Text, want.text) {
+			t.Errorf("%+v, want %s with %q", f, want.status, want.text)
+		}
+	}
+}
+
+func TestReadKernel(t *testing.T) {
+	root := t.TempDir()
+	for path, content := range map[string]string{
+		"proc/sys/kernel/osrelease": "5.10.0\n", "proc/sys/user/max_user_namespaces": "100\n", "sys/module/apparmor/parameters/enabled": "Y\n",
+		"proc/swaps": "Filename\tType\n/dev/sda2 partition\n", "proc/sys/net/ipv4/ip_forward": "1\n", "proc/pressure/cpu": "some avg10=0\n",
+		"proc/self/status": "Name:\tx\nSeccomp:\t0\n", "proc/sys/fs/inotify/max_user_instances": "128\n",
+	} {
+		write(t, filepath.Join(root, path), content, 0o644)
+	}
+	want := kernelFacts{
+		Release: "5.10.0", MaxUserNamespaces: 100, AppArmor: true, SwapOn: true, IPForward: true, PSI: true, Seccomp: true, InotifyInstances: 128,
+	}
+	if got := readKernel(root); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	write(t, filepath.Join(root, "proc/sys/kernel/ns_last_pid"), "1\n", 0o644)
+	write(t, filepath.Join(root, "usr/sbin/criu"), "", 0o755)
+	if !readKernel(root).CRIU {
+		t.Error("CRIU is not found")
+	}
+}
+
+func TestReadKubelet(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, path, "cgroupDriver: systemd\nfailSwapOn: false\nmemorySwap:\n  swapBehavior: LimitedSwap\npodLogsDir: /logs\n", 0o644)
+	want := kubeletFacts{File: path, CgroupDriver: "systemd", LimitedSwap: true, PodLogsDirectory: "/logs"}
+	if got := readKubelet(path); got != want {
+		t.Errorf("got %+v", got)
+	}
+	write(t, path, "", 0o644)
+	if got := readKubelet(path); got.CgroupDriver != "" || !got.FailSwapOn {
+		t.Errorf("the kubelet's defaults are %+v", got)
+	}
+	write(t, path, "cgroupDriver: [a\n", 0o644)
+	if got := readKubelet(path); got.Err == nil {
+		t.Error("a file that cannot be read passes")
+	}
+}
+
+func TestLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	alive, dead := strings.Repeat("a", 64), strings.Repeat("d", 64)
+	engine := pods{all: map[string]bool{alive: true}}
+	gone := func(id string) bool { return id != "" && !engine.has(id) }
+	for path, content := range map[string]string{
+		"netns/criadapter-" + alive[:32]: "", "netns/criadapter-" + dead[:32]: "", "netns/someone-elses": "",
+		"root/pods/" + alive + ".json": "", "root/pods/" + dead + ".json": "", "root/pods/quarantine/x.json": "",
+		"leases/net/10.0.0.2": alive + "\r\neth0", "leases/net/10.0.0.3": dead + "\r\neth0", "leases/net/fd00::3": dead + "\r\neth0",
+		"leases/net/last_reserved_ip.0": "10.0.0.3", "leases/net/lock": "", "leases/other/10.0.0.4": dead,
+		"net.conf": `{"name":"net","type":"bridge","ipam":{"type":"host-local","dataDir":"` + dir + `/leases"}}`,
+	} {
+		write(t, filepath.Join(dir, path), content, 0o644)
+	}
+	for name, test := range map[string]struct{ got, want []string }{
+		"pins":       {stalePins(dir+"/netns", gone), []string{dir + "/netns/criadapter-" + dead[:32]}},
+		"records":    {staleRecords(dir+"/root", gone), []string{dead}},
+		"quarantine": {quarantined(dir + "/root"), []string{dir + "/root/pods/quarantine/x.json"}},
+		"leases":     {staleLeases(dir+"/net.conf", "net", gone), []string{dir + "/leases/net/10.0.0.3", dir + "/leases/net/fd00::3"}},
+	} {
+		if !slices.Equal(test.got, test.want) {
+			t.Errorf("%s: got %q, want %q", name, test.got, test.want)
+		}
+	}
+	rules := `-A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"net\" id: \"` + dead + `\"" -m multiport --dports 80 -j CNI-DN-1
+-A CNI-HOSTPORT-DNAT -p tcp -m comment --comment "dnat name: \"net\" id: \"` + alive + `\"" -m multiport --dports 81 -j CNI-DN-2
+-A POSTROUTING -s 10.0.0.3/32 -m comment --comment "name: \"net\" id: \"` + dead + `\"" -j CNI-3
+-A KUBE-SERVICES -m comment --comment "default/kubernetes:https cluster IP" -j KUBE-SVC`
+	if got := rulesOf(rules, gone); !slices.Equal(got, []string{dead, dead}) {
+		t.Errorf("rules: got %q", got)
+	}
+}
+
+func FuzzRules(f *testing.F) {
+	f.Add(`--comment "dnat name: \"net\" id: \"0a\""`)
+	f.Fuzz(func(t *testing.T, rules string) {
+		for _, id := range rulesOf(rules, func(string) bool { return true }) {
+			if id == "" || strings.Trim(id, "0123456789abcdef") != "" {
+				t.Errorf("%q is no id", id)
+			}
+		}
+	})
+}

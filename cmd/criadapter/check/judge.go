@@ -1,0 +1,189 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// judgeNode says what is right and what is not. It depends on the facts alone.
+func judgeNode(f facts) Report {
+	var report Report
+	for _, group := range []struct {
+		name  string
+		judge func(*judge, facts)
+	}{
+		{"engine", judgeEngine},
+		{"cgroups and kubelet", judgeKubelet},
+		{"network", judgeNetwork},
+		{"sockets and rights", judgeSockets},
+		{"disks", judgeDisks},
+		{"kernel", judgeKernel},
+		{"limits", judgeLimits},
+		{"left behind", judgeLeftovers},
+	} {
+		j := &judge{group: group.name}
+		group.judge(j, f)
+		report.Findings = append(report.Findings, j.findings...)
+	}
+	for _, finding := range report.Findings {
+		switch finding.Status {
+		case statusWarn:
+			report.Warnings++
+		case statusFail:
+			report.Failures++
+		}
+	}
+	return report
+}
+
+func judgeEngine(j *judge, f facts) {
+	if f.EngineErr != nil {
+		j.fail("engine", "start it (systemctl status docker), or name its socket with --docker-endpoint", "%v", f.EngineErr)
+		return
+	}
+	e := f.Engine
+	j.ok("engine", "Docker Engine %s, API %s, on this machine at %s", e.ServerVersion, e.APIVersion, f.Config.DockerEndpoint)
+	store := "image store of the engine"
+	if e.ContainerdImageStore {
+		store = "image store of containerd"
+	}
+	switch e.StorageDriver {
+	case "vfs":
+		j.warn("image store", `set "storage-driver": "overlay2" in daemon.json; images have to be pulled again`, "%s, driver vfs: each container is a full copy of its image", store)
+	case "devicemapper", "aufs", "overlay":
+		j.warn("image store", `move to "storage-driver": "overlay2" before the engine's next major version`, "%s, driver %s, which newer engines do not have any more", store, e.StorageDriver)
+	default:
+		j.ok("image store", "%s, driver %s, below %s", store, e.StorageDriver, e.Root)
+	}
+	if e.LiveRestore {
+		j.ok("live restore", "on: pods survive a restart of the engine")
+	} else {
+		j.warn("live restore", `set "live-restore": true in daemon.json and reload the engine (systemctl reload docker)`, "off: every pod ends when the engine restarts")
+	}
+	if e.NegativeOOMScore {
+		j.ok("OOM scores", "containers can get negative ones")
+	} else {
+		j.warn("OOM scores", "run dockerd with CAP_SYS_RESOURCE", "the engine lacks CAP_SYS_RESOURCE: negative ones become 0, so the kernel may kill guaranteed pods like any others")
+	}
+	j.ok("runtimes", "%s; the default is %s", strings.Join(e.Runtimes, ", "), e.DefaultRuntime)
+	judgeOCIRuntime(j, f)
+	if f.Config.NetworkPlugin == config.NetworkCNI && slices.Contains(e.SandboxedRuntimes, e.DefaultRuntime) {
+		j.fail("default runtime", `set "default-runtime": "runc" in daemon.json, or use --network-plugin=bridge`, "%s boots a machine of its own, which cannot be joined to a CNI network", e.DefaultRuntime)
+	}
+}
+
+// judgeOCIRuntime judges what the server would refuse or do without. It proves the runtime by a container, which is not
+// made here.
+func judgeOCIRuntime(j *judge, f facts) {
+	const name = "OCI runtime"
+	switch mode, found := docker.OCIRuntimeMode(f.Config.OCIRuntime), f.OCIRuntime; {
+	case mode == docker.OCIRuntimeOff:
+		j.ok(name, "criadapter-oci is not used (--oci-runtime=off)")
+	case f.OCIRuntimeErr != nil && mode == docker.OCIRuntimeRequired:
+		j.fail(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=auto", "%v", f.OCIRuntimeErr)
+	case f.OCIRuntimeErr != nil:
+		j.warn(name, "mend the runtimes in daemon.json and reload the engine, or use --oci-runtime=off", "going on without it: %v", f.OCIRuntimeErr)
+	case found.Name == "" && mode == docker.OCIRuntimeRequired:
+		do := `add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} to daemon.json (systemctl reload docker), or use --oci-runtime=auto`
+		j.fail(name, do, "the engine has no runtime whose program is criadapter-oci, and --oci-runtime=required")
+	case found.Name == "":
+		j.ok(name, "no criadapter-oci: what Docker's API cannot say is refused")
+	default:
+		j.ok(name, "criadapter-oci as %s, notes in %s; criadapter tries it when it connects", found.Name, found.Notes)
+	}
+}
+
+func judgeKubelet(j *judge, f facts) {
+	k := f.Kubelet
+	if f.EngineErr == nil {
+		judgeCgroups(j, f)
+	}
+	switch {
+	case k.Err != nil:
+		j.fail("kubelet's config", "correct it, or name the right file with --kubelet-config", "%v", k.Err)
+		return
+	case k.File == "":
+		j.ok("kubelet's config", "none here; name it with --kubelet-config to compare it with the engine")
+		return
+	}
+	j.ok("kubelet's config", "%s", k.File)
+	if k.RuntimeEndpoint != "" && k.RuntimeEndpoint != f.Config.Endpoint && f.Config.SocketPath() != "" {
+		j.warn("kubelet's runtime", "set containerRuntimeEndpoint: "+f.Config.Endpoint+" there, and restart the kubelet", "it uses %s", k.RuntimeEndpoint)
+	}
+	switch {
+	case f.Kernel.SwapOn && k.FailSwapOn:
+		j.fail("swap", "turn it off (swapoff -a, and /etc/fstab), or set failSwapOn: false there", "swap is on, and the kubelet does not start with it")
+	case f.Kernel.SwapOn && k.LimitedSwap && f.EngineErr == nil && !f.Engine.SwapLimit:
+		j.warn("swap", "boot with swapaccount=1", "the kernel does not account swap, so LimitedSwap cannot limit it")
+	}
+}
+
+func judgeCgroups(j *judge, f facts) {
+	switch k := f.Kubelet; {
+	case f.Engine.CgroupVersion == 1 && k.File != "" && k.FailCgroupV1:
+		j.fail("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1, or set failCgroupV1: false in "+k.File, "1, with which this kubelet does not start")
+	case f.Engine.CgroupVersion == 1:
+		j.warn("cgroup version", "boot with systemd.unified_cgroup_hierarchy=1", "1, which Kubernetes is giving up")
+	default:
+		j.ok("cgroup version", "%d", f.Engine.CgroupVersion)
+	}
+	// Kubelets ask RuntimeConfig for it, by default from 1.31 and always from 1.34 (KEP-4033), whatever their file says.
+	switch driver := f.Kubelet.CgroupDriver; {
+	case driver == "" || f.Kubelet.Err != nil:
+		j.ok("cgroup driver", "%s, which kubelets from 1.31 ask criadapter for", f.Engine.CgroupDriver)
+	case driver != f.Engine.CgroupDriver:
+		do := fmt.Sprintf("set cgroupDriver: %s in %s and restart the kubelet, if it is older than 1.34", f.Engine.CgroupDriver, f.Kubelet.File)
+		j.warn("cgroup driver", do, "the engine's is %s and the kubelet's file says %s: kubelets from 1.34 take the engine's, "+
+			"with older ones pods may not start, or their limits not hold", f.Engine.CgroupDriver, driver)
+	default:
+		j.ok("cgroup driver", "%s, the kubelet's as well", driver)
+	}
+}
+
+func judgeNetwork(j *judge, f facts) {
+	if f.Config.NetworkPlugin != config.NetworkCNI {
+		if fault := f.Engine.BridgeFault; fault != "" {
+			j.fail("network", "change daemon.json, or use --network-plugin=cni", "%s", fault)
+			return
+		}
+		j.ok("network", "Docker's default bridge: CNI is not used")
+		return
+	}
+	n := f.Network
+	for _, skipped := range n.Config.Skipped {
+		j.warn("skipped file", "correct it, or remove it", "%s: %s", skipped.File, skipped.Reason)
+	}
+	if n.Config.Name == "" {
+		j.fail("CNI configuration", "install a network plugin (Flannel, Calico, Cilium), or use --network-plugin=bridge", "%v", n.Err)
+		return
+	}
+	j.ok("CNI configuration", "network %s in %s, CNI %s", n.Config.Name, n.Config.File, n.Config.CNIVersion)
+	for _, p := range n.Plugins {
+		name := "plugin " + p.Type
+		switch {
+		case p.Path == "":
+			j.fail(name, "install the CNI plugins there", "%v", p.Err)
+		case p.Err != nil:
+			j.fail(name, "make it executable (chmod +x "+p.Path+"), or install it again for this machine", "%s does not run: %v", p.Path, p.Err)
+		case !slices.Contains(p.Versions, n.Config.CNIVersion):
+			j.fail(name, "install a newer one, or lower cniVersion in "+n.Config.File, "%s speaks CNI %s, and the configuration wants %s", p.Path, strings.Join(p.Versions, ", "), n.Config.CNIVersion)
+		default:
+			j.ok(name, "%s, CNI up to %s", p.Path, p.Versions[len(p.Versions)-1])
+		}
+	}
+	if n.Err != nil && !slices.ContainsFunc(j.findings, func(f Finding) bool { return f.Status == statusFail }) {
+		j.fail("network status", "look at the log of the network plugin's own pods", "%v", n.Err)
+	}
+	if !f.Kernel.IPForward {
+		j.fail("IP forwarding", "sysctl -w net.ipv4.ip_forward=1, and in /etc/sysctl.d for good", "net.ipv4.ip_forward is 0: pods reach no other machine")
+	} else {
+		j.ok("IP forwarding", "on")
+	}
+	if f.Kernel.BridgeCall == "0" {
+		j.warn("bridged traffic", "sysctl -w net.bridge.bridge-nf-call-iptables=1", "net.bridge.bridge-nf-call-iptables is 0: services may not reach pods of the same node")
+	}
+}

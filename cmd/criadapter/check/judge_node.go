@@ -1,0 +1,213 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// socketMode are the bits of a socket that let others than its owner and its group in.
+const socketMode = 0o007
+
+func judgeSockets(j *judge, f facts) {
+	const rights = "run criadapter as root, in a container with --privileged"
+	switch {
+	case slices.Equal(f.Missing, []string{sysResource}):
+		j.warn("rights", rights, "this process lacks %s: a resize in place leaves a pod's oom_score_adj as it was", sysResource)
+	case len(f.Missing) > 0:
+		j.fail("rights", rights, "this process lacks %s", strings.Join(f.Missing, ", "))
+	default:
+		j.ok("rights", "root, with all capabilities that are needed")
+	}
+	switch cri := f.CRI; {
+	case cri.Path == "":
+		j.ok("CRI socket", "passed on by systemd")
+	case cri.Err != nil:
+		j.fail("CRI socket", "remove what is there, or choose another --container-runtime-endpoint", "%s: %v", cri.Path, cri.Err)
+	case cri.Answers != "" && !strings.HasPrefix(cri.Answers, "criadapter "):
+		j.fail("CRI socket", "stop it, or choose another --container-runtime-endpoint", "%s answers on %s", cri.Answers, cri.Path)
+	case cri.Answers != "" && cri.Mode&0o077 != 0:
+		j.warn("CRI socket", "chmod 0600 "+cri.Path+": who reaches it is root on this node", "%s answers on %s, whose mode is %#o", cri.Answers, cri.Path, cri.Mode)
+	case cri.Answers != "":
+		j.ok("CRI socket", "%s answers on %s", cri.Answers, cri.Path)
+	default:
+		j.ok("CRI socket", "%s is free: criadapter does not run", cri.Path)
+	}
+	if s := f.EngineSocket; s.Mode&socketMode != 0 {
+		j.warn("engine's socket", "chmod 0660 "+s.Path+": who reaches it is root on this node", "%s has mode %#o", s.Path, s.Mode)
+	}
+	for _, other := range f.Others {
+		do := "stop it (systemctl disable --now), unless it is meant to serve another kubelet"
+		if strings.HasPrefix(other.Name, "docker ") { // what cri-dockerd calls itself
+			do = "stop it: both would manage the same containers; criadapter migrate shows what of its pods can be taken over"
+		}
+		j.warn("other runtime", do, "%s answers on %s", other.Name, other.Endpoint)
+	}
+	if len(f.Others) == 0 {
+		j.ok("other runtimes", "no other CRI server answers")
+	}
+}
+
+// Shares of a disk, in percent: below the first the kubelet evicts pods by default, below the second writes begin to fail.
+const (
+	lowDisk   = 15
+	fullDisk  = 5
+	lowInodes = 5
+)
+
+func judgeDisks(j *judge, f facts) {
+	for _, d := range f.Disks {
+		name, free := d.Use, percent(d.Free, d.Total)
+		text := fmt.Sprintf("%s: %s of %s free (%d %%)", d.Path, size(d.Free), size(d.Total), free)
+		switch {
+		case d.Err != nil:
+			j.fail(name, "make it, or choose another directory", "%v", d.Err)
+		case free < fullDisk:
+			j.fail(name, "make room: docker image prune, old logs in /var/log/pods, or a larger disk", "%s", text)
+		case free < lowDisk:
+			j.warn(name, "make room before the kubelet evicts pods (imagefs.available<15%)", "%s", text)
+		case d.Inodes > 0 && percent(d.FreeInodes, d.Inodes) < lowInodes:
+			j.fail(name, "remove what has many small files: unused images, old builds", "%s: %d of %d inodes free", d.Path, d.FreeInodes, d.Inodes)
+		case d.Memory:
+			j.warn(name, "put it on a disk: what criadapter knows of running pods is lost when the machine restarts", "%s is in memory", d.Path)
+		default:
+			j.ok(name, "%s", text)
+		}
+	}
+}
+
+func percent(part, whole uint64) uint64 {
+	if whole == 0 {
+		return 100
+	}
+	return part * 100 / whole
+}
+
+// size writes a size in GB, or MB below one.
+func size(n uint64) string {
+	if n < 1e9 {
+		return fmt.Sprintf("%d MB", n/1e6)
+	}
+	return fmt.Sprintf("%.1f GB", float64(n)/1e9)
+}
+
+func judgeKernel(j *judge, f facts) {
+	k := f.Kernel
+	if atLeast(k.Release, 4, 19) {
+		j.ok("kernel", "Linux %s", k.Release)
+	} else {
+		j.warn("kernel", "update it: kubeadm asks for 4.19", "Linux %s", k.Release)
+	}
+	there := func(name string, is bool, yes, no string) {
+		if is {
+			j.ok(name, "%s", yes)
+		} else {
+			j.ok(name, "%s", no)
+		}
+	}
+	there("user namespaces", k.MaxUserNamespaces > 0, "yes", "no (user.max_user_namespaces is 0)")
+	there("idmapped mounts", atLeast(k.Release, 5, 12), "yes", "no (Linux 5.12 has them)")
+	if f.EngineErr == nil {
+		rro := slices.Contains(f.Engine.RecursiveReadOnly, f.Engine.DefaultRuntime)
+		no := "no: mounts that ask for it are refused (Docker Engine 25, Linux 5.12 and runc 1.1 have it)"
+		if f.OCIRuntime.Name != "" && f.OCIRuntimeErr == nil && atLeast(k.Release, 5, 12) {
+			no = "by criadapter-oci, if " + f.Engine.DefaultRuntime + " can (runc 1.1)"
+		}
+		there("recursive read-only", rro, "yes, with "+f.Engine.DefaultRuntime, no)
+		there("swap accounting", f.Engine.SwapLimit, "yes", "no: memory.swap limits have no effect")
+	}
+	if k.Seccomp && (f.Engine.Seccomp || f.EngineErr != nil) {
+		j.ok("seccomp", "yes")
+	} else {
+		j.warn("seccomp", "take a kernel with CONFIG_SECCOMP_FILTER and an engine built with seccomp", "no: containers may use all system calls")
+	}
+	switch {
+	case k.AppArmor:
+		j.ok("AppArmor", "yes")
+	case k.SELinux:
+		j.ok("SELinux", "yes")
+	default:
+		j.ok("AppArmor", "no: pods that name a profile are refused")
+	}
+	there("pressure (PSI)", k.PSI, "yes", "no: pressure is not reported (boot with psi=1)")
+	there("CRIU", k.CRIU, "yes", "no: containers cannot be checkpointed")
+}
+
+// atLeast compares a kernel's release, "5.10.0-13-amd64", with a version.
+func atLeast(release string, major, minor int) bool {
+	parts := strings.SplitN(release, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	gotMajor, err := strconv.Atoi(parts[0])
+	if err != nil {
+		return false
+	}
+	digits := strings.IndexFunc(parts[1]+" ", func(r rune) bool { return r < '0' || r > '9' })
+	gotMinor, err := strconv.Atoi(parts[1][:digits])
+	return err == nil && (gotMajor > major || gotMajor == major && gotMinor >= minor)
+}
+
+func judgeLimits(j *judge, f facts) {
+	for _, limit := range []struct {
+		name, sysctl   string
+		value, least   int64
+		whatHappensNow string
+	}{
+		{"inotify instances", "fs.inotify.max_user_instances", f.Kernel.InotifyInstances, 128, "logs and configurations are looked at periodically instead of at once"},
+		{"inotify watches", "fs.inotify.max_user_watches", f.Kernel.InotifyWatches, 8192, "logs are looked at periodically instead of at once"},
+		{"processes", "kernel.pid_max", f.Kernel.PIDMax, 32768, "a busy node cannot start processes any more"},
+		{"open files", "fs.file-max", f.Kernel.FileMax, 65536, "a busy node cannot open files any more"},
+	} {
+		switch {
+		case limit.value == 0:
+			j.ok(limit.name, "%s is not known", limit.sysctl)
+		case limit.value < limit.least:
+			do := fmt.Sprintf("sysctl -w %s=%d, and in /etc/sysctl.d for good", limit.sysctl, limit.least*4)
+			j.warn(limit.name, do, "%s is %d: %s", limit.sysctl, limit.value, limit.whatHappensNow)
+		default:
+			j.ok(limit.name, "%s is %d", limit.sysctl, limit.value)
+		}
+	}
+	for _, limit := range f.Engine.Limits {
+		if limit.Name == "nofile" && limit.Hard != docker.Unlimited && limit.Hard < 65536 {
+			j.warn("containers' files", "set LimitNOFILE=1048576 in the engine's unit, and restart it", "a container may open %d files at most", limit.Hard)
+		}
+	}
+}
+
+func judgeLeftovers(j *judge, f facts) {
+	l := f.Left
+	if l.Unknown != nil {
+		j.warn("pods", "mend what is wrong with the engine, and check again", "not looked for: %v", l.Unknown)
+	} else {
+		const waits = "start criadapter: it shows these pods to the kubelet, which removes them, and gives the rest back every ten minutes"
+		list(j, "network namespaces", "umount and remove them, once no criadapter of another root directory knows them", l.Pins, "pinned for pods that are gone")
+		list(j, "CNI attachments", waits, l.Attachments, "kept for pods that are gone")
+		list(j, "records", waits, l.Records, "of pods that are gone")
+		list(j, "addresses", "remove the files, if no other runtime on this node uses the network", l.Leases, "leased to pods that are gone")
+		list(j, "host ports", "restart criadapter, or delete these rules (iptables-save -t nat | grep ID)", l.Rules, "forwarded to pods that are gone")
+	}
+	if l.RulesErr != nil {
+		j.warn("host ports", "install iptables, which portmap needs as well", "the rules cannot be read: %v", l.RulesErr)
+	}
+	list(j, "quarantine", "look at them, then remove them: their pods were recreated or are stopped by the kubelet", l.Quarantined, "records that were corrupt")
+}
+
+// list is a warning about things that should not be there.
+func list(j *judge, name, do string, things []string, what string) {
+	if len(things) == 0 {
+		j.ok(name, "none is left behind")
+		return
+	}
+	const shown = 3
+	text := strings.Join(things[:min(len(things), shown)], ", ")
+	if len(things) > shown {
+		text += fmt.Sprintf(" and %d more", len(things)-shown)
+	}
+	j.warn(name, do, "%d %s: %s", len(things), what, text)
+	j.findings[len(j.findings)-1].Things = things
+}

@@ -1,0 +1,192 @@
+package check
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+var update = flag.Bool("update", false, "write the transcripts anew")
+
+// good is a node with nothing to mend.
+func good() facts {
+	const gb = 1e9
+	plugin := func(name string) cni.Plugin {
+		return cni.Plugin{Type: name, Path: "/opt/cni/bin/" + name, Versions: []string{"0.4.0", "1.0.0", "1.1.0"}}
+	}
+	disk := func(use, path string) diskFacts {
+		return diskFacts{Use: use, Path: path, Free: 60 * gb, Total: 100 * gb, FreeInodes: 6e6, Inodes: 7e6}
+	}
+	return facts{
+		Config:  config.Default(),
+		Kubelet: kubeletFacts{File: "/var/lib/kubelet/config.yaml", CgroupDriver: "systemd", RuntimeEndpoint: config.Default().Endpoint, FailSwapOn: true, FailCgroupV1: true},
+		Engine: docker.Features{
+			ServerVersion: "29.1.0", APIVersion: "1.52", CgroupVersion: 2, CgroupDriver: "systemd", StorageDriver: "overlayfs",
+			ContainerdImageStore: true, Root: "/var/lib/docker", Runtimes: []string{"io.containerd.runc.v2", "runc"}, DefaultRuntime: "runc",
+			RecursiveReadOnly: []string{"io.containerd.runc.v2", "runc"}, LiveRestore: true, Seccomp: true, AppArmor: true,
+			SwapLimit: true, NegativeOOMScore: true, Limits: []docker.Limit{{Name: "nofile", Soft: 1024, Hard: docker.Unlimited}},
+		},
+		Network: networkFacts{
+			Config:  cni.Config{Name: "cbr0", File: "/etc/cni/net.d/10-flannel.conflist", CNIVersion: "1.0.0"},
+			Plugins: []cni.Plugin{plugin("bridge"), plugin("host-local"), plugin("portmap")},
+		},
+		CRI:          socketFacts{Path: "/run/criadapter/criadapter.sock", Mode: 0o600, Answers: "criadapter v0.2.0"},
+		EngineSocket: socketFacts{Path: "/var/run/docker.sock", Mode: 0o660},
+		Disks:        []diskFacts{disk("root directory", "/var/lib/criadapter"), disk("images", "/var/lib/docker"), disk("pod logs", "/var/log/pods")},
+		Kernel: kernelFacts{
+			Release: "6.1.0-13-amd64", MaxUserNamespaces: 95000, AppArmor: true, Seccomp: true, PSI: true, CRIU: true, IPForward: true,
+			BridgeCall: "1", InotifyInstances: 8192, InotifyWatches: 524288, PIDMax: 4194304, FileMax: 1 << 40,
+		},
+	}
+}
+
+// nodes are the good one and broken ones, each with what is done to the good one.
+var nodes = map[string]func(f *facts){
+	"good": func(*facts) {},
+	"engine-away": func(f *facts) {
+		f.EngineErr = errors.New("connect to Docker Engine at unix:///var/run/docker.sock: dial unix /var/run/docker.sock: connect: no such file or directory: unavailable")
+		f.Engine = docker.Features{}
+		f.Left.Unknown = f.EngineErr
+		f.EngineSocket.Mode = 0
+	},
+	"engine-too-old": func(f *facts) {
+		f.EngineErr = errors.New("Docker Engine 19.03.15 (API 1.40) is too old: 20.10 or later is needed")
+		f.Engine = docker.Features{}
+		f.Left.Unknown = f.EngineErr
+	},
+	"old-api-with-oci-runtime": func(f *facts) {
+		f.Engine.ServerVersion, f.Engine.APIVersion, f.Engine.RecursiveReadOnly = "20.10.24", "1.41", nil
+		f.OCIRuntime = docker.OCIRuntime{Name: "criadapter", Notes: "/run/criadapter/oci"}
+		f.Engine.LiveRestore = false
+	},
+	"unusable-oci-runtime": func(f *facts) {
+		f.OCIRuntimeErr = errors.New("the runtime criadapter is criadapter-oci and default-runtime of daemon.json: it needs another one behind it")
+	},
+	"required-oci-runtime": func(f *facts) { f.Config.OCIRuntime = "required" },
+	"old-store": func(f *facts) {
+		f.Engine.StorageDriver, f.Engine.ContainerdImageStore, f.Engine.LiveRestore, f.Engine.NegativeOOMScore = "vfs", false, false, false
+		f.Engine.Limits[0].Hard = 4096
+	},
+	"wrong-cgroup-driver": func(f *facts) {
+		f.Engine.CgroupDriver, f.Engine.CgroupVersion = "cgroupfs", 1
+		f.Kubelet.RuntimeEndpoint = "unix:///run/cri-dockerd.sock"
+		f.Kernel.SwapOn = true
+	},
+	"broken-kubelet-config": func(f *facts) {
+		f.Kubelet = kubeletFacts{File: "/etc/kubelet.yaml", Err: errors.New("error converting YAML to JSON: yaml: line 3: found character that cannot start any token")}
+	},
+	"no-network": func(f *facts) {
+		f.Network = networkFacts{Err: errors.New("no CNI configuration in /etc/cni/net.d yet: install a network plugin: unavailable")}
+		f.Kernel.IPForward = false
+	},
+	"bad-plugins": func(f *facts) {
+		f.Network.Config.Skipped = []cni.SkippedFile{{File: "/etc/cni/net.d/05-old.conf", Reason: "unexpected end of JSON input"}}
+		f.Network.Plugins[0] = cni.Plugin{Type: "bridge", Err: errors.New(`CNI plugin "bridge" is not in /opt/cni/bin: install it there: unavailable`)}
+		f.Network.Plugins[1].Err = errors.New("fork/exec /opt/cni/bin/host-local: permission denied")
+		f.Network.Plugins[2].Versions = []string{"0.3.1", "0.4.0"}
+		f.Kernel.BridgeCall = "0"
+	},
+	"plugin-not-ready": func(f *facts) {
+		f.Network.Err = errors.New(`network "cbr0": plugin "bridge" is not ready: the agent does not answer: unavailable`)
+	},
+	"other-runtimes": func(f *facts) {
+		f.CRI.Answers = "docker 20.10.24"
+		f.EngineSocket.Mode = 0o666
+		f.Others = []runtimeFacts{{Name: "docker 20.10.24", Endpoint: "unix:///run/cri-dockerd.sock"}, {Name: "containerd v1.7.2", Endpoint: "unix:///run/containerd/containerd.sock"}}
+	},
+	"full-disks": func(f *facts) {
+		f.Disks[0].Memory = true
+		f.Disks[1].Free = 2e9
+		f.Disks[2].FreeInodes = 1000
+		f.Disks = append(f.Disks, diskFacts{Use: "volumes", Path: "/srv", Free: 5e8, Total: 4e9})
+	},
+	"no-rights": func(f *facts) {
+		f.Missing = []string{"CAP_SYS_ADMIN", "CAP_NET_ADMIN"}
+		f.CRI = socketFacts{Path: "/run/criadapter/criadapter.sock", Err: errors.New("it is no socket")}
+	},
+	"no-sys-resource": func(f *facts) { f.Missing = []string{"CAP_SYS_RESOURCE"} },
+	"small-kernel": func(f *facts) {
+		f.Kernel = kernelFacts{Release: "4.4.0-generic", IPForward: true, InotifyInstances: 16, InotifyWatches: 4096, PIDMax: 4096}
+		f.Engine.Seccomp, f.Engine.SwapLimit, f.Engine.RecursiveReadOnly = false, false, nil
+	},
+	"left-behind": func(f *facts) {
+		f.Left = leftovers{
+			Pins:        []string{"/run/netns/criadapter-0123456789abcdef0123456789abcdef"},
+			Attachments: []string{"aaaa"}, Records: []string{"aaaa", "bbbb", "cccc", "dddd"},
+			Leases: []string{"/var/lib/cni/networks/cbr0/10.1.0.7"}, Rules: []string{"aaaa"},
+			Quarantined: []string{"/var/lib/criadapter/pods/quarantine/eeee.json"},
+		}
+		f.CRI = socketFacts{Path: "/run/criadapter/criadapter.sock"}
+	},
+}
+
+func TestTranscripts(t *testing.T) {
+	for name, damage := range nodes {
+		t.Run(name, func(t *testing.T) {
+			f := good()
+			damage(&f)
+			report := judgeNode(f)
+			if healthy := report.Failures+report.Warnings == 0; healthy != (name == "good") {
+				t.Errorf("%d failures, %d warnings", report.Failures, report.Warnings)
+			}
+			for _, finding := range report.Findings {
+				if finding.Status != statusOK && finding.Do == "" {
+					t.Errorf("nothing to do about %+v", finding)
+				}
+			}
+			var text bytes.Buffer
+			if err := report.WriteText(&text); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, filepath.Join("testdata", name+".txt"), text.Bytes())
+		})
+	}
+}
+
+func compare(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s differs (go test ./cmd/criadapter/check -update writes it anew), got:\n%s", path, got)
+	}
+}
+
+// What a kubelet's file says of the cgroup driver counts for old kubelets only.
+func TestCgroupDriver(t *testing.T) {
+	for driver, want := range map[string]outcome{"": statusOK, "systemd": statusOK, "cgroupfs": statusWarn} {
+		f := good()
+		f.Kubelet.CgroupDriver = driver
+		if got := find(t, judgeNode(f), "cgroup driver"); got.Status != want {
+			t.Errorf("%q: %+v, want %s", driver, got, want)
+		}
+	}
+}
+
+func TestAtLeast(t *testing.T) {
+	for release, want := range map[string]bool{
+		"5.12.0": true, "5.12": true, "5.13-rc1": true, "6.1.0-13-amd64": true, "10.0": true, "5.12-fc": true,
+		"5.11.99": false, "4.19.0": false, "5": false, "": false, "x.y": false, "5.x": false,
+	} {
+		if got := atLeast(release, 5, 12); got != want {
+			t.Errorf("%q: %t", release, got)
+		}
+	}
+}

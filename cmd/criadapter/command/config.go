@@ -1,0 +1,107 @@
+package command
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// configCommand is about the settings of the server.
+func configCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show or check the server's settings",
+		Long: `A setting is a flag of the server, a line of its YAML file (log-level: debug), or a variable of
+the environment (CRIADAPTER_LOG_LEVEL=debug). The flag wins over the environment, and that over
+the file.`,
+		Args: cobra.NoArgs,
+	}
+	cmd.AddCommand(configPrintCommand(), configValidateCommand())
+	return cmd
+}
+
+func configPrintCommand() *cobra.Command {
+	cfg := config.Default()
+	var output string
+	cmd := &cobra.Command{
+		Use:   "print",
+		Short: "Show every setting with where it comes from",
+		Long: `print shows every setting that a server with these flags, this environment and this file has,
+and where it comes from: default, a line of the file, the environment, or a flag.`,
+		Example: `  criadapter config print
+  criadapter config print --config ./config.yaml --log-level debug
+  criadapter config print -o yaml > config.yaml   # as a file, to start from`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			settings, err := load(cmd, &cfg)
+			if err != nil {
+				return err
+			}
+			switch output {
+			case formJSON:
+				return writeJSON(cmd.OutOrStdout(), settings)
+			case formYAML:
+				return writeYAML(cmd.OutOrStdout(), cfg)
+			default:
+				return writeSettings(cmd.OutOrStdout(), settings)
+			}
+		},
+	}
+	addOutput(cmd, &output, formText, formJSON, formYAML)
+	addServerFlags(cmd, &cfg)
+	return cmd
+}
+
+func writeYAML(to io.Writer, cfg config.Config) error {
+	text, err := yaml.Marshal(cfg)
+	if err != nil {
+		return err
+	}
+	_, err = to.Write(text)
+	return err
+}
+
+func writeSettings(to io.Writer, settings []config.Setting) error {
+	table := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "SETTING\tVALUE\tORIGIN")
+	for _, s := range settings {
+		value := s.Value
+		if value == "" {
+			value = "-"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\n", s.Name, value, s.Origin)
+	}
+	return table.Flush()
+}
+
+func configValidateCommand() *cobra.Command {
+	cfg := config.Default()
+	cmd := &cobra.Command{
+		Use:   "validate [FILE]",
+		Short: "Check the settings without starting the server",
+		Long: `validate says everything that is wrong with the settings: names that do not exist, with line,
+column and the name that was probably meant, and values that cannot be.`,
+		Example: `  criadapter config validate
+  criadapter config validate ./config.yaml`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				if err := cmd.Flags().Set("config", args[0]); err != nil {
+					return err
+				}
+			}
+			if _, err := load(cmd, &cfg); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "the settings are valid")
+			return err
+		},
+	}
+	addServerFlags(cmd, &cfg)
+	return cmd
+}

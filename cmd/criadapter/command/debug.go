@@ -1,0 +1,89 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/containerd/log"
+	"github.com/spf13/cobra"
+
+	"github.com/criadapter/criadapter/cmd/criadapter/bundle"
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// debugCommand is what helps those who mend criadapter.
+func debugCommand(opts Options) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "debug",
+		Short: "Collect what a report of a bug needs",
+		Args:  cobra.NoArgs,
+	}
+	cmd.AddCommand(bundleCommand(opts))
+	return cmd
+}
+
+func bundleCommand(opts Options) *cobra.Command {
+	cfg := config.Default()
+	file, collect := "", bundle.Options{Version: opts.Version}
+	cmd := &cobra.Command{
+		Use:   "bundle",
+		Short: "Write an archive for a report of a bug",
+		Long: `bundle writes a .tar.gz, readable for its owner alone, with the settings, the check and the status,
+names and states of pods and containers, the engine's and the network's configuration, metrics,
+and the end of the log. It takes no environment, annotations, commands or logs of containers, and
+hides what looks like a password, a token or a key. Look into it before you send it all the same.`,
+		Example: `  criadapter debug bundle
+  criadapter debug bundle --file /tmp/bug.tar.gz --log-file /var/log/criadapter.log`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if collect.Settings, err = load(cmd, &cfg); err != nil {
+				return err
+			}
+			if err := log.SetLevel("error"); err != nil {
+				return err
+			}
+			collect.Config, collect.Endpoint = cfg, endpointOf(cfg)
+			return writeBundle(cmd, file, collect)
+		},
+	}
+	cmd.Flags().StringVar(&file, "file", "", "the `file` to write (default: criadapter-HOST-TIME.tar.gz here)")
+	cmd.Flags().StringVar(&collect.Unit, "unit", "criadapter", "the systemd `unit` whose log is taken")
+	cmd.Flags().StringVar(&collect.LogFile, "log-file", "", "the `file` that the server logs to, instead of a unit's log")
+	cmd.Flags().StringVar(&collect.KubeletConfig, "kubelet-config", "", "the kubelet's configuration `file`, for the check")
+	addServerFlags(cmd, &cfg, "container-runtime-endpoint")
+	return cmd
+}
+
+// writeBundle writes the archive, and removes what it has written of one that fails.
+func writeBundle(cmd *cobra.Command, file string, collect bundle.Options) (err error) {
+	if file == "" {
+		host, _ := os.Hostname() // empty will do
+		file = fmt.Sprintf("criadapter-%s-%s.tar.gz", host, time.Now().UTC().Format("20060102T150405Z"))
+	}
+	to, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err = errors.Join(err, to.Close()); err != nil {
+			err = errors.Join(err, os.Remove(file))
+		}
+	}()
+	tell := func(name string, err error) {
+		if err != nil {
+			cmd.Printf("%-20s not collected: %v\n", name, err)
+		} else {
+			cmd.Printf("%s\n", name)
+		}
+	}
+	if err := bundle.Write(cmd.Context(), to, strings.TrimSuffix(filepath.Base(file), ".tar.gz"), collect, tell); err != nil {
+		return err
+	}
+	cmd.Printf("\nwritten to %s; look into it before you send it\n", file)
+	return nil
+}

@@ -1,0 +1,70 @@
+// Command gen writes the man pages and the completion scripts of criadapter, from the command line itself:
+//
+//	go run ./cmd/criadapter/command/gen -to build/share -version v1.0.0 -date 2026-01-31
+//
+// It writes man/man1, bash-completion/completions, zsh/site-functions and fish/vendor_completions.d, as below /usr/share.
+// It is a program of its own, so that what turns help into man pages is no part of the server.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/criadapter/criadapter/cmd/criadapter/command"
+)
+
+func main() {
+	to := flag.String("to", "build/share", "the `directory` to write to")
+	version := flag.String("version", "unknown", "the `version` in the pages")
+	date := flag.String("date", "", "the `day` in the pages, so that two runs write the same (default: today)")
+	flag.Parse()
+	if err := generate(*to, *version, *date); err != nil {
+		fmt.Fprintf(os.Stderr, "gen: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// generate writes everything. The same arguments write the same bytes.
+func generate(to, version, date string) error {
+	day := time.Now()
+	if date != "" {
+		var err error
+		if day, err = time.Parse(time.DateOnly, date); err != nil {
+			return fmt.Errorf("-date: %w", err)
+		}
+	}
+	root := command.Root(command.Options{Version: version})
+	root.DisableAutoGenTag = true
+	root.InitDefaultCompletionCmd()
+	return writeAll(root, to, &doc.GenManHeader{Section: "1", Date: &day, Source: "criadapter " + version, Manual: "criadapter"})
+}
+
+func writeAll(root *cobra.Command, to string, header *doc.GenManHeader) error {
+	man := filepath.Join(to, "man", "man1")
+	if err := os.MkdirAll(man, 0o755); err != nil {
+		return err
+	}
+	if err := doc.GenManTree(root, header, man); err != nil {
+		return fmt.Errorf("man pages: %w", err)
+	}
+	for path, write := range map[string]func(string) error{
+		"bash-completion/completions/criadapter":    func(file string) error { return root.GenBashCompletionFileV2(file, true) },
+		"zsh/site-functions/_criadapter":            root.GenZshCompletionFile,
+		"fish/vendor_completions.d/criadapter.fish": func(file string) error { return root.GenFishCompletionFile(file, true) },
+	} {
+		file := filepath.Join(to, filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := write(file); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}

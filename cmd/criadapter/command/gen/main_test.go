@@ -1,0 +1,36 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestGenerate(t *testing.T) {
+	first, second := t.TempDir(), t.TempDir()
+	for _, dir := range []string{first, second} {
+		if err := generate(dir, "v1.2.3", "2026-01-31"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{
+		"man/man1/criadapter.1":                     `"Jan 2026" "criadapter v1.2.3"`,
+		"man/man1/criadapter-version.1":             "criadapter version",
+		"bash-completion/completions/criadapter":    "__start_criadapter",
+		"zsh/site-functions/_criadapter":            "#compdef criadapter",
+		"fish/vendor_completions.d/criadapter.fish": "complete -c criadapter",
+	} {
+		text, err := os.ReadFile(filepath.Join(first, path))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s has no %q: %v", path, want, err)
+		}
+		again, err := os.ReadFile(filepath.Join(second, path))
+		if err != nil || string(again) != string(text) {
+			t.Errorf("%s differs between two runs: %v", path, err)
+		}
+	}
+	if err := generate(first, "v1", "yesterday"); err == nil {
+		t.Error("a bad date passes")
+	}
+}

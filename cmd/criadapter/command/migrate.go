@@ -1,0 +1,55 @@
+package command
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// Migration is what the command migrate is asked for.
+type Migration struct {
+	// Config is valid.
+	Config config.Config
+	// Back hands the node to cri-dockerd instead of taking it over.
+	Back bool
+	// Apply does it; without, it is only shown.
+	Apply bool
+}
+
+// migrateCommand moves a node between cri-dockerd and criadapter.
+func migrateCommand(opts Options) *cobra.Command {
+	cfg := config.Default()
+	var from, to string
+	apply := false
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Take a node over from cri-dockerd, or hand it back, with its pods running",
+		Long: `migrate shows what criadapter would take over from cri-dockerd (or dockershim), and with --apply
+does it. A start of criadapter does the same, unless --migrate=none says otherwise.
+
+With --to it shows what a node needs on its way back, and with --apply does it: links to the logs of
+running containers, which cri-dockerd makes only when it starts one, checkpoints, and CNI results.
+
+No container is stopped by either. criadapter must not run, and for --apply --from neither must
+cri-dockerd. It takes the server's flags as well (criadapter --help).`,
+		Example: `  criadapter migrate --from cri-dockerd
+  criadapter migrate --to cri-dockerd --apply`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if from+to != config.MigrateCRIDockerd {
+				return fmt.Errorf("give either --from %s or --to %s", config.MigrateCRIDockerd, config.MigrateCRIDockerd)
+			}
+			if _, err := load(cmd, &cfg); err != nil {
+				return err
+			}
+			return opts.Migrate(cmd.Context(), cmd.OutOrStdout(), Migration{Config: cfg, Back: to != "", Apply: apply})
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "", "whose pods to take over: cri-dockerd (dockershim's as well)")
+	cmd.Flags().StringVar(&to, "to", "", "whom to hand the node to: cri-dockerd")
+	cmd.Flags().BoolVar(&apply, "apply", false, "do it instead of showing it")
+	addServerFlags(cmd, &cfg, "docker-endpoint")
+	return cmd
+}

@@ -1,0 +1,69 @@
+package command
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// Forms that a command prints in.
+const (
+	formText = "text"
+	formJSON = "json"
+	formYAML = "yaml"
+)
+
+// addOutput adds -o, one of forms, the first by default.
+func addOutput(cmd *cobra.Command, to *string, forms ...string) {
+	cmd.Flags().StringVarP(to, "output", "o", forms[0], strings.Join(forms, " or "))
+	complete := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return forms, cobra.ShellCompDirectiveNoFileComp
+	}
+	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil {
+		panic(err) // the flag was added two lines above
+	}
+	before := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains(forms, *to) {
+			return fmt.Errorf("--output: %q is none of %s", *to, strings.Join(forms, ", "))
+		}
+		if before != nil {
+			return before(cmd, args)
+		}
+		return nil
+	}
+}
+
+func writeJSON(to io.Writer, value any) error {
+	encoder := json.NewEncoder(to)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// addServerFlags lets a command take the server's own flags, so that it looks at what the server would. They are hidden
+// but for --config and those named, because the server's help lists them.
+func addServerFlags(cmd *cobra.Command, cfg *config.Config, shown ...string) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	cfg.AddFlags(flags)
+	flags.VisitAll(func(f *pflag.Flag) {
+		f.Hidden = f.Name != "config" && !slices.Contains(shown, f.Name)
+		cmd.Flags().AddFlag(f)
+	})
+}
+
+// load fills cfg as the server would.
+func load(cmd *cobra.Command, cfg *config.Config) ([]config.Setting, error) {
+	settings, err := cfg.Load(cmd.Flags())
+	if err != nil {
+		return nil, err
+	}
+	return settings, cfg.Validate()
+}

@@ -1,0 +1,120 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// Options are what the program gives to its command line.
+type Options struct {
+	// Version is the program's.
+	Version string
+	// Serve is the program without a command: it serves until ctx ends.
+	Serve func(ctx context.Context, settings Settings) error
+	// Migrate is the command migrate, which shares the server's lock and records. It writes its plan.
+	Migrate func(ctx context.Context, to io.Writer, request Migration) error
+}
+
+// Settings are what the server was started with.
+type Settings struct {
+	// Config is valid.
+	Config config.Config
+	// Idle are the flags of cri-dockerd that were given and have no effect, each with the reason.
+	Idle []string
+	// Reload reads the file again, under the same command line and environment, and returns what is valid.
+	Reload func() (config.Config, error)
+}
+
+const long = `criadapter runs Kubernetes pods on Docker Engine: it serves CRI v1 on a unix
+socket for a kubelet, crictl or any other CRI client.
+
+The defaults fit a plain Docker host with CNI plugins in /opt/cni/bin and a
+configuration in /etc/cni/net.d. Point the clients at it:
+
+  kubelet --container-runtime-endpoint unix:///run/criadapter/criadapter.sock
+  crictl  --runtime-endpoint           unix:///run/criadapter/criadapter.sock info
+
+It may be started before the engine, and it stops no pod when it ends.
+
+Without a command it serves. The commands are for the person with a node.`
+
+const example = `  # a Docker host without CNI plugins: pods on Docker's default bridge
+  criadapter --network-plugin bridge
+
+  # next to another runtime, with everything in one place
+  criadapter --container-runtime-endpoint unix:///tmp/c/cri.sock --root-directory /tmp/c/state`
+
+// Root returns the whole command line.
+func Root(opts Options) *cobra.Command {
+	cfg := config.Default()
+	buildInfo := false
+	cmd := &cobra.Command{
+		Use:     "criadapter",
+		Short:   "The Container Runtime Interface on Docker Engine",
+		Long:    long,
+		Example: example,
+		Version: opts.Version,
+		// With commands beside it, cobra itself refuses arguments here, and suggests the command that was meant.
+		Args:          nil,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if buildInfo {
+				return printBuildInfo(cmd.OutOrStdout(), opts.Version)
+			}
+			again := reloader(cmd.Flags())
+			if _, err := cfg.Load(cmd.Flags()); err != nil {
+				return err
+			}
+			if err := cfg.Validate(); err != nil {
+				return err
+			}
+			return opts.Serve(cmd.Context(), Settings{Config: cfg, Idle: config.IdleFlags(cmd.Flags()), Reload: again})
+		},
+	}
+	cfg.AddFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&buildInfo, "buildinfo", false, "print what the program was built from, and end")
+	cmd.Flags().SortFlags = false
+	cmd.AddCommand(commands(opts)...)
+	return cmd
+}
+
+// reloader returns what loads the settings anew, with the flags that were given by now.
+func reloader(flags *pflag.FlagSet) func() (config.Config, error) {
+	var given []*pflag.Flag
+	flags.Visit(func(f *pflag.Flag) { given = append(given, f) })
+	return func() (config.Config, error) {
+		cfg, again := config.Default(), pflag.NewFlagSet("", pflag.ContinueOnError)
+		cfg.AddFlags(again)
+		for _, f := range given {
+			if again.Lookup(f.Name) == nil {
+				continue // cobra's own
+			}
+			if err := again.Set(f.Name, f.Value.String()); err != nil {
+				return cfg, err
+			}
+		}
+		if _, err := cfg.Load(again); err != nil {
+			return cfg, err
+		}
+		return cfg, cfg.Validate()
+	}
+}
+
+// printBuildInfo prints the version, and what the compiler noted.
+func printBuildInfo(to io.Writer, version string) error {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return errors.New("the program was built without build information")
+	}
+	_, err := fmt.Fprintf(to, "criadapter %s\n%s", version, info)
+	return err
+}

@@ -1,0 +1,81 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// execute runs the command line with these arguments and returns what it prints.
+func execute(t *testing.T, serve func(context.Context, Settings) error, args ...string) (string, error) {
+	t.Helper()
+	if serve == nil {
+		serve = func(context.Context, Settings) error { t.Errorf("%q serves", args); return nil }
+	}
+	var output bytes.Buffer
+	cmd := Root(Options{Version: "v1.2.3", Serve: serve})
+	cmd.SetOut(&output)
+	cmd.SetErr(&output)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	return output.String(), err
+}
+
+func TestBuildInfo(t *testing.T) {
+	output, err := execute(t, nil, "--buildinfo")
+	if err != nil || !strings.HasPrefix(output, "criadapter v1.2.3\n") {
+		t.Errorf("got %q, %v", output, err)
+	}
+}
+
+// Without a command the program serves, as it did before there were commands.
+func TestServesWithoutACommand(t *testing.T) {
+	ended := errors.New("served")
+	var got Settings
+	serve := func(_ context.Context, settings Settings) error { got = settings; return ended }
+	if _, err := execute(t, serve, "--log-level=debug", "--root-directory", "/r", "--pod-cidr=10.1.0.0/16"); !errors.Is(err, ended) {
+		t.Fatal(err)
+	}
+	if got.Config.LogLevel != "debug" || got.Config.RootDirectory != "/r" || len(got.Idle) != 1 {
+		t.Errorf("served with %+v", got)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for want, args := range map[string][]string{
+		"--log-level":                {"--log-level=loud"},
+		"unknown flag":               {"--no-such-flag"},
+		`unknown command "serve"`:    {"serve"},
+		"\n\nDid you mean this?\n\t": {"versoin"},
+	} {
+		if _, err := execute(t, nil, args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", args, err, want)
+		}
+	}
+}
+
+// TestHelp holds each command to a short help with an example.
+func TestHelp(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		switch {
+		case cmd.Short == "" || strings.HasSuffix(cmd.Short, "."):
+			t.Errorf("%s: the short help is %q", cmd.CommandPath(), cmd.Short)
+		case cmd.Runnable() && cmd.Example == "":
+			t.Errorf("%s has no example", cmd.CommandPath())
+		}
+		for line := range strings.SplitSeq(cmd.Long+"\n"+cmd.Example, "\n") {
+			if len(line) > 100 {
+				t.Errorf("%s: a line of the help is wider than a terminal: %s", cmd.CommandPath(), line)
+			}
+		}
+		for _, child := range cmd.Commands() {
+			check(child)
+		}
+	}
+	check(Root(Options{Version: "v1"}))
+}

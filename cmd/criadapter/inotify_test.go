@@ -1,0 +1,21 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// The program starts where other processes of its user have taken all inotify instances. The limit is that of a user
+// namespace of its own.
+func TestStartsWithoutInotify(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "cri.sock")
+	script := `echo 0 > /proc/sys/user/max_inotify_instances && exec "$0" --container-runtime-endpoint=unix://` + socket + plainFlags(dir) +
+		` --network-plugin=cni --cni-conf-dir=` + dir + ` --cni-bin-dir=` + dir
+	startProgram(t, socket, script, func(cmd *exec.Cmd) {
+		maps := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: maps, GidMappings: maps}
+	})
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// asProgram makes the test binary the program.
+const asProgram = "CRIADAPTER_TEST_RUNS_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// program is the program as a process of its own, without an engine. It is killed when the test ends.
+type program struct {
+	*exec.Cmd
+	socket string
+	ended  chan error
+}
+
+// startProgram starts it by a shell script, in which $0 stands for the program, and waits until it answers.
+func startProgram(t *testing.T, socket, script string, prepare func(*exec.Cmd)) *program {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{Cmd: exec.Command("sh", "-c", script, self), socket: socket, ended: make(chan error, 1)}
+	p.Env = append(os.Environ(), asProgram+"=1")
+	if prepare != nil {
+		prepare(p.Cmd)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() { p.ended <- p.Wait() }()
+	t.Cleanup(func() { _ = p.Process.Kill() })
+	testutil.Eventually(t, func() error { return p.answers(t.Context()) })
+	return p
+}
+
+// answers asks for the version, and fails when the program has ended.
+func (p *program) answers(ctx context.Context) error {
+	select {
+	case err := <-p.ended:
+		p.ended <- err
+		return fmt.Errorf("the program has ended: %w", err)
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	conn, err := grpc.NewClient("unix://"+p.socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	_, err = runtimeapi.NewRuntimeServiceClient(conn).Version(ctx, &runtimeapi.VersionRequest{})
+	return err
+}
+
+// plainFlags are those that a program in a directory of its own needs.
+func plainFlags(dir string) string {
+	return fmt.Sprintf(" --root-directory=%s/state --network-plugin=bridge --docker-endpoint=unix://%s/no-engine.sock", dir, dir)
+}
+
+func TestSurvivesSignals(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "cri.sock")
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := "exec $0 --log-level=debug --container-runtime-endpoint=unix://" + socket + plainFlags(dir)
+	p := startProgram(t, socket, script, func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = writer, writer })
+	_ = writer.Close()
+	_ = reader.Close() // from here on each line of the log is a SIGPIPE
+	for range 3 {
+		if err := p.answers(t.Context()); err != nil {
+			t.Fatalf("with a broken stderr: %v", err)
+		}
+		if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	if err := p.answers(t.Context()); err != nil {
+		t.Fatalf("after SIGHUP: %v", err)
+	}
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-p.ended:
+		if err != nil {
+			t.Errorf("after SIGTERM: %v", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it does not end after SIGTERM")
+	}
+}
+
+// cri-dockerd's own unit starts this program, its name apart: the socket comes from systemd, which is told when the
+// server is ready, and a reload is SIGHUP.
+//
+//	ExecStart=/usr/bin/cri-dockerd --container-runtime-endpoint fd://
+//	ExecReload=/bin/kill -s HUP $MAINPID
+//	Type=notify
+func TestCriDockerdsUnit(t *testing.T) {
+	dir := t.TempDir()
+	socket := filepath.Join(dir, "cri-dockerd.sock")
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	file, err := listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	notified, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer notified.Close()
+
+	var output testutil.Buffer
+	// What an operator has added to the unit in the course of time.
+	extra := " --hairpin-mode=hairpin-veth --pod-cidr=10.1.0.0/16 --network-plugin-mtu=1400 --ipv6-dual-stack --runtime-cgroups=/x"
+	script := "LISTEN_PID=$$ exec $0 --container-runtime-endpoint fd://" + plainFlags(dir) + extra
+	p := startProgram(t, socket, script, func(cmd *exec.Cmd) {
+		cmd.ExtraFiles = []*os.File{file}
+		cmd.Env = append(cmd.Env, "LISTEN_FDS=1", "NOTIFY_SOCKET="+filepath.Join(dir, "notify"))
+		cmd.Stderr = &output
+	})
+	told := listenTo(t, notified)
+	told.wait("READY=1")
+	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	told.wait("RELOADING=1")
+	told.wait("READY=1")
+	if err := p.answers(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if warned := strings.Count(output.String(), "no effect"); warned != 1 || !strings.Contains(output.String(), "--pod-cidr") {
+		t.Errorf("%d lines about flags without effect:\n%s", warned, &output)
+	}
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/state"
+)
+
+// With an engine the server is ready when its pods are recovered, not before.
+func TestReadyAfterRecovery(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = socket.Close() })
+	t.Setenv("NOTIFY_SOCKET", path)
+	engine := dockertest.New(dockertest.Options{})
+	t.Cleanup(engine.Close)
+	store, err := checkpoint.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &services{cache: state.New(state.Options{Engine: engine, Records: store}), recovered: make(chan struct{})}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = s.cache.Run(t.Context())
+	}()
+	t.Cleanup(func() { <-ended })
+	told := listenTo(t, socket)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		notifyReady(t.Context(), s)
+	}()
+	testutil.Eventually(t, s.cache.Err)
+	select {
+	case message := <-told.messages:
+		t.Errorf("before the recovery systemd is told %q", message)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(s.recovered)
+	if message := told.wait("READY=1"); message != "READY=1\nSTATUS=Serving CRI, 0 pods and 0 containers" {
+		t.Errorf("systemd is told %q", message)
+	}
+	<-done
+}

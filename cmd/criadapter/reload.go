@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/containerd/log"
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/criadapter/criadapter/cmd/criadapter/command"
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+// reloadable are the settings that a reload changes. The others need a restart, which ends no pod. It is never written to.
+var reloadable = map[string]bool{"log-level": true, "log-format": true}
+
+// followReloads reloads at each SIGHUP until ctx ends.
+func followReloads(ctx context.Context, hangups <-chan os.Signal, settings command.Settings, services *services) {
+	for {
+		select {
+		case <-hangups:
+			notify(ctx, daemon.SdNotifyReloading+"\nMONOTONIC_USEC="+daemon.SdNotifyMonotonicUsec())
+			if err := reload(ctx, &settings, services); err != nil {
+				log.G(ctx).WithError(err).Error("reloaded in part only, what is wrong stays as it was")
+			} else {
+				log.G(ctx).Info("reloaded")
+			}
+			notify(ctx, daemon.SdNotifyReady+"\n"+statusLine(services))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// reload reads the file of settings anew and takes what can change in a running server: the log's level and form, and the
+// CNI configuration, which is read again at once. A variable of the environment still wins over the file, and is what it
+// was when the process began. Certificates and the node's registry credentials are read at each use; they are tried here,
+// so that a bad one is found now.
+func reload(ctx context.Context, settings *command.Settings, services *services) error {
+	services.network.Reload()
+	next, err := settings.Reload()
+	if err != nil {
+		return err
+	}
+	if needed := needsRestart(settings.Config, next); len(needed) > 0 {
+		log.G(ctx).WithField("settings", strings.Join(needed, ", ")).Warn("these settings have changed and count from the next restart on")
+	}
+	settings.Config.LogLevel, settings.Config.LogFormat = next.LogLevel, next.LogFormat
+	return errors.Join(setUpLog(next), tryCertificate(settings.Config), tryCredentials(rootCredentials))
+}
+
+// needsRestart names the settings that differ and that a reload leaves alone.
+func needsRestart(now, next config.Config) []string {
+	var names []string
+	for _, name := range config.Differences(now, next) {
+		if !reloadable[name] {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func tryCertificate(cfg config.Config) error {
+	if cfg.StreamingTLSCertFile == "" {
+		return nil
+	}
+	if _, err := tls.LoadX509KeyPair(cfg.StreamingTLSCertFile, cfg.StreamingTLSKeyFile); err != nil {
+		return fmt.Errorf("--streaming-tls-cert-file: %w", err)
+	}
+	return nil
+}
+
+// tryCredentials says what would be wrong with the next pull of a sandbox image.
+func tryCredentials(path string) error {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !json.Valid(text) {
+		err = errors.New("it is no JSON")
+	}
+	if err != nil {
+		return fmt.Errorf("the node's registry credentials in %s: %w", path, err)
+	}
+	return nil
+}

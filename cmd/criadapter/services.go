@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/container"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/image/volume"
+	"github.com/criadapter/criadapter/internal/config"
+	"github.com/criadapter/criadapter/internal/telemetry"
+	"github.com/criadapter/criadapter/logs"
+	"github.com/criadapter/criadapter/migrate"
+	"github.com/criadapter/criadapter/sandbox"
+	"github.com/criadapter/criadapter/server"
+	"github.com/criadapter/criadapter/state"
+	"github.com/criadapter/criadapter/stats"
+	"github.com/criadapter/criadapter/streaming"
+)
+
+// rootCredentials is where `docker login` of root keeps credentials.
+const rootCredentials = "/root/.docker/config.json"
+
+// services are the parts of the program, wired to each other.
+type services struct {
+	engine     *docker.Client
+	store      *checkpoint.Store
+	migration  *migrate.Node // of pods that cri-dockerd has made
+	cache      *state.Cache
+	network    *cni.Network // takes pods off only, on Docker's bridge
+	volumes    *volume.Store
+	images     *image.Service
+	logs       *logs.Service
+	containers *container.Service
+	sandboxes  *sandbox.Service
+	stats      *stats.Collector
+	streams    *streaming.Server
+	// recovered is closed when what a crash has cut short is finished, or follow has ended.
+	recovered chan struct{}
+}
+
+// build makes all parts. It touches the disk but not the engine, which may come up later.
+func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (_ *services, err error) {
+	r := &services{recovered: make(chan struct{})}
+	defer func() {
+		if err != nil {
+			r.close(ctx)
+		}
+	}()
+	r.engine, err = docker.Dial(docker.Options{
+		Host:           cfg.DockerEndpoint,
+		RequestTimeout: time.Duration(cfg.RuntimeRequestTimeout),
+		OCIRuntime:     docker.OCIRuntimeMode(cfg.OCIRuntime),
+		Bridge:         cfg.Bridge(),
+		LogDriver:      translate.LogDriver(cfg.ContainerLogMode == config.LogModeSymlink),
+		Observe:        metrics.EngineCall,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if r.store, err = checkpoint.Open(filepath.Join(cfg.RootDirectory, "pods")); err != nil {
+		return nil, err
+	}
+	r.network, err = cni.New(cni.Options{
+		ConfDir:  cfg.CNIConfDir,
+		BinDirs:  cfg.BinDirs(),
+		CacheDir: cfg.CacheDir(),
+		DelOnly:  cfg.NetworkPlugin != config.NetworkCNI,
+		Timeout:  time.Duration(cfg.RuntimeRequestTimeout),
+		Observe:  metrics.CNIOperation,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.volumes, err = volume.Open(volume.Options{Root: filepath.Join(cfg.RootDirectory, "image-volumes"), Engine: r.engine})
+	if err != nil {
+		return nil, err
+	}
+	r.images, err = image.New(image.Options{
+		Engine:               r.engine,
+		Mounted:              r.volumes.Mounted,
+		SandboxImage:         cfg.SandboxImage,
+		CredentialsFile:      rootCredentials,
+		PullProgressDeadline: time.Duration(cfg.ImagePullProgressDeadline),
+		ObservePull:          metrics.Pull,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.logs = logs.New(logs.Options{ObserveBatch: metrics.LogBatch})
+	if r.stats, err = stats.New(stats.Options{MetricGroups: cfg.MetricGroups()}); err != nil {
+		return nil, fmt.Errorf("--cri-metrics: %w", err)
+	}
+	r.migration = newMigration(cfg, r.engine, r.store)
+	cacheOptions := state.Options{
+		Engine:        r.engine,
+		Records:       r.store,
+		RootDirectory: filepath.Clean(cfg.RootDirectory),
+		ObserveEvent:  metrics.Event,
+	}
+	if cfg.Migrate == config.MigrateCRIDockerd {
+		cacheOptions.Adopt = r.migration.Adopt
+	}
+	r.cache = state.New(cacheOptions)
+	r.wire(cfg, sandbox.NewFiles(filepath.Join(cfg.RootDirectory, "files")))
+	r.streams, err = streaming.Listen(streaming.Options{
+		Runtime:        streamRuntime{containers: r.containers, cache: r.cache},
+		Address:        cfg.StreamingBindAddr,
+		CertFile:       cfg.StreamingTLSCertFile,
+		KeyFile:        cfg.StreamingTLSKeyFile,
+		AllowPlaintext: cfg.StreamingAllowPlaintext,
+		IdleTimeout:    time.Duration(cfg.StreamingIdleTimeout),
+	})
+	return r, err
+}
+
+// wire makes the two services that need most of the others.
+func (r *services) wire(cfg config.Config, files *sandbox.Files) {
+	r.containers = container.New(container.Options{
+		Engine:  r.engine,
+		Cache:   r.cache,
+		Store:   r.store,
+		Images:  r.images,
+		Cgroups: r.stats,
+		Logs:    r.logs,
+		Files:   files.Of,
+
+		ImageVolumes:  r.volumes,
+		RootDirectory: filepath.Clean(cfg.RootDirectory),
+		LinkLogs:      cfg.ContainerLogMode == config.LogModeSymlink,
+		LogBufferSize: cfg.LogBufferBytes(),
+	})
+	r.cache.OnExit(r.containers.DrainExited)
+	opts := sandbox.Options{
+		Engine:     r.engine,
+		Cache:      r.cache,
+		Store:      r.store,
+		Network:    r.network,
+		Images:     r.images,
+		Containers: r.containers,
+		Files:      files,
+		Cgroups:    r.stats,
+		Forget:     r.migration.Forget,
+
+		RootDirectory: filepath.Clean(cfg.RootDirectory),
+		EngineBridge:  cfg.NetworkPlugin != config.NetworkCNI,
+		NetworkGC:     cfg.CNIGC,
+	}
+	r.sandboxes = sandbox.New(opts)
+}
+
+func (r *services) server(cfg config.Config, metrics *telemetry.Metrics) *server.Server {
+	started := time.Now()
+	opts := server.Options{
+		Cache:          r.cache,
+		Engine:         r.engine,
+		Sandboxes:      r.sandboxes,
+		Containers:     r.containers,
+		Images:         r.images,
+		Stats:          r.stats,
+		Streams:        r.streams,
+		Observe:        metrics.RPC,
+		RequestTimeout: time.Duration(cfg.RuntimeRequestTimeout),
+		Config:         cfg,
+		Report:         func(ctx context.Context) any { return report(ctx, started, r, metrics) },
+		Warnings:       r.warnings,
+	}
+	if cfg.NetworkPlugin == config.NetworkCNI {
+		opts.Network = r.network
+	}
+	return server.New(opts)
+}
+
+// warnings are what an operator should know of, for a verbose Status.
+func (r *services) warnings(ctx context.Context) []string {
+	_, quarantined, err := r.store.List(ctx)
+	var texts []string
+	if err != nil {
+		texts = append(texts, err.Error())
+	}
+	for _, q := range quarantined {
+		texts = append(texts, fmt.Sprintf("the checkpoint of pod sandbox %s was corrupt and is kept as %s: %v", q.SandboxID, q.Path, q.Reason))
+	}
+	return texts
+}
+
+// follow keeps the cache up to date until ctx ends. Once it is complete for the first time, what a crash has cut short
+// is finished. Containers that others start are looked after.
+func (r *services) follow(ctx context.Context) {
+	var group sync.WaitGroup
+	group.Go(func() {
+		recovered := sync.OnceFunc(func() { close(r.recovered) })
+		defer recovered()
+		if r.cache.WaitSynced(ctx) != nil {
+			return
+		}
+		err := r.containers.Recover(ctx)
+		group.Go(func() { _ = r.containers.Watch(ctx) }) // ends with ctx, and only then
+		err = errors.Join(err, r.sandboxes.Recover(ctx))
+		if err != nil && ctx.Err() == nil {
+			log.G(ctx).WithError(err).Error("cannot recover all pods")
+		}
+		recovered()
+		r.sandboxes.CollectOrphans(ctx)
+	})
+	_ = r.cache.Run(ctx) // as above
+	group.Wait()
+}
+
+// endStreams ends the streaming sessions, whose commands get SIGHUP.
+func (r *services) endStreams(ctx context.Context) {
+	if r.streams == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	defer cancel()
+	if err := r.streams.Close(ctx); err != nil {
+		log.G(ctx).WithError(err).Warn("streaming sessions did not end in time")
+	}
+}
+
+// close ends the parts in the order of their dependence. Set-ups are rolled
+// back and log positions saved before what they need goes.
+func (r *services) close(ctx context.Context) {
+	r.endStreams(ctx)
+	if r.sandboxes != nil {
+		r.sandboxes.Close()
+	}
+	if r.logs != nil {
+		r.logs.Close()
+	}
+	if r.images != nil {
+		r.images.Close()
+	}
+	if r.volumes != nil {
+		r.volumes.Close()
+	}
+	if r.stats != nil {
+		r.stats.Close()
+	}
+	if r.network != nil {
+		r.network.Close()
+	}
+	if r.engine != nil {
+		if err := r.engine.Close(); err != nil {
+			log.G(ctx).WithError(err).Warn("cannot close connections to engine")
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/server"
+)
+
+// Answer is what a CRI server says of itself.
+type Answer struct {
+	// Endpoint is where it was asked.
+	Endpoint string `json:"endpoint"`
+	// Runtime names it as CRI does, "docker 20.10.24".
+	Runtime string `json:"runtime"`
+	// Conditions are those of CRI, the empty text for one that holds.
+	Conditions map[string]string `json:"conditions"`
+	// Handlers are the names of the runtime handlers, "" for the default one.
+	Handlers []Handler `json:"handlers"`
+	// Report is nil when it is no criadapter, or one before v0.2. Engine is nil until the engine was reached.
+	Report *Report          `json:"report,omitempty"`
+	Engine *docker.Features `json:"engine,omitempty"`
+	// Warnings are what an operator should know of.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Handler is a runtime handler and what works on it.
+type Handler struct {
+	Name              string `json:"name"`
+	RecursiveReadOnly bool   `json:"recursiveReadOnly,omitempty"`
+}
+
+// Ready reports whether all conditions hold.
+func (a Answer) Ready() bool {
+	for _, fault := range a.Conditions {
+		if fault != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// Ask asks the CRI server on a unix socket, within ctx.
+func Ask(ctx context.Context, endpoint string) (Answer, error) {
+	answer := Answer{Endpoint: endpoint, Conditions: map[string]string{}}
+	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return answer, err
+	}
+	defer conn.Close()
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	version, err := client.Version(ctx, &runtimeapi.VersionRequest{})
+	if err != nil {
+		return answer, err
+	}
+	answer.Runtime = strings.TrimSpace(version.GetRuntimeName() + " " + version.GetRuntimeVersion())
+	response, err := client.Status(ctx, &runtimeapi.StatusRequest{Verbose: true})
+	if err != nil {
+		return answer, err
+	}
+	for _, condition := range response.GetStatus().GetConditions() {
+		fault := ""
+		if !condition.GetStatus() {
+			fault = fmt.Sprintf("%s: %s", condition.GetReason(), condition.GetMessage())
+		}
+		answer.Conditions[condition.GetType()] = fault
+	}
+	for _, handler := range response.GetRuntimeHandlers() {
+		answer.Handlers = append(answer.Handlers, Handler{Name: handler.GetName(), RecursiveReadOnly: handler.GetFeatures().GetRecursiveReadOnlyMounts()})
+	}
+	return answer, answer.decode(response.GetInfo())
+}
+
+// decode takes what only a criadapter tells.
+func (a *Answer) decode(info map[string]string) error {
+	if _, ours := info[server.ReportKey]; !ours {
+		return nil
+	}
+	var warnings struct{ Messages []string }
+	for key, into := range map[string]any{server.ReportKey: &a.Report, "engine": &a.Engine, "warnings": &warnings} {
+		if text, found := info[key]; found {
+			if err := json.Unmarshal([]byte(text), into); err != nil {
+				return fmt.Errorf("%s of the answer: %w", key, err)
+			}
+		}
+	}
+	a.Warnings = warnings.Messages
+	return nil
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/cmd/criadapter/status"
+)
+
+// runCommand runs a command of the program to its end and returns what it prints, and its exit code.
+func runCommand(t *testing.T, args ...string) (output string, code int) {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	raw, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return string(raw), cmd.ProcessState.ExitCode()
+}
+
+// The status of a server whose engine is not there: it answers, and is not ready.
+func TestStatusOfAServer(t *testing.T) {
+	dir := t.TempDir()
+	endpoint := "--container-runtime-endpoint=unix://" + filepath.Join(dir, "cri.sock")
+	output, code := runCommand(t, "status", endpoint)
+	if code != 2 || !strings.Contains(output, "there is no socket at") {
+		t.Errorf("without a server: code %d\n%s", code, output)
+	}
+	p := startProgram(t, filepath.Join(dir, "cri.sock"), "exec $0 "+endpoint+plainFlags(dir), nil)
+	output, code = runCommand(t, "status", endpoint)
+	for _, want := range []string{"criadapter unknown on unix://" + dir, "not ready: EngineUnavailable", "does not follow the engine", "slow calls      none"} {
+		if code != 1 || !strings.Contains(output, want) {
+			t.Errorf("code %d, no %q in:\n%s", code, want, output)
+		}
+	}
+	output, code = runCommand(t, "status", endpoint, "-o", "json")
+	var answer status.Answer
+	if err := json.Unmarshal([]byte(output), &answer); err != nil || code != 1 {
+		t.Fatalf("code %d, %v:\n%s", code, err, output)
+	}
+	if answer.Report == nil || answer.Report.PID != p.Process.Pid || answer.Report.Started.IsZero() {
+		t.Errorf("got %+v", answer.Report)
+	}
+	output, code = runCommand(t, "check", "-o", "json", endpoint, "--docker-endpoint=unix://"+dir+"/no-engine.sock", "--network-plugin=bridge")
+	if code != 1 || !strings.Contains(output, "criadapter unknown answers on "+dir) {
+		t.Errorf("check: code %d\n%s", code, output)
+	}
+	if output, code = runCommand(t, "check", "--log-level=loud"); code != 2 || !strings.Contains(output, "--log-level") {
+		t.Errorf("check with a bad flag: code %d\n%s", code, output)
+	}
+}
+
+func TestConfigOfTheProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte("log-level: debug\ncni-confdir: /x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	want := path + `:2:1: unknown setting "cni-confdir"; did you mean "cni-conf-dir"?`
+	for _, args := range [][]string{{"config", "validate", path}, {"config", "print", "--config", path}, {"--config", path}} {
+		if output, code := runCommand(t, args...); code != 1 || !strings.Contains(output, want) {
+			t.Errorf("%q: code %d\n%s", args, code, output)
+		}
+	}
+	if err := os.WriteFile(path, []byte("log-level: debug\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, code := runCommand(t, "config", "validate", path); code != 0 {
+		t.Errorf("code %d\n%s", code, output)
+	}
+	output, code := runCommand(t, "config", "print", "--config", path, "--log-format=json")
+	for _, want := range []string{"log-level ", path + ":1\n", "flag --log-format\n", "default\n"} {
+		if code != 0 || !strings.Contains(output, want) {
+			t.Errorf("code %d, no %q in:\n%s", code, want, output)
+		}
+	}
+	// What print writes as a file is one.
+	output, _ = runCommand(t, "config", "print", "--config", path, "-o", "yaml")
+	if err := os.WriteFile(path, []byte(output), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if output, code := runCommand(t, "config", "validate", path); code != 0 {
+		t.Errorf("code %d\n%s", code, output)
+	}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// told are the messages that the program sends systemd, in their order.
+type told struct {
+	t        *testing.T
+	messages chan string
+}
+
+func listenTo(t *testing.T, socket *net.UnixConn) *told {
+	l := &told{t: t, messages: make(chan string, 1000)}
+	go func() {
+		defer close(l.messages)
+		buffer := make([]byte, 4096)
+		for {
+			n, err := socket.Read(buffer)
+			if err != nil {
+				return
+			}
+			l.messages <- string(buffer[:n])
+		}
+	}()
+	return l
+}
+
+// wait returns the next message that has this line; those before it are dropped.
+func (l *told) wait(line string) string {
+	l.t.Helper()
+	timeout := time.After(time.Minute)
+	for {
+		select {
+		case message := <-l.messages:
+			if strings.Contains("\n"+message+"\n", "\n"+line+"\n") {
+				return message
+			}
+		case <-timeout:
+			l.t.Fatalf("systemd is not told %q", line)
+		}
+	}
+}
+
+// unit starts the program as systemd does, by its own socket, and tells what systemd is told.
+type unit struct {
+	dir      string
+	listener *os.File
+	told     *told
+	env      []string
+}
+
+func newUnit(t *testing.T, env ...string) *unit {
+	t.Helper()
+	dir := t.TempDir()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "cri.sock"), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	file, err := listener.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	notified, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = notified.Close() })
+	return &unit{dir: dir, listener: file, told: listenTo(t, notified), env: append(env, "LISTEN_FDS=1", "NOTIFY_SOCKET="+filepath.Join(dir, "notify"))}
+}
+
+func (u *unit) start(t *testing.T, flags string, output *testutil.Buffer) *program {
+	t.Helper()
+	script := "export LISTEN_PID=$$ WATCHDOG_PID=$$; exec $0 --container-runtime-endpoint fd://" + plainFlags(u.dir) + flags
+	return startProgram(t, filepath.Join(u.dir, "cri.sock"), script, func(cmd *exec.Cmd) {
+		cmd.ExtraFiles = []*os.File{u.listener}
+		cmd.Env = append(cmd.Env, u.env...)
+		cmd.Stderr = output
+	})
+}
+
+// Each message of a unit's life: ready although the engine is away, with the reason; the watchdog; a reload; the end.
+func TestMessagesToSystemd(t *testing.T) {
+	u := newUnit(t, "WATCHDOG_USEC=1000000")
+	var output testutil.Buffer
+	config := filepath.Join(u.dir, "config.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("log-level: info\n")
+	p := u.start(t, " --config="+config, &output)
+	if ready := u.told.wait("READY=1"); !strings.Contains(ready, "STATUS=Serving CRI from memory: ") || !strings.Contains(ready, "no-engine.sock") {
+		t.Errorf("ready with %q", ready)
+	}
+	u.told.wait("WATCHDOG=1")
+	u.told.wait("WATCHDOG=1")
+
+	reload := func(text, wantLog string) {
+		t.Helper()
+		write(text)
+		if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		if message := u.told.wait("RELOADING=1"); !strings.Contains(message, "MONOTONIC_USEC=") {
+			t.Errorf("got %q", message)
+		}
+		u.told.wait("READY=1")
+		testutil.Until(t, wantLog, func() bool { return strings.Contains(output.String(), wantLog) })
+	}
+	reload("log-level: debug\ncni-gc: true\n", "count from the next restart on")
+	if err := p.answers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Until(t, "the new level counts", func() bool { return strings.Contains(output.String(), "level=debug") })
+	reload("log-levle: debug\n", "did you mean")
+	reload("log-format: json\n", `"msg":"reloaded"`)
+	if strings.Count(output.String(), "settings=cni-gc") != 1 {
+		t.Errorf("the settings that need a restart are not named:\n%s", &output)
+	}
+
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	u.told.wait("STOPPING=1")
+	if err := <-p.ended; err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+}
+
+// A client that asks while the server restarts gets its answer from the next one: the socket is systemd's.
+func TestRestartWithoutAGap(t *testing.T) {
+	u := newUnit(t)
+	var output testutil.Buffer
+	p := u.start(t, "", &output)
+	for range 3 {
+		if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-p.ended; err != nil {
+			t.Fatal(err)
+		}
+		answered := make(chan error, 1)
+		go func() {
+			conn, err := grpc.NewClient("unix://"+filepath.Join(u.dir, "cri.sock"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+			if err != nil {
+				answered <- err
+				return
+			}
+			defer conn.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			// Without waiting for readiness: the connection itself must not be refused.
+			_, err = runtimeapi.NewRuntimeServiceClient(conn).Version(ctx, &runtimeapi.VersionRequest{})
+			answered <- err
+		}()
+		p = u.start(t, "", &output)
+		if err := <-answered; err != nil {
+			t.Fatalf("a request while the server restarted: %v", err)
+		}
+	}
+}
+
+func TestCheckSelf(t *testing.T) {
+	if err := checkSelf(t.Context(), filepath.Join(t.TempDir(), "none.sock"), time.Second, func() error { return nil }); err == nil {
+		t.Error("a socket that nobody answers on passes")
+	}
+	u := newUnit(t)
+	var output testutil.Buffer
+	p := u.start(t, "", &output)
+	stuck := errors.New("stuck")
+	if err := checkSelf(t.Context(), p.socket, time.Minute, func() error { return stuck }); !errors.Is(err, stuck) {
+		t.Errorf("a cache that does not get on: %v", err)
+	}
+	if err := checkSelf(t.Context(), p.socket, time.Minute, func() error { return nil }); err != nil {
+		t.Error(err)
+	}
+	// A process that is stopped answers nobody, and the watchdog is not fed.
+	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkSelf(t.Context(), p.socket, time.Second, func() error { return nil }); err == nil {
+		t.Error("a program that hangs passes")
+	}
+}

@@ -1,0 +1,307 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// fakeKubelet answers as the endpoint of a kubelet core does.
+type fakeKubelet struct {
+	mu     sync.Mutex
+	pods   []v1.Pod
+	events []v1.Event
+	config Config
+	away   bool
+}
+
+func (f *fakeKubelet) change(do func(*fakeKubelet)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do(f)
+}
+
+func (f *fakeKubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	answers := map[string]any{"/pods": v1.PodList{Items: f.pods}, "/events": v1.EventList{Items: f.events}, "/configz": f.config}
+	answer, ok := answers[r.URL.Path]
+	if !ok || f.away {
+		http.Error(w, "not here", http.StatusNotFound)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(answer) // the test fails on what it did not get
+}
+
+func newFake(t *testing.T, pods ...v1.Pod) (*Client, *fakeKubelet) {
+	t.Helper()
+	fake := &fakeKubelet{pods: pods}
+	server := httptest.NewServer(fake)
+	t.Cleanup(server.Close)
+	return New(strings.TrimPrefix(server.URL, "http://")), fake
+}
+
+// running is a pod with one container that runs.
+func running(namespace, name string) v1.Pod {
+	return v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name + "-node1", UID: types.UID("uid-" + namespace + name)},
+		Spec:       v1.PodSpec{NodeName: "Node1", Containers: []v1.Container{{Name: "main"}}},
+		Status: v1.PodStatus{Phase: v1.PodRunning, PodIP: "10.0.0.1", ContainerStatuses: []v1.ContainerStatus{
+			{Name: "main", Ready: true, ContainerID: "docker://abc", State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}}},
+	}
+}
+
+func TestFind(t *testing.T) {
+	asked, _ := newFake(t, running("a", "web"), running("b", "web"), running("a", "db"))
+	for _, c := range []struct {
+		ref  Ref
+		want string
+		err  error
+	}{
+		{Ref{Name: "db"}, "a/db-node1", nil}, {Ref{Name: "pod/db-node1"}, "a/db-node1", nil}, {Ref{Name: "web", Namespace: "b"}, "b/web-node1", nil},
+		{Ref{Name: "web"}, "", errdefs.ErrInvalidArgument}, {Ref{Name: "d"}, "", errdefs.ErrNotFound}, {Ref{Name: "db", Namespace: "b"}, "", errdefs.ErrNotFound},
+	} {
+		pod, err := asked.Find(t.Context(), c.ref)
+		if !errors.Is(err, c.err) || err == nil && pod.Namespace+"/"+pod.Name != c.want {
+			t.Errorf("%v: %v, %v; want %s, %v", c.ref, pod, err, c.want, c.err)
+		}
+	}
+}
+
+func TestNobodyAnswers(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	address := strings.TrimPrefix(server.URL, "http://")
+	if _, err := New(address).Pods(t.Context()); err == nil || !strings.Contains(err.Error(), "is that a kubelet core?") {
+		t.Errorf("another server: %v", err)
+	}
+	server.Close()
+	if _, err := New(address).Pods(t.Context()); !errors.Is(err, errdefs.ErrUnavailable) || !strings.Contains(err.Error(), address) {
+		t.Errorf("no server: %v, want ErrUnavailable with the address", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := New(address).Pods(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+}
+
+func TestContainerChoice(t *testing.T) {
+	always := v1.ContainerRestartPolicyAlways
+	pod := running("a", "web")
+	pod.Spec.InitContainers = []v1.Container{{Name: "init"}, {Name: "side", RestartPolicy: &always}}
+	pod.Spec.Containers = append(pod.Spec.Containers, v1.Container{Name: "other"})
+	if name, others, err := Container(&pod, ""); name != "main" || strings.Join(others, " ") != "init (init) side (init) main other" || err != nil {
+		t.Errorf("%s, %v, %v", name, others, err)
+	}
+	if name, others, err := Container(&pod, "side"); name != "side" || others != nil || err != nil {
+		t.Errorf("%s, %v, %v", name, others, err)
+	}
+	if _, _, err := Container(&pod, "none"); !errors.Is(err, errdefs.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+	pod.Annotations = map[string]string{defaultContainer: "other"}
+	if name, others, err := Container(&pod, ""); name != "other" || others != nil || err != nil {
+		t.Errorf("%s, %v, %v", name, others, err)
+	}
+	if _, _, err := Container(&v1.Pod{}, ""); !errors.Is(err, errdefs.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}
+
+func waiting(reason string) v1.ContainerState {
+	return v1.ContainerState{Waiting: &v1.ContainerStateWaiting{Reason: reason}}
+}
+
+func terminated(code int32, reason string) v1.ContainerState {
+	return v1.ContainerState{Terminated: &v1.ContainerStateTerminated{ExitCode: code, Reason: reason}}
+}
+
+func runs() v1.ContainerState { return v1.ContainerState{Running: &v1.ContainerStateRunning{}} }
+
+func TestSummarize(t *testing.T) {
+	yes, always := true, v1.ContainerRestartPolicyAlways
+	status := func(state v1.ContainerState) v1.ContainerStatus {
+		return v1.ContainerStatus{Name: "main", State: state, Ready: state.Running != nil, Started: &yes}
+	}
+	initStatus := func(state v1.ContainerState) v1.ContainerStatus {
+		return v1.ContainerStatus{Name: "init", State: state, Ready: state.Running != nil}
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*v1.Pod)
+		want   string // ready/total status restarts
+	}{
+		{"running", func(*v1.Pod) {}, "1/1 Running 0"},
+		{"nothing known", func(p *v1.Pod) { p.Status = v1.PodStatus{Phase: v1.PodPending} }, "0/1 Pending 0"},
+		{"creating", func(p *v1.Pod) {
+			p.Status.ContainerStatuses = []v1.ContainerStatus{status(waiting("ContainerCreating"))}
+		}, "0/1 ContainerCreating 0"},
+		{"crash loop", func(p *v1.Pod) {
+			s := status(waiting(model.ReasonCrashLoopBackOff))
+			s.RestartCount, s.LastTerminationState = 4, terminated(1, "Error")
+			p.Status.ContainerStatuses = []v1.ContainerStatus{s}
+		}, "0/1 CrashLoopBackOff 4"},
+		{"completed", func(p *v1.Pod) { p.Status.ContainerStatuses = []v1.ContainerStatus{status(terminated(0, "Completed"))} }, "0/1 Completed 0"},
+		{"no reason", func(p *v1.Pod) { p.Status.ContainerStatuses = []v1.ContainerStatus{status(terminated(5, ""))} }, "0/1 ExitCode:5 0"},
+		{"one of two completed", func(p *v1.Pod) {
+			p.Spec.Containers = append([]v1.Container{{Name: "job"}}, p.Spec.Containers...)
+			p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, v1.ContainerStatus{Name: "job", State: terminated(0, "Completed")})
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Status: v1.ConditionTrue}}
+		}, "1/2 Running 0"},
+		{"first init container", func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Name: "init"}, {Name: "next"}}
+			p.Status.InitContainerStatuses = []v1.ContainerStatus{initStatus(runs())}
+			p.Status.ContainerStatuses = []v1.ContainerStatus{status(waiting("PodInitializing"))}
+		}, "0/1 Init:0/2 0"},
+		{"second init container", func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Name: "init"}, {Name: "next"}}
+			p.Status.InitContainerStatuses = []v1.ContainerStatus{initStatus(terminated(0, "Completed")), {Name: "next", State: waiting("PodInitializing")}}
+		}, "1/1 Init:1/2 0"},
+		{"failing init container", func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Name: "init"}}
+			s := initStatus(waiting(model.ReasonCrashLoopBackOff))
+			s.RestartCount = 2
+			p.Status.InitContainerStatuses = []v1.ContainerStatus{s}
+			p.Status.ContainerStatuses = nil
+		}, "0/1 Init:CrashLoopBackOff 2"},
+		{"init container failed for good", func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Name: "init"}}
+			p.Status.InitContainerStatuses = []v1.ContainerStatus{initStatus(terminated(4, "Error"))}
+		}, "1/1 Init:Error 0"},
+		{"sidecar", func(p *v1.Pod) {
+			p.Spec.InitContainers = []v1.Container{{Name: "init", RestartPolicy: &always}}
+			s := initStatus(runs())
+			s.Started = &yes
+			p.Status.InitContainerStatuses = []v1.ContainerStatus{s}
+		}, "2/2 Running 0"},
+		{"refused", func(p *v1.Pod) {
+			p.Status = v1.PodStatus{Phase: v1.PodFailed, Reason: "Evicted"}
+		}, "0/1 Evicted 0"},
+		{"going", func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, "1/1 Terminating 0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			pod := running("a", "web")
+			c.change(&pod)
+			now := time.Now()
+			fields := row(summarize(&pod), now)
+			if got := strings.Join([]string{fields[2], fields[3], fields[4]}, " "); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTable(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	web, db := running("b", "web"), running("a", "database")
+	web.CreationTimestamp = metav1.Time{Time: now.Add(-90 * time.Minute)}
+	web.Status.ContainerStatuses[0].RestartCount = 2
+	web.Status.ContainerStatuses[0].LastTerminationState = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{FinishedAt: metav1.Time{Time: now.Add(-10 * time.Second)}}}
+	db.Annotations = map[string]string{model.AnnotationConfigSeen: now.Add(-26 * time.Hour).Format(time.RFC3339Nano)}
+	db.Status.PodIP = ""
+	var out strings.Builder
+	if err := WriteTable(&out, []v1.Pod{web, db}, now); err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+NAMESPACE   NAME             READY   STATUS    RESTARTS      AGE   IP
+a           database-node1   1/1     Running   0             26h   <none>
+b           web-node1        1/1     Running   2 (10s ago)   90m   10.0.0.1
+`
+	if got := "\n" + out.String(); got != want {
+		t.Errorf("got%s\nwant%s", got, want)
+	}
+}
+
+// shows waits until a text is in the output.
+func shows(t *testing.T, out *testutil.Buffer, want string) {
+	t.Helper()
+	testutil.Eventually(t, func() error {
+		if got := out.String(); !strings.Contains(got, want) {
+			return fmt.Errorf("no %q in\n%s", want, got)
+		}
+		return nil
+	})
+}
+
+func TestWatch(t *testing.T) {
+	asked, fake := newFake(t, running("a", "web"))
+	ctx, cancel := context.WithCancel(t.Context())
+	out, ended := &testutil.Buffer{}, make(chan error, 1)
+	go func() { ended <- asked.Watch(ctx, out, WatchOptions{period: time.Millisecond}) }()
+	shows(t, out, "web-node1")
+	fake.change(func(f *fakeKubelet) { f.away = true })
+	time.Sleep(20 * time.Millisecond)
+	fake.change(func(f *fakeKubelet) {
+		f.away = false
+		f.pods = []v1.Pod{running("a", "web")}
+		f.pods[0].Status.ContainerStatuses[0].State = waiting("CrashLoopBackOff")
+	})
+	shows(t, out, "CrashLoopBackOff")
+	fake.change(func(f *fakeKubelet) { f.pods = nil })
+	shows(t, out, "Gone")
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := strings.Count(out.String(), "\n"); got != 4 {
+		t.Errorf("%d lines, want the header and three changes:\n%s", got, out.String())
+	}
+	fake.change(func(f *fakeKubelet) { f.away = true })
+	if err := asked.Watch(t.Context(), out, WatchOptions{}); err == nil {
+		t.Error("a watch that never began is no error")
+	}
+}
+
+func TestDescription(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	pod := running("a", "web")
+	pod.UID = "u1"
+	pod.Annotations = map[string]string{model.AnnotationManifest: "/m/web.yaml", model.AnnotationConfigHash: "hidden", "note": "shown"}
+	pod.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A", Value: "1"}, {Name: "S", ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: v1.LocalObjectReference{Name: "key"}, Key: "token"}}}}
+	pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "key"}}}}
+	event := func(uid, reason string, count int32) v1.Event {
+		return v1.Event{InvolvedObject: v1.ObjectReference{UID: "u1"}, Type: "Warning", Reason: reason, Message: uid, Count: count,
+			FirstTimestamp: metav1.Time{Time: now.Add(-time.Hour)}, LastTimestamp: metav1.Time{Time: now.Add(-time.Minute)}}
+	}
+	other := event("other", "NotOurs", 1)
+	other.InvolvedObject.UID = "u2"
+	var out strings.Builder
+	if err := WriteDescription(&out, &pod, []v1.Event{event("one", "Unhealthy", 3), other}, now); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Manifest:           /m/web.yaml\n", "note=shown", "A=1\n", "S=<key token of secret key>", "v:                secret key", "60s (x3 over 60m)"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+	for _, hidden := range []string{"hidden", "NotOurs"} {
+		if strings.Contains(out.String(), hidden) {
+			t.Errorf("%q is in\n%s", hidden, out.String())
+		}
+	}
+	if err := WriteDescription(failing{}, &pod, nil, now); !errors.Is(err, errFull) {
+		t.Errorf("got %v", err)
+	}
+}
+
+var errFull = errors.New("full")
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errFull }

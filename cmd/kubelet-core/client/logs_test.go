@@ -1,0 +1,157 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+const stamp = "2026-05-01T12:00:00.000000001Z"
+
+// logged is a fake kubelet with one pod, and the path of the log of its container's attempt 1.
+func logged(t *testing.T, content string) (*Client, *fakeKubelet, string) {
+	t.Helper()
+	pod := running("a", "web")
+	pod.Status.ContainerStatuses[0].RestartCount = 1
+	asked, fake := newFake(t, pod)
+	fake.config.PodLogsDir = t.TempDir()
+	path := filepath.Join(model.PodLogDirectory(fake.config.PodLogsDir, &pod), "main", "1.log")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	testutil.WriteFile(t, path, content)
+	return asked, fake, path
+}
+
+func TestLogs(t *testing.T) {
+	content := "2026-05-01T11:00:00Z stdout F old\n" + stamp + " stdout P be\n" + stamp + " stderr F error\n" + stamp + " stdout F gun\n" + stamp + " stdout F \n" +
+		stamp + " stdout F:tag a b  c\n" + stamp + " stdout F not written to its e"
+	since := time.Date(2026, 5, 1, 11, 30, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name           string
+		opts           LogOptions
+		stdout, stderr string
+	}{
+		{"all", LogOptions{Tail: -1}, "old\nbegun\n\na b  c\n", "error\n"},
+		{"since", LogOptions{Tail: -1, Since: since}, "begun\n\na b  c\n", "error\n"},
+		{"time", LogOptions{Tail: -1, Since: since, Timestamps: true}, stamp + " begun\n" + stamp + " \n" + stamp + " a b  c\n", stamp + " error\n"},
+		{"no lines", LogOptions{Tail: 0}, "", ""},
+		{"more lines than there are", LogOptions{Tail: 100}, "old\nbegun\n\na b  c\n", "error\n"},
+		{"three lines, the last of which is not complete", LogOptions{Tail: 3}, "\na b  c\n", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asked, _, _ := logged(t, content)
+			var stdout, stderr bytes.Buffer
+			c.opts.Stdout, c.opts.Stderr = &stdout, &stderr
+			if err := asked.Logs(t.Context(), Ref{Name: "web"}, c.opts); err != nil {
+				t.Fatal(err)
+			}
+			if stdout.String() != c.stdout || stderr.String() != c.stderr {
+				t.Errorf("%q and %q, want %q and %q", stdout.String(), stderr.String(), c.stdout, c.stderr)
+			}
+		})
+	}
+}
+
+func TestFollowThroughARotationToTheEnd(t *testing.T) {
+	asked, fake, path := logged(t, stamp+" stdout F one\n")
+	out, ended := &testutil.Buffer{}, make(chan error, 1)
+	go func() {
+		ended <- asked.Logs(t.Context(), Ref{Name: "web"}, LogOptions{Follow: true, Tail: -1, Stdout: out, Stderr: out})
+	}()
+	shows(t, out, "one\n")
+	testutil.AppendFile(t, path, stamp+" stdout F tw")
+	time.Sleep(150 * time.Millisecond)
+	testutil.AppendFile(t, path, "o\n")
+	shows(t, out, "two\n")
+	// The kubelet renames the file; the runtime writes on into it until it is told, and then makes a new one.
+	if err := os.Rename(path, path+".20260501-120000"); err != nil {
+		t.Fatal(err)
+	}
+	testutil.AppendFile(t, path+".20260501-120000", stamp+" stdout F three\n")
+	testutil.WriteFile(t, path, stamp+" stdout F four\n")
+	shows(t, out, "four\n")
+	fake.change(func(f *fakeKubelet) {
+		f.pods[0].Status.ContainerStatuses[0].State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}
+	})
+	testutil.AppendFile(t, path, stamp+" stdout F last\n")
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), "one\ntwo\nthree\nfour\nlast\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestFollowIsGivenUp(t *testing.T) {
+	asked, fake, _ := logged(t, stamp+" stdout F one\n")
+	fake.change(func(f *fakeKubelet) {})
+	ctx, cancel := context.WithCancel(t.Context())
+	out, ended := &testutil.Buffer{}, make(chan error, 1)
+	go func() {
+		ended <- asked.Logs(ctx, Ref{Name: "web"}, LogOptions{Follow: true, Tail: -1, Stdout: out, Stderr: out})
+	}()
+	shows(t, out, "one\n")
+	fake.change(func(f *fakeKubelet) { f.away = true }) // a kubelet that is away ends nothing
+	time.Sleep(1200 * time.Millisecond)
+	select {
+	case err := <-ended:
+		t.Fatalf("it ended with %v", err)
+	default:
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestWhichLog(t *testing.T) {
+	asked, fake, path := logged(t, stamp+" stdout F now\n")
+	testutil.WriteFile(t, filepath.Join(filepath.Dir(path), "0.log"), stamp+" stdout F before\n")
+	read := func(opts LogOptions) (string, error) {
+		var out bytes.Buffer
+		opts.Tail, opts.Stdout, opts.Stderr = -1, &out, &out
+		err := asked.Logs(t.Context(), Ref{Name: "web"}, opts)
+		return out.String(), err
+	}
+	if got, err := read(LogOptions{Previous: true, Follow: true}); got != "before\n" || err != nil {
+		t.Errorf("previous: %q, %v", got, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := read(LogOptions{}); !errors.Is(err, errdefs.ErrNotFound) || !strings.Contains(err.Error(), path) {
+		t.Errorf("removed: %v", err)
+	}
+	fake.change(func(f *fakeKubelet) {
+		f.pods[0].Status.ContainerStatuses[0] = v1.ContainerStatus{Name: "main", State: waiting("ImagePullBackOff")}
+	})
+	if _, err := read(LogOptions{}); !errors.Is(err, errdefs.ErrFailedPrecondition) || !strings.Contains(err.Error(), "ImagePullBackOff") {
+		t.Errorf("waiting: %v", err)
+	}
+	if _, err := read(LogOptions{Previous: true}); !errors.Is(err, errdefs.ErrNotFound) {
+		t.Errorf("previous of none: %v", err)
+	}
+}
+
+func TestBadLogLines(t *testing.T) {
+	asked, _, _ := logged(t, "nonsense\n"+stamp+" stdout F good\n\n")
+	var stdout, stderr bytes.Buffer
+	if err := asked.Logs(t.Context(), Ref{Name: "web"}, LogOptions{Tail: -1, Stdout: &stdout, Stderr: &stderr}); err != nil {
+		t.Fatal(err)
+	}
+	if stdout.String() != "good\n" || strings.Count(stderr.String(), "no line of a container log") != 2 {
+		t.Errorf("%q and %q", stdout.String(), stderr.String())
+	}
+}

@@ -1,0 +1,165 @@
+package client
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// summary is a pod in one line.
+type summary struct {
+	namespace, name string
+	// ready and total count containers that run as long as the pod.
+	ready, total int
+	// status is kubectl's STATUS: the phase, or the reason of a container that does not run.
+	status string
+	// restarts is how often containers were restarted, lastRestart when last; zero for never.
+	restarts    int32
+	lastRestart time.Time
+	// created is when the kubelet first observed the pod.
+	created time.Time
+	ip      string
+}
+
+// summarize makes the summary of a pod, with kubectl's reasons.
+func summarize(pod *v1.Pod) summary {
+	s := summary{namespace: pod.Namespace, name: pod.Name, status: string(pod.Status.Phase), created: created(pod), ip: pod.Status.PodIP}
+	if pod.Status.Reason != "" {
+		s.status = pod.Status.Reason
+	}
+	waits := s.initContainers(pod)
+	running := s.containers(pod, waits == "")
+	switch {
+	case waits != "":
+		s.status = waits
+	case s.status == "Completed" && running:
+		s.status = "NotReady"
+		if ready(pod) {
+			s.status = "Running"
+		}
+	}
+	if pod.DeletionTimestamp != nil {
+		s.status = "Terminating"
+	}
+	return s
+}
+
+// created is when the pod began to be; a static pod has no time of creation.
+func created(pod *v1.Pod) time.Time {
+	if !pod.CreationTimestamp.IsZero() {
+		return pod.CreationTimestamp.Time
+	}
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time
+	}
+	observed, err := time.Parse(time.RFC3339Nano, pod.Annotations[model.AnnotationConfigSeen])
+	if err != nil {
+		return time.Time{}
+	}
+	return observed
+}
+
+func ready(pod *v1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == v1.PodReady {
+			return condition.Status == v1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// initContainers counts sidecars and says what the pod waits for, empty if it is past its init containers.
+func (s *summary) initContainers(pod *v1.Pod) string {
+	waits := ""
+	for i := range pod.Spec.InitContainers {
+		spec := &pod.Spec.InitContainers[i]
+		status := containerStatus(pod, spec.Name)
+		s.addRestarts(&status)
+		sidecar := model.IsSidecar(spec)
+		if sidecar {
+			s.total++
+			if status.Ready {
+				s.ready++
+			}
+		}
+		done := status.State.Terminated != nil && status.State.Terminated.ExitCode == 0 && !sidecar
+		if done || sidecar && status.Started != nil && *status.Started || waits != "" {
+			continue
+		}
+		waits = "Init:" + initReason(&status, i, len(pod.Spec.InitContainers))
+	}
+	if pod.Status.Phase == v1.PodSucceeded {
+		return ""
+	}
+	return waits
+}
+
+func initReason(status *v1.ContainerStatus, index, total int) string {
+	switch waiting, ended := status.State.Waiting, status.State.Terminated; {
+	case ended != nil && ended.ExitCode != 0:
+		return endReason(ended)
+	case waiting != nil && waiting.Reason != "" && waiting.Reason != model.ReasonPodInitializing:
+		return waiting.Reason
+	default:
+		return fmt.Sprintf("%d/%d", index, total)
+	}
+}
+
+// containers counts the app containers; if the pod is past its init containers, the first that does not run gives the
+// status. It says whether any runs.
+func (s *summary) containers(pod *v1.Pod, initialized bool) (running bool) {
+	for i := len(pod.Spec.Containers) - 1; i >= 0; i-- {
+		status := containerStatus(pod, pod.Spec.Containers[i].Name)
+		s.total++
+		s.addRestarts(&status)
+		if status.Ready {
+			s.ready++
+		}
+		running = running || status.State.Running != nil
+		if reason := containerReason(&status); initialized && reason != "" {
+			s.status = reason
+		}
+	}
+	return running
+}
+
+func containerReason(status *v1.ContainerStatus) string {
+	switch {
+	case status.State.Waiting != nil:
+		return status.State.Waiting.Reason
+	case status.State.Terminated != nil:
+		return endReason(status.State.Terminated)
+	default:
+		return ""
+	}
+}
+
+func endReason(ended *v1.ContainerStateTerminated) string {
+	switch {
+	case ended.Reason != "":
+		return ended.Reason
+	case ended.Signal != 0:
+		return fmt.Sprintf("Signal:%d", ended.Signal)
+	default:
+		return fmt.Sprintf("ExitCode:%d", ended.ExitCode)
+	}
+}
+
+func (s *summary) addRestarts(status *v1.ContainerStatus) {
+	s.restarts += status.RestartCount
+	if last := status.LastTerminationState.Terminated; last != nil && last.FinishedAt.After(s.lastRestart) {
+		s.lastRestart = last.FinishedAt.Time
+	}
+}
+
+// age is how long ago something was, as kubectl writes it.
+func age(now, then time.Time) string {
+	if then.IsZero() {
+		return "<unknown>"
+	}
+	return duration.HumanDuration(now.Sub(then))
+}

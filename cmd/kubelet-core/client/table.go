@@ -1,0 +1,129 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// header names the columns of a pod table.
+func header() []string {
+	return []string{"NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP"}
+}
+
+// WriteTable writes the pods as a table, sorted by namespace and name.
+func WriteTable(out io.Writer, pods []v1.Pod, now time.Time) error {
+	var table columns
+	return table.write(out, append([][]string{header()}, rows(pods, now)...)...)
+}
+
+func rows(pods []v1.Pod, now time.Time) [][]string {
+	sorted := slices.SortedFunc(slices.Values(pods), func(a, b v1.Pod) int {
+		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
+	})
+	var rows [][]string
+	for i := range sorted {
+		rows = append(rows, row(summarize(&sorted[i]), now))
+	}
+	return rows
+}
+
+func row(s summary, now time.Time) []string {
+	return []string{s.namespace, s.name, fmt.Sprintf("%d/%d", s.ready, s.total), s.status, restarts(s, now), age(now, s.created), orNone(s.ip)}
+}
+
+func restarts(s summary, now time.Time) string {
+	if s.restarts == 0 || s.lastRestart.IsZero() {
+		return strconv.Itoa(int(s.restarts))
+	}
+	return fmt.Sprintf("%d (%s ago)", s.restarts, age(now, s.lastRestart))
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "<none>"
+	}
+	return value
+}
+
+// WatchOptions say what Watch shows.
+type WatchOptions struct {
+	// Wanted chooses pods; nil means all.
+	Wanted func(*v1.Pod) bool
+	// period is how often pods are listed. Zero means a second.
+	period time.Duration
+}
+
+// Watch writes a table of the pods, and then a line for each pod that changed, until ctx ends, which is no error. A
+// kubelet that is away for a while is waited for.
+func (c *Client) Watch(ctx context.Context, out io.Writer, opts WatchOptions) error {
+	if opts.period == 0 {
+		opts.period = time.Second
+	}
+	w := watcher{out: out, observed: map[string]summary{}}
+	for {
+		pods, err := c.Pods(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !w.started:
+			return err
+		case err == nil:
+			if err := w.show(choose(pods, opts.Wanted)); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(opts.period):
+		}
+	}
+}
+
+func choose(pods []v1.Pod, wanted func(*v1.Pod) bool) []v1.Pod {
+	if wanted == nil {
+		return pods
+	}
+	return slices.DeleteFunc(pods, func(pod v1.Pod) bool { return !wanted(&pod) })
+}
+
+// watcher writes what changed since the last time.
+type watcher struct {
+	out      io.Writer
+	table    columns
+	started  bool
+	observed map[string]summary // by UID
+}
+
+func (w *watcher) show(pods []v1.Pod) error {
+	now := time.Now()
+	var rows [][]string
+	if !w.started {
+		rows = append(rows, header())
+		w.started = true
+	}
+	gone := maps.Clone(w.observed)
+	for i := range pods {
+		key := string(pods[i].UID)
+		summary := summarize(&pods[i])
+		delete(gone, key)
+		if w.observed[key] != summary {
+			w.observed[key] = summary
+			rows = append(rows, row(summary, now))
+		}
+	}
+	for key, summary := range gone {
+		delete(w.observed, key)
+		summary.ready, summary.status = 0, "Gone"
+		rows = append(rows, row(summary, now))
+	}
+	return w.table.write(w.out, rows...)
+}

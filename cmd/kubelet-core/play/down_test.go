@@ -1,0 +1,60 @@
+package play
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/kubelet"
+	"github.com/criadapter/criadapter/kubelet/nodelock"
+)
+
+// TestDownOfSomebodyElses directory touches nothing in it; one that another process is at it asks to end, and waits no
+// longer than its context.
+func TestDownOfSomebodyElses(t *testing.T) {
+	dir := t.TempDir()
+	opts := Options{Name: "web", Kubelet: kubelet.Options{RuntimeEndpoint: "unix:///nowhere.sock", RootDir: dir, BesideKubelet: true}}
+	file := filepath.Join(dir, "manifests", "mine.yaml")
+	write := func() {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	if err := Down(t.Context(), opts); !errdefs.IsNotFound(err) {
+		t.Errorf("nobody's: %v", err)
+	}
+	root, err := nodelock.LockRoot(dir, "play-other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Down(t.Context(), opts); !errdefs.IsFailedPrecondition(err) || errors.Is(err, nodelock.ErrInUse) {
+		t.Errorf("another play's: %v", err)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+	if err := root.RemoveAll(); err != nil {
+		t.Fatal(err)
+	}
+	if root, err = nodelock.LockRoot(dir, "play-web"); err != nil {
+		t.Fatal(err)
+	}
+	write()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := Down(ctx, opts); !errors.Is(err, context.Canceled) || !errors.Is(err, nodelock.ErrInUse) {
+		t.Errorf("its own, at which a process is: %v", err)
+	}
+	if _, err := os.Stat(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its manifests: %v", err)
+	}
+	if err := root.RemoveAll(); err != nil {
+		t.Fatal(err)
+	}
+}

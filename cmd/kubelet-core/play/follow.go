@@ -1,0 +1,85 @@
+package play
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/nodeapi/podlogs"
+)
+
+// attempt is one start of a container.
+type attempt struct {
+	pod       types.UID
+	container string
+	restarts  int32
+}
+
+// follower writes the logs of all containers as they come.
+type follower struct {
+	terminal *terminal
+	logs     string
+	pods     func() []*v1.Pod
+	begun    map[attempt]bool
+	running  sync.WaitGroup
+}
+
+// follow begins with the containers that have started since the last call.
+func (f *follower) follow(ctx context.Context, pods []*v1.Pod) {
+	for _, pod := range pods {
+		for _, c := range model.Statuses(pod) {
+			a := attempt{pod.UID, c.Name, c.RestartCount}
+			if c.ContainerID == "" || f.begun[a] {
+				continue
+			}
+			f.begun[a] = true
+			f.running.Go(func() { f.read(ctx, pod, a) })
+		}
+	}
+}
+
+// logWait is how long a log may be missing that a container has begun: the runtime makes it a moment later.
+const logWait = 5 * time.Second
+
+func (f *follower) read(ctx context.Context, pod *v1.Pod, a attempt) {
+	lines := f.terminal.lines(podName(pod) + "/" + a.container)
+	defer lines.end()
+	opts := podlogs.Options{
+		Path: filepath.Join(model.PodLogDirectory(f.logs, pod), model.ContainerLogPath(a.container, uint32(a.restarts))),
+		Tail: -1, Limit: -1, Stdout: lines, Stderr: lines, Running: func(context.Context) bool { return f.writes(a) },
+	}
+	for deadline := time.Now().Add(logWait); ; {
+		err := podlogs.Read(ctx, opts)
+		if errors.Is(err, fs.ErrNotExist) && time.Now().Before(deadline) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+				continue
+			}
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			f.terminal.line(lines.name, fmt.Sprintf("its log cannot be read: %v", err))
+		}
+		return
+	}
+}
+
+// writes says whether an attempt may write more.
+func (f *follower) writes(a attempt) bool {
+	for _, pod := range f.pods() {
+		if pod.UID == a.pod {
+			c := model.FindStatus(pod, a.container)
+			return c != nil && c.RestartCount == a.restarts && c.State.Running != nil
+		}
+	}
+	return false
+}

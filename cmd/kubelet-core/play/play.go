@@ -1,0 +1,247 @@
+package play
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	v1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/kubelet"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/nodelock"
+)
+
+// Options say where and how pods are played.
+type Options struct {
+	// Name tells one play from another: it is part of the owner of the pods, and of the directories.
+	Name string
+	// Kubelet has the runtime and all that the kubelet core is told beside; owner and directories are Name's.
+	Kubelet kubelet.Options
+	// Follow writes the containers' logs, too, Colours colours them. Out takes all lines.
+	Follow, Colours bool
+	Out             io.Writer
+}
+
+// root is the directory of a play's kubelet core: all of it is a play's own.
+func (o *Options) root() string {
+	if o.Kubelet.RootDir != "" {
+		return o.Kubelet.RootDir
+	}
+	return filepath.Join("/var/lib/kubelet-core", o.owner())
+}
+
+func (o *Options) logs() string {
+	if o.Kubelet.PodLogsDir != "" {
+		return o.Kubelet.PodLogsDir
+	}
+	return filepath.Join("/var/log/kubelet-core", o.owner())
+}
+
+func (o *Options) owner() string { return "play-" + o.Name }
+
+func (o *Options) manifests() string { return filepath.Join(o.root(), "manifests") }
+
+// kubelet makes the kubelet core of a play. It leaves nothing behind when it ends.
+func (o *Options) kubelet(ctx context.Context) (*kubelet.Kubelet, error) {
+	opts := o.Kubelet
+	opts.Owner, opts.RootDir, opts.PodLogsDir, opts.Manifests, opts.LeaveNothing = o.owner(), o.root(), o.logs(), o.manifests(), true
+	return kubelet.New(ctx, opts)
+}
+
+// clear makes the directory of the manifests, or empties that of a play that was killed.
+func (o *Options) clear() error {
+	return errors.Join(os.MkdirAll(o.manifests(), 0o700), removeManifests(o.manifests()))
+}
+
+// Up runs the pods of a set until ctx ends, somebody calls Down, or all of them have ended; then it ends them and
+// leaves nothing. A pod that failed is an error.
+func Up(ctx context.Context, set *Set, opts Options) error {
+	running := context.WithoutCancel(ctx) // the kubelet core outlives ctx: it ends the pods
+	k, err := opts.kubelet(ctx)
+	if err != nil {
+		return err
+	}
+	if err = opts.clear(); err == nil {
+		err = writeManifests(opts.manifests(), set)
+	}
+	return run(running, k, func() error {
+		if err != nil {
+			return err // to the end all the same: nothing is left of it
+		}
+		p := &player{set: set, opts: opts, kubelet: k, terminal: newTerminal(opts.Out, opts.Colours)}
+		return p.watch(ctx)
+	}, opts)
+}
+
+// Down ends what a play of that name has left, or is at.
+func Down(ctx context.Context, opts Options) error {
+	err := nodelock.CheckOwner(opts.root(), opts.owner())
+	if errdefs.IsNotFound(err) {
+		return fmt.Errorf("nothing is played under the name %s: %w", opts.Name, err)
+	}
+	if err != nil {
+		return err
+	}
+	k, err := opts.kubelet(ctx)
+	if errors.Is(err, nodelock.ErrInUse) {
+		if err := removeManifests(opts.manifests()); err != nil {
+			return err
+		}
+		k, err = waitGone(ctx, opts)
+	}
+	if err != nil || k == nil {
+		return err
+	}
+	err = opts.clear()
+	return run(context.WithoutCancel(ctx), k, func() error { return err }, opts)
+}
+
+// waitGone waits for the end of a play that another process is at, and sees its manifests go. When that process ends
+// before, it returns a kubelet core in its place.
+func waitGone(ctx context.Context, opts Options) (*kubelet.Kubelet, error) {
+	tick := time.NewTicker(500 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if err := nodelock.CheckOwner(opts.root(), opts.owner()); errdefs.IsNotFound(err) {
+			return nil, nil
+		}
+		k, err := opts.kubelet(ctx)
+		if !errors.Is(err, nodelock.ErrInUse) {
+			return k, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(ctx.Err(), err)
+		case <-tick.C:
+		}
+	}
+}
+
+// run runs the kubelet core while watch does, then has it end its pods.
+func run(ctx context.Context, k *kubelet.Kubelet, watch func() error, opts Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(ctx) }()
+	err := errors.Join(watch(), removeManifests(opts.manifests()))
+	select {
+	case early := <-ended:
+		return errors.Join(err, early)
+	case <-k.Empty(ctx):
+	}
+	cancel()
+	return errors.Join(err, <-ended)
+}
+
+// player shows one play.
+type player struct {
+	set      *Set
+	opts     Options
+	kubelet  *kubelet.Kubelet
+	terminal *terminal
+}
+
+// watch shows what becomes of the pods until ctx ends, their manifests are gone, or all of them have ended.
+func (p *player) watch(ctx context.Context) error {
+	changed, stop := p.kubelet.Watch()
+	defer stop()
+	for _, note := range p.set.notes {
+		p.terminal.line("play", note)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	told := newProgress(p.terminal)
+	logs := &follower{terminal: p.terminal, logs: p.opts.logs(), pods: p.kubelet.Pods, begun: map[attempt]bool{}}
+	defer logs.running.Wait()
+	defer cancel()
+	look := time.NewTicker(time.Second) // for events, and manifests that somebody removed
+	defer look.Stop()
+	for {
+		pods := p.kubelet.Pods()
+		told.tell(pods, p.kubelet.Events())
+		if p.opts.Follow {
+			logs.follow(ctx, pods)
+		}
+		if err := writeHosts(p.opts.root(), pods, hostsLines(p.set.services, pods)); err != nil {
+			log.G(ctx).WithError(err).Warn("hosts files cannot be written")
+		}
+		if over, err := p.over(pods); over {
+			logs.running.Wait() // to the end of what they wrote
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			p.terminal.line("play", "ending")
+			return nil
+		case <-changed:
+		case <-look.C:
+		}
+	}
+}
+
+// over says that nothing runs any more that was played, and what failed.
+func (p *player) over(pods []*v1.Pod) (bool, error) {
+	left, err := filepath.Glob(filepath.Join(p.opts.manifests(), "*.yaml"))
+	if err == nil && len(left) == 0 {
+		p.terminal.line("play", "ending, as somebody asked")
+		return true, nil
+	}
+	if len(pods) < len(p.set.pods) {
+		return false, nil
+	}
+	var failed []error
+	for _, pod := range pods {
+		if !model.Terminal(pod.Status.Phase) {
+			return false, nil
+		}
+		if pod.Status.Phase == v1.PodFailed {
+			failed = append(failed, fmt.Errorf("pod %s failed: %s", podName(pod), failure(pod)))
+		}
+	}
+	return true, errors.Join(failed...)
+}
+
+// writeManifests writes each object into a file of its own, secrets and config maps before pods.
+func writeManifests(dir string, set *Set) error {
+	var number int
+	write := func(kind string, object any) error {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			return err
+		}
+		number++
+		text = append([]byte("apiVersion: v1\nkind: "+kind+"\n"), text...)
+		return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%04d.yaml", number)), text, 0o600)
+	}
+	var errs []error
+	for _, secret := range set.secrets {
+		secret.APIVersion, secret.Kind = "", ""
+		errs = append(errs, write("Secret", secret))
+	}
+	for _, config := range set.configMaps {
+		config.APIVersion, config.Kind = "", ""
+		errs = append(errs, write("ConfigMap", config))
+	}
+	for _, pod := range set.pods {
+		pod.APIVersion, pod.Kind = "", ""
+		errs = append(errs, write("Pod", pod))
+	}
+	return errors.Join(errs...)
+}
+
+func removeManifests(dir string) error {
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	for _, file := range files {
+		if gone := os.Remove(file); !errors.Is(gone, os.ErrNotExist) {
+			err = errors.Join(err, gone)
+		}
+	}
+	return err
+}

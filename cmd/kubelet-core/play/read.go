@@ -1,0 +1,185 @@
+package play
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	appsv1 "k8s.io/api/apps/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	kjson "sigs.k8s.io/json"
+	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/kubelet/manifest"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Set is what some files hold, with the pods of deployments among the pods.
+type Set struct {
+	pods       []*v1.Pod
+	configMaps []*v1.ConfigMap
+	secrets    []*v1.Secret
+	services   []*v1.Service
+	// notes say what of it is done otherwise than in a cluster.
+	notes []string
+}
+
+// Read reads files, "-" for in. What a kubelet core cannot run, or play does not take, is an error that names file,
+// document and field; nothing is ignored.
+func Read(files []string, in io.Reader) (*Set, error) {
+	set := &Set{}
+	var errs []error
+	for _, file := range files {
+		content, err := readFile(file, in)
+		if err == nil {
+			err = set.add(content)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", file, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return set, set.complete()
+}
+
+func readFile(file string, in io.Reader) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(in)
+	}
+	return os.ReadFile(file)
+}
+
+// add takes the documents of one file.
+func (s *Set) add(content []byte) error {
+	var errs []error
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for number := 1; ; number++ {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return errors.Join(errs...)
+		}
+		if err == nil {
+			err = s.document(text)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("document %d: %w", number, err))
+		}
+	}
+}
+
+func (s *Set) document(text []byte) error {
+	raw, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", strings.TrimPrefix(err.Error(), "yaml: "), errdefs.ErrInvalidArgument)
+	}
+	if string(raw) == "null" {
+		return nil
+	}
+	return s.object(raw)
+}
+
+// object takes one object in JSON.
+func (s *Set) object(raw []byte) error {
+	var meta metav1.TypeMeta
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &meta); err != nil {
+		return fmt.Errorf("%w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	switch kind := meta.APIVersion + " " + meta.Kind; kind {
+	case "v1 Pod":
+		return manifest.Decode(raw, &s.pods)
+	case "v1 ConfigMap":
+		return manifest.Decode(raw, &s.configMaps)
+	case "v1 Secret":
+		return manifest.Decode(raw, &s.secrets)
+	case "v1 Service":
+		return manifest.Decode(raw, &s.services)
+	case "apps/v1 Deployment":
+		return s.deployment(raw)
+	case "v1 List":
+		return s.list(raw)
+	default:
+		return fmt.Errorf("apiVersion and kind: %q is none of v1 Pod, ConfigMap, Secret, Service, List and apps/v1 Deployment: %w", kind, errdefs.ErrInvalidArgument)
+	}
+}
+
+func (s *Set) list(raw []byte) error {
+	var lists []*v1.List
+	if err := manifest.Decode(raw, &lists); err != nil {
+		return err
+	}
+	var errs []error
+	for i, item := range lists[0].Items {
+		if err := s.object(item.Raw); err != nil {
+			errs = append(errs, fmt.Errorf("items[%d]: %w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// deployment makes the pods of a deployment: NAME-1, NAME-2, … They are there as long as play runs; there is no roll-out.
+func (s *Set) deployment(raw []byte) error {
+	var read []*appsv1.Deployment
+	if err := manifest.Decode(raw, &read); err != nil {
+		return err
+	}
+	d := read[0]
+	if policy := d.Spec.Template.Spec.RestartPolicy; policy != "" && policy != v1.RestartPolicyAlways {
+		return fmt.Errorf("spec.template.spec.restartPolicy: pods of a deployment have Always, not %s: %w", policy, errdefs.ErrInvalidArgument)
+	}
+	replicas := int32(1)
+	if d.Spec.Replicas != nil {
+		replicas = *d.Spec.Replicas
+	}
+	if d.Name == "" {
+		return fmt.Errorf("metadata.name: it is required: %w", errdefs.ErrInvalidArgument)
+	}
+	for i := range replicas {
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("%s-%d", d.Name, i+1), Namespace: d.Namespace,
+			Labels: d.Spec.Template.Labels, Annotations: d.Spec.Template.Annotations,
+		}, Spec: *d.Spec.Template.Spec.DeepCopy()}
+		s.pods = append(s.pods, pod)
+	}
+	return nil
+}
+
+// complete gives services their host ports, and says what cannot be run.
+func (s *Set) complete() error {
+	if len(s.pods) == 0 {
+		return fmt.Errorf("there is no Pod and no Deployment: %w", errdefs.ErrInvalidArgument)
+	}
+	var errs []error
+	names := map[string]bool{}
+	for _, pod := range s.pods {
+		manifest.SetDefaults(pod)
+		if key := pod.Namespace + "/" + pod.Name; names[key] {
+			errs = append(errs, fmt.Errorf("pod %s: there are two of that name: %w", pod.Name, errdefs.ErrInvalidArgument))
+		} else {
+			names[key] = true
+		}
+		if pod.Spec.Hostname == "" && len(pod.Name) < 64 && !strings.Contains(pod.Name, ".") {
+			pod.Spec.Hostname = pod.Name // without the node's name, which ends that of a static pod
+		}
+	}
+	for _, service := range s.services {
+		if err := s.publish(service); err != nil {
+			errs = append(errs, fmt.Errorf("service %s: %w", service.Name, err))
+		}
+	}
+	for _, pod := range s.pods {
+		static := pod.DeepCopy() // as which the kubelet core will have it
+		if err := errors.Join(manifest.Static(static, manifest.Origin{Source: model.SourceFile}), manifest.Validate(static)); err != nil {
+			errs = append(errs, fmt.Errorf("pod %s: %w", pod.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,132 @@
+package play
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// publish gives the first pod of a service of type NodePort or LoadBalancer its host ports. There is no proxy: one host
+// port leads to one pod, and a service's name (see hostsLines) to its pods' own ports.
+func (s *Set) publish(service *v1.Service) error {
+	if service.Spec.Type == v1.ServiceTypeExternalName || len(service.Spec.Selector) == 0 {
+		return fmt.Errorf("spec.selector: play takes services that select pods: %w", errdefs.ErrInvalidArgument)
+	}
+	pods := selected(service, s.pods)
+	if len(pods) == 0 {
+		return fmt.Errorf("spec.selector: it selects none of the pods: %w", errdefs.ErrInvalidArgument)
+	}
+	for i, port := range service.Spec.Ports {
+		container, target, err := targetPort(pods[0], port)
+		if err != nil {
+			return fmt.Errorf("spec.ports[%d].targetPort: %w", i, err)
+		}
+		host := hostPort(service, port)
+		if host == 0 {
+			if target != port.Port {
+				s.note("service %s: clients use the port %d of its pods, not %d: there is no proxy", service.Name, target, port.Port)
+			}
+			continue
+		}
+		expose(container, target, host, port.Protocol)
+		s.note("service %s: port %d of this machine leads to %s", service.Name, host, pods[0].Name)
+		if len(pods) > 1 {
+			s.note("service %s: the other %d of its pods are reached by its name alone", service.Name, len(pods)-1)
+		}
+	}
+	return nil
+}
+
+func (s *Set) note(format string, args ...any) {
+	s.notes = append(s.notes, fmt.Sprintf(format, args...))
+}
+
+// selected are the pods that a service selects.
+func selected(service *v1.Service, pods []*v1.Pod) []*v1.Pod {
+	selector := labels.SelectorFromSet(service.Spec.Selector)
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *v1.Pod) bool {
+		return pod.Namespace != namespaceOf(service) || !selector.Matches(labels.Set(pod.Labels))
+	})
+}
+
+func namespaceOf(service *v1.Service) string {
+	if service.Namespace == "" {
+		return v1.NamespaceDefault
+	}
+	return service.Namespace
+}
+
+// hostPort is the port of the machine that a service asks for; 0 for none.
+func hostPort(service *v1.Service, port v1.ServicePort) int32 {
+	switch {
+	case service.Spec.Type != v1.ServiceTypeNodePort && service.Spec.Type != v1.ServiceTypeLoadBalancer:
+		return 0
+	case port.NodePort != 0:
+		return port.NodePort
+	default:
+		return port.Port
+	}
+}
+
+// targetPort finds the container and port that a service's port leads to; the first container where none names it.
+func targetPort(pod *v1.Pod, port v1.ServicePort) (*v1.Container, int32, error) {
+	target := port.TargetPort
+	if target == (intstr.IntOrString{}) {
+		target = intstr.FromInt32(port.Port)
+	}
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		for _, known := range c.Ports {
+			if target.Type == intstr.String && known.Name == target.StrVal || target.Type == intstr.Int && known.ContainerPort == target.IntVal {
+				return c, known.ContainerPort, nil
+			}
+		}
+	}
+	if target.Type == intstr.String {
+		return nil, 0, fmt.Errorf("no port of pod %s has the name %q: %w", pod.Name, target.StrVal, errdefs.ErrInvalidArgument)
+	}
+	return &pod.Spec.Containers[0], target.IntVal, nil
+}
+
+// expose has a container's port reached at a port of the machine.
+func expose(c *v1.Container, target, host int32, protocol v1.Protocol) {
+	if protocol == "" {
+		protocol = v1.ProtocolTCP
+	}
+	for i := range c.Ports {
+		if c.Ports[i].ContainerPort == target && c.Ports[i].Protocol == protocol && c.Ports[i].HostPort == 0 {
+			c.Ports[i].HostPort = host
+			return
+		}
+	}
+	c.Ports = append(c.Ports, v1.ContainerPort{ContainerPort: target, HostPort: host, Protocol: protocol})
+}
+
+// hostsLines are the lines of hosts files that lead the names of services to their ready pods, of which a client takes
+// the first.
+func hostsLines(services []*v1.Service, pods []*v1.Pod) []string {
+	var lines []string
+	for _, service := range services {
+		namespace := namespaceOf(service)
+		for _, pod := range selected(service, pods) {
+			if pod.Status.PodIP != "" && ready(pod) {
+				names := []string{service.Name, service.Name + "." + namespace, service.Name + "." + namespace + ".svc"}
+				lines = append(lines, pod.Status.PodIP+"\t"+strings.Join(names, "\t"))
+			}
+		}
+	}
+	return lines
+}
+
+func ready(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
+	}) && !model.Terminal(pod.Status.Phase)
+}

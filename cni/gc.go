@@ -1,0 +1,125 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/types"
+	"github.com/containernetworking/cni/pkg/version"
+)
+
+// gcTimeout bounds one GC with all its plugins: pods are not joined meanwhile.
+const gcTimeout = 30 * time.Second
+
+// Attached returns the ids of all pods for which Joined is true, each with the
+// path of the network namespace that Add was given. It reads the disk only.
+func (n *Network) Attached() (map[string]string, error) {
+	kept, err := n.keptOfAll()
+	if err != nil {
+		return nil, err
+	}
+	paths := make(map[string]string, len(kept))
+	for _, a := range kept {
+		paths[a.ContainerID] = a.NetNS
+	}
+	return paths, nil
+}
+
+// GC tells the plugins of the current network which attachments there are, and they remove whatever else they hold: the
+// pods' with these ids, and all that the cache and the notes name. Whoever else uses the network loses its pods'
+// addresses. A plugin without GC, and a configuration of a version before 1.1.0 or with disableGC, passes.
+//
+// An Add that has begun is among what the notes name, and one that has not waits
+// for the end of GC, which takes half a minute at most.
+func (n *Network) GC(ctx context.Context, pods []string) (err error) {
+	snap := n.current.Load()
+	if snap.list == nil || snap.list.DisableGC {
+		return nil
+	}
+	if hasGC, err := version.GreaterThanOrEqualTo(snap.list.CNIVersion, "1.1.0"); err != nil || !hasGC {
+		return err
+	}
+	ctx, end := n.begin(ctx, "GC", gcTimeout)
+	defer func() { end(err) }()
+	n.gate.Lock()
+	defer n.gate.Unlock()
+	valid, err := n.validAttachments(snap.list.Name, pods)
+	if err != nil {
+		return fmt.Errorf("CNI GC: %w", err)
+	}
+	var errs []error
+	for _, p := range snap.list.Plugins {
+		// One at a time, as in askPlugins.
+		err := n.cni.GCNetworkList(ctx, single(snap.list, p), &libcni.GCArgs{ValidAttachments: valid})
+		if err != nil && !lacksCommand(err) {
+			errs = append(errs, fmt.Errorf("CNI GC of network %q: %w", snap.list.Name, typed(err)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// single is a network with one of its plugins.
+func single(list *libcni.NetworkConfigList, p *libcni.PluginConfig) *libcni.NetworkConfigList {
+	return &libcni.NetworkConfigList{Name: list.Name, CNIVersion: list.CNIVersion, Plugins: []*libcni.PluginConfig{p}}
+}
+
+// validAttachments are those of pods and all that is kept of the network: libcni
+// itself runs DEL for what it has in its cache and does not find here.
+func (n *Network) validAttachments(network string, pods []string) ([]types.GCAttachment, error) {
+	kept, err := n.keptOfAll()
+	if err != nil {
+		return nil, err
+	}
+	valid := map[types.GCAttachment]bool{}
+	for _, id := range pods {
+		valid[types.GCAttachment{ContainerID: id, IfName: interfaceName}] = true
+	}
+	for _, a := range kept {
+		if a.Network == network {
+			valid[types.GCAttachment{ContainerID: a.ContainerID, IfName: a.IfName}] = true
+		}
+	}
+	list := make([]types.GCAttachment, 0, len(valid)) // a list that is empty, not null
+	for a := range valid {
+		list = append(list, a)
+	}
+	return list, nil
+}
+
+// keptOfAll returns what the notes and the cache hold of all pods. An ADD that ends goes from the notes to the cache, so
+// the notes are read first: it is found in one of them at least.
+func (n *Network) keptOfAll() ([]*libcni.NetworkAttachment, error) {
+	noted, err := n.notes.all()
+	if err != nil {
+		return nil, fmt.Errorf("read the notes of CNI ADDs: %w", err)
+	}
+	cached, err := n.cni.GetCachedAttachments("")
+	if err != nil {
+		return nil, fmt.Errorf("read the CNI cache: %w", err)
+	}
+	return append(noted, cached...), nil
+}
+
+// lacksCommand recognises the answer that the specification's code table gives
+// to a CNI_COMMAND that a plugin does not know.
+func lacksCommand(err error) bool {
+	var reported *types.Error
+	return errors.As(err, &reported) && reported.Code == types.ErrInvalidEnvironmentVariables
+}
+
+// noteAdd notes that an ADD is about to run, between two GCs. It fails when ctx has ended meanwhile.
+func (n *Network) noteAdd(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+	n.gate.RLock()
+	defer n.gate.RUnlock()
+	err := ctx.Err()
+	if err == nil {
+		err = n.notes.begin(list, rt)
+	}
+	if err != nil {
+		return fmt.Errorf("note the CNI ADD of pod %s: %w", rt.ContainerID, err)
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package cni
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containernetworking/cni/libcni"
+	"github.com/containernetworking/cni/pkg/types"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+var newChain = strings.Replace(chain, "1.0.0", "1.1.0", 1)
+
+func TestAttached(t *testing.T) {
+	s, n := scripted(t)
+	want := func(want ...string) {
+		t.Helper()
+		attached, err := n.Attached()
+		if got := slices.Sorted(maps.Keys(attached)); err != nil || !slices.Equal(got, want) {
+			t.Errorf("attached are %v, %v; want %v", got, err, want)
+		}
+		for id, path := range attached {
+			if path != testPod(id).NetnsPath {
+				t.Errorf("pod %s has the namespace %q", id, path)
+			}
+		}
+	}
+	want()
+	for _, id := range []string{"b", "a"} {
+		_, err := n.Add(context.Background(), testPod(id))
+		must(t, err)
+	}
+	want("a", "b")
+	s.script("fake.ADD", "exit 1")
+	s.script("fake.DEL", "exit 1")
+	if _, err := n.Add(context.Background(), testPod("c")); err == nil {
+		t.Error("ADD succeeded")
+	}
+	testutil.WriteFile(t, filepath.Join(s.cache, "pending", "cut-short"), `{"container`)
+	want("a", "b", "c") // c is not undone
+	must(t, os.Remove(filepath.Join(s.journal, "fake.DEL.do")))
+	for _, id := range []string{"a", "c"} {
+		must(t, n.Del(context.Background(), Pod{ID: id}, ""))
+	}
+	want("b")
+}
+
+// valid are the pods that a plugin was told of.
+func (s *sandbox) valid(call string) []string {
+	s.t.Helper()
+	var input struct {
+		Valid []types.GCAttachment `json:"cni.dev/valid-attachments"`
+	}
+	must(s.t, json.Unmarshal([]byte(s.recorded(call+".stdin")), &input))
+	var ids []string
+	for _, a := range input.Valid {
+		ids = append(ids, a.ContainerID+"/"+a.IfName)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func TestGCTellsWhichPodsThereAre(t *testing.T) {
+	s, n := scripted(t)
+	s.configure("net.conflist", newChain)
+	s.expectVersion(n, "1.1.0")
+	for _, id := range []string{"a", "b"} {
+		_, err := n.Add(context.Background(), testPod(id))
+		must(t, err)
+	}
+	s.forgetCalls()
+	s.script("fake.GC", `echo '{"code":4,"msg":"unknown CNI_COMMAND"}'; exit 1`) // a plugin without GC
+	// The cache of pod c was lost; b was not asked for, but is kept.
+	must(t, n.GC(context.Background(), []string{"a", "c"}))
+	if got := s.calls(); got != "fake.GC ports.GC" {
+		t.Errorf("ran %s", got)
+	}
+	if got, want := s.valid("ports.GC"), []string{"a/eth0", "b/eth0", "c/eth0"}; !slices.Equal(got, want) {
+		t.Errorf("told of %v, want %v", got, want)
+	}
+	s.script("ports.GC", `echo '{"code":100,"msg":"no disk"}'; exit 1`)
+	if err := n.GC(context.Background(), nil); err == nil || !strings.Contains(err.Error(), "no disk") {
+		t.Errorf("got %v", err)
+	}
+	for name, config := range map[string]string{
+		"an older version": chain,
+		"disableGC":        strings.Replace(newChain, `"name"`, `"disableGC":true,"name"`, 1),
+	} {
+		s.configure("net.conflist", config)
+		testutil.Until(t, name, func() bool { return string(n.current.Load().list.Bytes) == config })
+		s.forgetCalls()
+		must(t, n.GC(context.Background(), nil))
+		if got := s.calls(); got != "" {
+			t.Errorf("%s: ran %s", name, got)
+		}
+	}
+}
+
+func (s *sandbox) expectVersion(n *Network, version string) {
+	s.t.Helper()
+	testutil.Until(s.t, "version "+version, func() bool { return n.Config().CNIVersion == version })
+}
+
+// A pod that is being joined is not collected, and neither is one that begins to be joined meanwhile.
+func TestGCAndAddAtOnce(t *testing.T) {
+	s, n := scripted(t)
+	s.configure("net.conflist", newChain)
+	s.expectVersion(n, "1.1.0")
+	wait := filepath.Join(s.journal, "go")
+	s.script("fake.ADD", "while [ ! -e "+wait+" ]; do sleep 0.01; done")
+	s.script("fake.GC", "while [ ! -e "+wait+".gc ]; do sleep 0.01; done")
+	joined := make(chan error, 2)
+	add := func(id string) {
+		_, err := n.Add(context.Background(), testPod(id))
+		joined <- err
+	}
+	go add("first")
+	testutil.Until(t, "the first ADD runs", func() bool { return s.calls() == "fake.ADD" })
+	collected := make(chan error, 1)
+	go func() { collected <- n.GC(context.Background(), nil) }()
+	testutil.Until(t, "GC runs beside an ADD that hangs", func() bool { return s.calls() == "fake.ADD fake.GC" })
+	go add("second")
+	time.Sleep(200 * time.Millisecond)
+	if got := s.calls(); got != "fake.ADD fake.GC" {
+		t.Errorf("during GC ran %s", got)
+	}
+	testutil.WriteFile(t, wait+".gc", "")
+	must(t, <-collected)
+	if got := s.valid("ports.GC"); !slices.Equal(got, []string{"first/eth0"}) {
+		t.Errorf("told of %v", got)
+	}
+	testutil.WriteFile(t, wait, "")
+	must(t, <-joined, <-joined)
+}
+
+// An ADD that ends while GC collects what is kept has its attachment among it: in the notes, or in the cache.
+func TestGCKeepsTheAttachmentOfAnEndingAdd(t *testing.T) {
+	const others, rounds = 300, 300
+	_, n := scripted(t)
+	list := n.current.Load().list
+	for i := range others {
+		cacheResult(t, n, list.Name, fmt.Sprint("other-", i))
+	}
+	rt, err := testPod("ending").runtimeConf()
+	must(t, err)
+	stop, churned := make(chan struct{}), make(chan struct{})
+	begin := func() {
+		n.gate.RLock() // an ADD begins between two GCs
+		defer n.gate.RUnlock()
+		if err := n.notes.begin(list, rt); err != nil {
+			t.Error(err)
+		}
+		_ = os.Remove(cachePath(n, list.Name, rt.ContainerID))
+	}
+	begin()
+	go func() {
+		defer close(churned)
+		for range rounds * 100 {
+			time.Sleep(time.Duration(rand.IntN(1000)) * time.Microsecond)
+			cacheResult(t, n, list.Name, rt.ContainerID)
+			if err := n.notes.end(rt.ContainerID); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-stop:
+				return
+			default:
+				begin()
+			}
+		}
+	}()
+	missing := 0
+	for range rounds {
+		n.gate.Lock()
+		kept, err := n.keptOfAll()
+		n.gate.Unlock()
+		must(t, err)
+		if !slices.ContainsFunc(kept, func(a *libcni.NetworkAttachment) bool { return a.ContainerID == rt.ContainerID }) {
+			missing++
+		}
+	}
+	close(stop)
+	<-churned
+	if missing != 0 {
+		t.Errorf("the attachment was missing %d times of %d", missing, rounds)
+	}
+}
+
+func cachePath(n *Network, network, id string) string {
+	return filepath.Join(n.opts.CacheDir, "results", network+"-"+id+"-"+interfaceName)
+}
+
+// cacheResult writes an attachment as libcni does.
+func cacheResult(t *testing.T, n *Network, network, id string) {
+	content, err := json.Marshal(map[string]string{
+		"kind": libcni.CNICacheV1, "containerId": id, "networkName": network, "ifName": interfaceName,
+	})
+	path := cachePath(n, network, id)
+	if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
+		t.Error(err)
+	}
+}
+
+// The caller of an Add that waited for a GC has given up: nothing is begun.
+func TestCancelledAddBehindGC(t *testing.T) {
+	s, n := scripted(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	n.gate.Lock()
+	failed := make(chan error, 1)
+	go func() {
+		_, err := n.Add(ctx, testPod("late"))
+		failed <- err
+	}()
+	time.Sleep(100 * time.Millisecond)
+	cancel()
+	n.gate.Unlock()
+	if err := <-failed; !errors.Is(err, context.Canceled) {
+		t.Errorf("Add: %v", err)
+	}
+	if got := s.calls(); got != "" {
+		t.Errorf("ran %s", got)
+	}
+}

@@ -1,0 +1,139 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// A plugin that hangs is killed after a while, though its caller would wait for ever, and the error names it.
+func TestHangingPluginIsStopped(t *testing.T) {
+	for _, operation := range []string{"ADD", "DEL"} {
+		t.Run(operation, func(t *testing.T) {
+			s, _ := scripted(t)
+			s.options.Timeout = time.Second
+			n := s.network()
+			if operation == "DEL" {
+				_, err := n.Add(context.Background(), testPod("p"))
+				must(t, err)
+			}
+			s.script("fake."+operation, "sleep 300")
+			failed := make(chan error, 1)
+			go func() {
+				if operation == "ADD" {
+					_, err := n.Add(context.Background(), testPod("p"))
+					failed <- err
+				} else {
+					failed <- n.Del(context.Background(), Pod{ID: "p"}, "net")
+				}
+			}()
+			select {
+			case err := <-failed:
+				if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "CNI plugin fake was stopped: it did not end within") {
+					t.Errorf("got %v", err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("it hangs")
+			}
+			must(t, os.Remove(filepath.Join(s.journal, "fake."+operation+".do")))
+			must(t, n.Del(context.Background(), Pod{ID: "p"}, "net"))
+		})
+	}
+}
+
+// The kernel does not end a killed process that it holds, for example in a read
+// from a dead file system; here it is frozen. The call ends all the same.
+func TestPluginThatCannotBeKilled(t *testing.T) {
+	freezer := filepath.Join("/sys/fs/cgroup/freezer", fmt.Sprintf("criadapter-test-%d", os.Getpid()))
+	if err := os.Mkdir(freezer, 0o755); err != nil {
+		t.Skipf("needs the freezer of cgroup v1: %v", err)
+	}
+	thaw := func() { _ = os.WriteFile(filepath.Join(freezer, "freezer.state"), []byte("THAWED"), 0) }
+	t.Cleanup(func() {
+		thaw()
+		testutil.Until(t, "the cgroup is empty", func() bool { return os.Remove(freezer) == nil })
+	})
+	s, n := scripted(t)
+	s.script("fake.DEL", fmt.Sprintf(`echo $$ > %s/tasks; echo FROZEN > %[1]s/freezer.state; sleep 300`, freezer))
+	_, err := n.Add(context.Background(), testPod("p"))
+	must(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	failed := make(chan error, 1)
+	go func() { failed <- n.Del(ctx, Pod{ID: "p"}, "net") }()
+	select {
+	case err := <-failed:
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "cannot be killed") {
+			t.Errorf("got %v", err)
+		}
+	case <-time.After(15 * time.Second):
+		t.Error("Del hangs")
+		thaw()
+		<-failed
+	}
+}
+
+func TestJoined(t *testing.T) {
+	s, n := scripted(t)
+	want := func(when string, want bool) {
+		t.Helper()
+		if got, err := n.Joined("p"); err != nil || got != want {
+			t.Errorf("%s: joined is %v, %v", when, got, err)
+		}
+	}
+	want("before", false)
+	_, err := n.Add(context.Background(), testPod("p"))
+	must(t, err)
+	want("after ADD", true)
+	if other, err := n.Joined("other"); err != nil || other {
+		t.Errorf("another pod is joined: %v, %v", other, err)
+	}
+	s.script("fake.DEL", "exit 1")
+	if err := n.Del(context.Background(), Pod{ID: "p"}, ""); err == nil {
+		t.Error("Del succeeded")
+	}
+	want("after a DEL that failed", true)
+	must(t, os.Remove(filepath.Join(s.journal, "fake.DEL.do")))
+	must(t, n.Del(context.Background(), Pod{ID: "p"}, ""))
+	want("after DEL", false)
+
+	s.script("fake.ADD", "exit 1")
+	s.script("fake.DEL", "exit 1")
+	var notUndone *NotUndoneError
+	if _, err := n.Add(context.Background(), testPod("p")); !errors.As(err, &notUndone) {
+		t.Errorf("Add: %v", err)
+	}
+	want("after an ADD that is not undone", true)
+	if _, err := n.Joined("../p"); err == nil {
+		t.Error("a path is taken for an id")
+	}
+}
+
+// Pods that were joined before the node went over to another network plugin
+// leave with the configuration of their time, and nothing is watched.
+func TestDelOnly(t *testing.T) {
+	s, n := scripted(t)
+	for _, id := range []string{"cached", "lost"} {
+		_, err := n.Add(context.Background(), testPod(id))
+		must(t, err)
+	}
+	must(t, os.Remove(filepath.Join(s.cache, "results", "net-lost-eth0")))
+	s.options.DelOnly = true
+	del := s.network()
+	s.forgetCalls()
+	must(t, del.Del(context.Background(), Pod{ID: "cached"}, "net"))
+	must(t, del.Del(context.Background(), testPod("lost"), "net"))
+	if got := s.calls(); got != "ports.DEL fake.DEL ports.DEL fake.DEL" {
+		t.Errorf("ran %s", got)
+	}
+	must(t, os.Remove(filepath.Join(s.conf, "net.conflist")))
+	s.options.ConfDir = filepath.Join(s.conf, "missing")
+	must(t, s.network().Del(context.Background(), Pod{ID: "cached"}, "net"))
+}

@@ -1,0 +1,68 @@
+package cni
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"github.com/containernetworking/cni/libcni"
+)
+
+// Plugin is one program that the current configuration names.
+type Plugin struct {
+	// Type is its name in the configuration.
+	Type string
+	// Path is where it was found, empty when it was not.
+	Path string
+	// Versions are those of the CNI specification that it says it speaks.
+	Versions []string
+	// Err is why it was not found or did not answer.
+	Err error
+}
+
+// Plugins asks each plugin of the current configuration, address managers included, for its versions. An address
+// manager that is no program of its own, such as Calico's own, is missing from the list. Without a configuration the
+// list is empty.
+func (n *Network) Plugins(ctx context.Context) []Plugin {
+	snap := n.current.Load()
+	if snap.list == nil {
+		return nil
+	}
+	var plugins []Plugin
+	for _, p := range snap.list.Plugins {
+		plugins = append(plugins, n.askVersion(ctx, p.Network.Type))
+		if ipam := ipamType(p); ipam != "" {
+			if found := n.askVersion(ctx, ipam); found.Path != "" {
+				plugins = append(plugins, found)
+			}
+		}
+	}
+	return plugins
+}
+
+// ipamType is the type of a plugin's address manager, empty without one.
+func ipamType(p *libcni.PluginConfig) string {
+	var config struct {
+		IPAM struct {
+			Type string `json:"type"`
+		} `json:"ipam"`
+	}
+	if json.Unmarshal(p.Bytes, &config) != nil {
+		return ""
+	}
+	return config.IPAM.Type
+}
+
+func (n *Network) askVersion(ctx context.Context, plugin string) Plugin {
+	answer := Plugin{Type: plugin}
+	if answer.Path, answer.Err = n.exec.FindInPath(plugin, n.opts.BinDirs); answer.Err != nil {
+		return answer
+	}
+	info, err := n.cni.GetVersionInfo(ctx, plugin)
+	if err != nil {
+		answer.Err = err
+		return answer
+	}
+	answer.Versions = slices.Clone(info.SupportedVersions())
+	return answer
+}

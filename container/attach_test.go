@@ -1,0 +1,202 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// turns is an engine on which something happens around a look at a container and an attach.
+type turns struct {
+	docker.Engine
+	beforeLook, beforeAttach, afterAttach turn
+	// age is by how much containers are older than they are.
+	age atomic.Int64
+}
+
+// turn is what happens at one moment. The cache looks at containers too, whenever it wants to, so a test sets it with a
+// lock.
+type turn struct {
+	mutex sync.Mutex
+	do    func(id string)
+}
+
+func (t *turn) is(do func(id string)) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.do = do
+}
+
+func (t *turn) now(id string) {
+	t.mutex.Lock()
+	do := t.do
+	t.mutex.Unlock()
+	if do != nil {
+		do(id)
+	}
+}
+
+func (e *turns) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
+	e.beforeLook.now(id)
+	seen, err := e.Engine.InspectContainer(ctx, id)
+	if err == nil && seen.State != nil {
+		if started, err := time.Parse(time.RFC3339Nano, seen.State.StartedAt); err == nil && !started.IsZero() {
+			seen.State.StartedAt = started.Add(-time.Duration(e.age.Load())).Format(time.RFC3339Nano)
+		}
+	}
+	return seen, err
+}
+
+func (e *turns) AttachContainer(ctx context.Context, id string, opts docker.AttachOptions) (docker.Stream, error) {
+	e.beforeAttach.now(id)
+	stream, err := e.Engine.AttachContainer(ctx, id, opts)
+	if err == nil {
+		e.afterAttach.now(id)
+	}
+	return stream, err
+}
+
+// newTurningNode is a node with a container that has written something.
+func newTurningNode(t *testing.T) (n *node, engine *turns, id string, end func(id string)) {
+	t.Helper()
+	_, memory := newFakeNode(t, dockertest.Program{Command: "short", Stdout: "written\n", Stderr: "warned\n"})
+	engine = &turns{Engine: memory}
+	n = newNode(t, engine, "busybox", "pause")
+	return n, engine, n.running("short"), func(id string) { _ = memory.Exit(id, 0) } // the second time it has ended
+}
+
+// The container ends at each moment of an attach: the session ends, and what was written before is not lost.
+func TestAttachToAContainerThatEnds(t *testing.T) {
+	for _, moment := range []string{"before the look", "before the attach", "after the attach"} {
+		for _, input := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, input=%t", moment, input), func(t *testing.T) {
+				n, engine, id, end := newTurningNode(t)
+				switch moment {
+				case "before the look":
+					engine.beforeLook.is(end)
+				case "before the attach":
+					engine.beforeAttach.is(end)
+				case "after the attach":
+					engine.afterAttach.is(end)
+				}
+				check := testutil.NoMoreGoroutines(t)
+				stdout, stderr, err := n.attach(t.Context(), id, input)
+				if err != nil || stdout != "written\n" || stderr != "warned\n" {
+					t.Errorf("got %q, %q, %v", stdout, stderr, err)
+				}
+				check()
+			})
+		}
+	}
+}
+
+// attach attaches for ten seconds at most.
+func (n *node) attach(ctx context.Context, id string, withInput bool) (out, err string, _ error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var stdout, stderr testutil.Buffer
+	streams := Streams{Stdout: &stdout, Stderr: &stderr}
+	if withInput {
+		input, typed := io.Pipe()
+		defer typed.Close()
+		streams.Stdin = input
+	}
+	attachErr := n.Attach(ctx, id, streams)
+	return stdout.String(), stderr.String(), attachErr
+}
+
+// What a container wrote in a long life is the log's to tell.
+func TestAttachDoesNotReplayALongLife(t *testing.T) {
+	for _, gone := range []bool{true, false} {
+		n, engine, id, end := newTurningNode(t)
+		engine.age.Store(int64(time.Hour))
+		if gone {
+			engine.beforeLook.is(end)
+		} else {
+			engine.afterAttach.is(end)
+		}
+		stdout, stderr, err := n.attach(t.Context(), id, false)
+		if stdout+stderr != "" || errdefs.IsFailedPrecondition(err) != gone || err != nil && !gone {
+			t.Errorf("gone=%t: got %q, %q, %v", gone, stdout, stderr, err)
+		}
+	}
+}
+
+// A container that wrote nothing may be gone when its end is seen, which is the end of the session and no error.
+func TestAttachToASilentContainerThatIsRemoved(t *testing.T) {
+	for name, toldOfEnd := range map[string]bool{"at once": false, "after its end": true} {
+		t.Run(name, func(t *testing.T) {
+			n, engine, id, end := newTurningNode(t)
+			engine.age.Store(int64(time.Hour))
+			engine.afterAttach.is(func(id string) {
+				if toldOfEnd {
+					end(id)
+				}
+				if err := engine.RemoveContainer(t.Context(), id); err != nil {
+					t.Error(err)
+				}
+			})
+			stdout, stderr, err := n.attach(t.Context(), id, false)
+			if stdout+stderr != "" || err != nil {
+				t.Errorf("got %q, %q, %v", stdout, stderr, err)
+			}
+		})
+	}
+}
+
+// Nobody knows how long a container lived that was removed while it ran.
+func TestLifeWithoutAnEnd(t *testing.T) {
+	n, engine, id, _ := newTurningNode(t)
+	lived := n.life(t.Context(), n.look(id))
+	if err := engine.RemoveContainer(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-lived; got < shortLife {
+		t.Errorf("it lived %v, want no short life", got)
+	}
+}
+
+// A client that leaves a running container gets nothing that it was not there for.
+func TestAttachDoesNotReplayARunningContainer(t *testing.T) {
+	n, _, id, _ := newTurningNode(t)
+	var stdout testutil.Buffer
+	input, typed := io.Pipe()
+	_ = typed.Close()
+	if err := n.Attach(t.Context(), id, Streams{Stdin: input, Stdout: &stdout}); err != nil || stdout.String() != "" {
+		t.Errorf("got %q, %v", &stdout, err)
+	}
+}
+
+// A client that asked for no output gets none, and the engine, which refuses a log without streams, is not asked for one.
+func TestAttachWithInputAlone(t *testing.T) {
+	n, engine, id, end := newTurningNode(t)
+	engine.afterAttach.is(end)
+	engine.Engine.(*dockertest.Engine).Inject("ContainerLogs", dockertest.Fault{Err: errdefs.ErrInvalidArgument})
+	input, typed := io.Pipe()
+	defer typed.Close()
+	if err := n.Attach(t.Context(), id, Streams{Stdin: input}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCheckRunning(t *testing.T) {
+	n, engine, id, end := newTurningNode(t)
+	if err := n.CheckRunning(t.Context(), id); err != nil {
+		t.Error(err)
+	}
+	engine.beforeLook.is(end) // the cache does not know yet
+	if err := n.CheckRunning(t.Context(), id); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("a container that has just ended: %v", err)
+	}
+}

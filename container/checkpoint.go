@@ -1,0 +1,220 @@
+package container
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/container/dump"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
+)
+
+// Checkpoint writes a running container into a tar archive at an absolute path (CRI CheckpointContainer), in the format
+// of package dump. It runs on; its files are read right after its processes. It fails with ErrFailedPrecondition where
+// the engine cannot checkpoint, saying what is missing, and for a container that does not run. After an error there is
+// no archive.
+func (s *Service) Checkpoint(ctx context.Context, id, location string) (err error) {
+	if err := s.checkCRIU(ctx); err != nil {
+		return err
+	}
+	if !filepath.IsAbs(location) {
+		return fmt.Errorf("location: %q is no absolute path: %w", location, errdefs.ErrInvalidArgument)
+	}
+	c, unlock, err := s.lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
+		return wrongState(c, "running")
+	}
+	// On the disk of the archive: what CRIU writes is as large as the container's memory.
+	dir, err := os.MkdirTemp(filepath.Dir(location), ".checkpoint-")
+	if err != nil {
+		return fmt.Errorf("location: %w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if err := s.dump(ctx, c, dir); err != nil {
+		return err
+	}
+	return dump.Archive(ctx, dir, location)
+}
+
+// CheckpointAll writes running containers of a pod into directories below dir, each with the container's name, as of one
+// moment: all are paused meanwhile. They run on, whatever becomes of it.
+func (s *Service) CheckpointAll(ctx context.Context, sandboxID string, ids []string, dir string) (err error) {
+	if err := s.checkCRIU(ctx); err != nil {
+		return err
+	}
+	containers, err := s.runningIn(sandboxID, ids)
+	if err != nil {
+		return err
+	}
+	// In one order, so that two calls for one pod never wait for each other.
+	slices.SortFunc(containers, func(a, b *state.Container) int { return strings.Compare(a.ID, b.ID) })
+	for _, c := range containers {
+		unlock, err := s.locks.Lock(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	for _, c := range containers {
+		if err := s.opts.Engine.PauseContainer(ctx, c.ID); err != nil {
+			return err
+		}
+		defer func() {
+			settle, cancel := settling(ctx)
+			defer cancel()
+			err = errors.Join(err, docker.IgnoreNotFound(s.opts.Engine.UnpauseContainer(settle, c.ID)))
+		}()
+	}
+	for _, c := range containers {
+		name := c.Meta.Config.GetMetadata().GetName()
+		if filepath.Base(name) != name || !filepath.IsLocal(name) {
+			return fmt.Errorf("the name %q of container %s cannot be that of a directory: %w", name, c.ID, errdefs.ErrInvalidArgument)
+		}
+		own := filepath.Join(dir, name)
+		if err := os.Mkdir(own, 0o700); err != nil {
+			return err
+		}
+		if err := s.dump(ctx, c, own); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runningIn finds the containers that a checkpoint of a pod is to have.
+func (s *Service) runningIn(sandboxID string, ids []string) ([]*state.Container, error) {
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("container_ids is required: %w", errdefs.ErrInvalidArgument)
+	}
+	var found []*state.Container
+	for i, id := range ids {
+		field := "container_ids[" + strconv.Itoa(i) + "]"
+		c, err := s.find(id)
+		switch {
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", field, err)
+		case c.SandboxID != sandboxID:
+			return nil, fmt.Errorf("%s: container %s is in another pod: %w", field, c.ID, errdefs.ErrInvalidArgument)
+		case c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING:
+			return nil, fmt.Errorf("%s: %w", field, wrongState(c, "running"))
+		case slices.ContainsFunc(found, func(other *state.Container) bool { return other.ID == c.ID }):
+			return nil, fmt.Errorf("%s: container %s is there twice: %w", field, c.ID, errdefs.ErrInvalidArgument)
+		}
+		found = append(found, c)
+	}
+	return found, nil
+}
+
+// checkCRIU fails where the engine cannot checkpoint.
+func (s *Service) checkCRIU(ctx context.Context) error {
+	features, err := s.opts.Engine.Features(ctx)
+	if err != nil {
+		return err
+	}
+	return features.CheckCheckpoint()
+}
+
+// dump writes all of a container into a directory.
+func (s *Service) dump(ctx context.Context, c *state.Container, dir string) error {
+	d, err := describeAll(c)
+	if err != nil {
+		return err
+	}
+	if err := s.opts.Engine.CreateCheckpoint(ctx, c.ID, dir, dump.Processes); err != nil {
+		return err
+	}
+	changes, err := s.opts.Engine.ListChanges(ctx, c.ID)
+	if err != nil {
+		return err
+	}
+	var changed []string
+	for _, change := range changes {
+		switch {
+		case mounted(c.Meta.Config, change.Path):
+		case change.Kind == container.ChangeDelete:
+			d.Deleted = append(d.Deleted, change.Path)
+		default:
+			changed = append(changed, change.Path)
+		}
+	}
+	if err := s.saveFiles(ctx, c.Status.PID, changed, filepath.Join(dir, dump.Files)); err != nil {
+		return fmt.Errorf("reading the files of container %s: %w", c.ID, err)
+	}
+	return d.Write(dir)
+}
+
+// mounted reports whether a path is, or is below, what belongs to the node or the pod: the engine lists the places of
+// mounts among the changes, and would write through them.
+func mounted(config *runtimeapi.ContainerConfig, name string) bool {
+	targets := []string{"/etc/resolv.conf", "/etc/hosts", "/etc/hostname", "/proc", "/sys", "/dev"}
+	for _, mount := range config.GetMounts() {
+		targets = append(targets, path.Clean("/"+mount.GetContainerPath()))
+	}
+	return slices.ContainsFunc(targets, func(target string) bool { return name == target || strings.HasPrefix(name, target+"/") })
+}
+
+// saveFiles archives files of a running container, as it sees them.
+func (s *Service) saveFiles(ctx context.Context, pid int, names []string, archive string) error {
+	root, err := os.OpenRoot(filepath.Join(s.proc, strconv.Itoa(pid), "root"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }() // it was only read
+	return dump.Save(ctx, root, names, archive)
+}
+
+// statusOf is what a checkpoint keeps of a container's CRI status.
+func statusOf(c *state.Container) *runtimeapi.ContainerStatus {
+	config := c.Meta.Config
+	return &runtimeapi.ContainerStatus{
+		Id: c.ID, Metadata: config.GetMetadata(), State: c.Status.State(),
+		CreatedAt: c.Meta.CreatedAt.UnixNano(), StartedAt: c.Status.StartedAt.UnixNano(),
+		Image: config.GetImage(), ImageRef: c.Meta.ImageRef, ImageId: c.Meta.ImageID,
+		Labels: config.GetLabels(), Annotations: config.GetAnnotations(), Mounts: config.GetMounts(),
+		LogPath: c.Meta.LogPath, Resources: c.Status.Resources,
+	}
+}
+
+// describeAll is what the files of a checkpoint say of a container.
+func describeAll(c *state.Container) (dump.Container, error) {
+	spec, err := docker.RuntimeSpec(c.ID, c.Status.PID)
+	if err != nil && !errdefs.IsNotFound(err) {
+		return dump.Container{}, err
+	}
+	if err != nil {
+		spec = []byte("{}") // a runtime without containerd's shim
+	}
+	status, err := json.Marshal(statusOf(c))
+	if err != nil {
+		return dump.Container{}, err
+	}
+	config, err := marshalConfig(c.Meta.Config)
+	if err != nil {
+		return dump.Container{}, err
+	}
+	name := imageName(c.Meta.Config)
+	return dump.Container{
+		Config: dump.Config{
+			ID: c.ID, Name: c.Meta.Name, Image: name, ImageName: name, ImageRef: c.Meta.ImageID,
+			CreatedTime: c.Meta.CreatedAt, CheckpointedAt: time.Now(),
+		},
+		Spec: spec, Status: status, CRI: config,
+	}, nil
+}

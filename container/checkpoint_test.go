@@ -1,0 +1,224 @@
+package container
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	api "github.com/moby/moby/api/types/container"
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/container/dump"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// newDumpNode is a node whose engine is a newer one, and whose containers have a root with a changed file.
+func newDumpNode(t *testing.T) (*node, *dockertest.Engine) {
+	t.Helper()
+	features := dockertest.DefaultFeatures(dockertest.Docker29)
+	features.Root = t.TempDir()
+	engine := dockertest.New(dockertest.Options{
+		Flavor: dockertest.Docker29, Features: features, Images: []dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}}},
+	})
+	t.Cleanup(engine.Close)
+	return newNode(t, engine, "busybox", "pause"), engine
+}
+
+// withFiles gives a running container a root with changed files, which the engine lists.
+func (n *node) withFiles(engine *dockertest.Engine, id string) {
+	n.t.Helper()
+	n.proc = n.t.TempDir()
+	root := filepath.Join(n.proc, strconv.Itoa(n.look(id).Status.PID), "root")
+	testutil.WriteFile(n.t, filepath.Join(root, "etc/new"), "content of "+n.look(id).Meta.Config.GetMetadata().GetName())
+	testutil.WriteFile(n.t, filepath.Join(root, "etc/hosts"), "the node's")
+	if err := os.Symlink("/nowhere", filepath.Join(root, "link")); err != nil {
+		n.t.Fatal(err)
+	}
+	engine.SetChanges(id, api.FilesystemChange{Path: "/etc"}, api.FilesystemChange{Path: "/etc/new", Kind: api.ChangeAdd},
+		api.FilesystemChange{Path: "/link", Kind: api.ChangeAdd}, api.FilesystemChange{Path: "/gone", Kind: api.ChangeAdd},
+		api.FilesystemChange{Path: "/etc/hosts", Kind: api.ChangeAdd})
+}
+
+// unpacked reads a tar archive.
+func unpacked(t *testing.T, archive io.Reader) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for r := tar.NewReader(archive); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[header.Name] = string(content) + header.Linkname
+	}
+}
+
+func TestCheckpointArchive(t *testing.T) {
+	n, engine := newFakeNode(t)
+	id := n.running("sleep")
+	n.withFiles(engine, id)
+	location := filepath.Join(t.TempDir(), "checkpoint.tar")
+	if err := n.Checkpoint(t.Context(), id, location); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(location)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the archive is %v, %v", info, err)
+	}
+	archive, err := os.Open(location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer archive.Close()
+	files := unpacked(t, archive)
+	for name, want := range map[string]string{
+		"config.dump": `"id": "` + id, "spec.dump": "{}", "status.dump": `"id":"` + id, "cri.dump": `"sleep"`, "checkpoint/inventory.img": id,
+	} {
+		if !strings.Contains(files[name], want) {
+			t.Errorf("%s is %q, want %s in it", name, files[name], want)
+		}
+	}
+	changed := unpacked(t, strings.NewReader(files["rootfs-diff.tar"]))
+	if len(changed) != 3 || !strings.HasPrefix(changed["etc/new"], "content of") || changed["link"] != "/nowhere" {
+		t.Errorf("the changed files are %q", changed)
+	}
+	if left, err := os.ReadDir(filepath.Dir(location)); err != nil || len(left) != 1 {
+		t.Errorf("beside the archive there is %v, %v", left, err)
+	}
+	n.wantState(id, running)
+}
+
+func TestCheckpointRefuses(t *testing.T) {
+	n, engine := newFakeNode(t)
+	dir := t.TempDir()
+	id := n.create(n.pod(), n.config("sleep"))
+	if err := n.Checkpoint(t.Context(), id, filepath.Join(dir, "a.tar")); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("a container that does not run: %v", err)
+	}
+	n.start(id)
+	n.withFiles(engine, id)
+	if err := n.Checkpoint(t.Context(), id, "a.tar"); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "location: ") {
+		t.Errorf("a relative path: %v", err)
+	}
+	engine.Inject("CreateCheckpoint", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("criu failed"), Times: 1})
+	if err := n.Checkpoint(t.Context(), id, filepath.Join(dir, "a.tar")); !errdefs.IsInternal(err) {
+		t.Errorf("the engine fails: %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("after errors there is %v, %v", left, err)
+	}
+}
+
+func TestCheckpointAllPausesAll(t *testing.T) {
+	n, engine := newDumpNode(t)
+	pod := n.pod()
+	var ids []string
+	for _, name := range []string{"a", "b"} {
+		config := n.config("sleep")
+		config.Metadata.Name = name
+		ids = append(ids, n.create(pod, config))
+		n.start(ids[len(ids)-1])
+	}
+	n.proc = t.TempDir()
+	for _, id := range ids {
+		testutil.WriteFile(t, filepath.Join(n.proc, strconv.Itoa(n.look(id).Status.PID), "root", "x"), "")
+	}
+	dir := t.TempDir()
+	if err := n.CheckpointAll(t.Context(), pod, ids, dir); err != nil {
+		t.Fatal(err)
+	}
+	calls := slices.DeleteFunc([]string{"PauseContainer", "CreateCheckpoint", "UnpauseContainer"}, func(call string) bool { return engine.Calls(call) == 2 })
+	if len(calls) != 0 {
+		t.Errorf("not called for both: %v", calls)
+	}
+	for i, name := range []string{"a", "b"} {
+		kept, err := dump.Read(filepath.Join(dir, name))
+		if err != nil || kept.Config.ID != ids[i] {
+			t.Errorf("%s: %+v, %v", name, kept.Config, err)
+		}
+	}
+	engine.Inject("CreateCheckpoint", dockertest.Fault{Err: errdefs.ErrInternal.WithMessage("criu failed"), Times: 1})
+	if err := n.CheckpointAll(t.Context(), pod, ids, t.TempDir()); err == nil {
+		t.Error("the engine's error is lost")
+	}
+	for _, id := range ids {
+		if inspect, err := engine.InspectContainer(t.Context(), id); err != nil || inspect.State.Paused {
+			t.Errorf("after an error a container is paused: %v", err)
+		}
+	}
+	for name, wrong := range map[string][]string{"none": nil, "twice": {ids[0], ids[0]}, "another pod's": {n.running("sleep")}} {
+		if err := n.CheckpointAll(t.Context(), pod, wrong, t.TempDir()); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "container_ids") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestRestore(t *testing.T) {
+	n, engine := newDumpNode(t)
+	pod := n.pod()
+	config := n.config("sleep")
+	id := n.create(pod, config)
+	n.start(id)
+	n.withFiles(engine, id)
+	dir := t.TempDir()
+	if err := n.CheckpointAll(t.Context(), pod, []string{id}, dir); err != nil {
+		t.Fatal(err)
+	}
+	from := filepath.Join(dir, config.GetMetadata().GetName())
+	again := n.pod()
+	other := n.config("sleep", "1")
+	if _, err := n.Restore(t.Context(), again, other, nil, from); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "command") {
+		t.Errorf("another process: %v", err)
+	}
+	restored, err := n.Restore(t.Context(), again, n.config("sleep"), nil, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.wantState(restored, runtimeapi.ContainerState_CONTAINER_CREATED)
+	if files := unpacked(t, bytes.NewReader(engine.Copied(restored))); !strings.HasPrefix(files["etc/new"], "content of") {
+		t.Errorf("the files that were copied are %q", files)
+	}
+	n.restart(func() {}) // the record tells that it is to be restored
+	n.start(restored)
+	if engine.Calls("RestoreContainer") != 1 {
+		t.Error("the container began anew")
+	}
+	if _, err := n.Restore(t.Context(), again, n.config("sleep"), nil, t.TempDir()); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("no checkpoint: %v", err)
+	}
+}
+
+// TestWhiteout looks at the mark that overlay file systems know.
+func TestWhiteout(t *testing.T) {
+	dir := t.TempDir()
+	layer, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer layer.Close()
+	for range 2 {
+		if err := whiteout(layer, "usr/bin/gone"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stat unix.Stat_t
+	if err := unix.Lstat(filepath.Join(dir, "usr/bin/gone"), &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFCHR || stat.Rdev != 0 {
+		t.Errorf("%+v, %v", stat, err)
+	}
+}

@@ -1,0 +1,110 @@
+// Package dump reads and writes the files of checkpoints: of one container, in the format that containerd, CRI-O and
+// Podman share and that checkpointctl shows.
+//
+//	checkpoint/      what CRIU wrote of the processes
+//	rootfs-diff.tar  the files that the container has changed
+//	deleted.files    those of its image that it has deleted, a JSON list
+//	config.dump      what the container is, see Config
+//	spec.dump        its OCI specification
+//	status.dump      its CRI status
+//	cri.dump         its CRI configuration, which only criadapter reads
+package dump
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+// Names in the directory of a container's checkpoint.
+const (
+	// Processes is the directory that CRIU writes.
+	Processes = "checkpoint"
+	// Files is the archive of changed files.
+	Files = "rootfs-diff.tar"
+
+	deletedFile = "deleted.files"
+	configFile  = "config.dump"
+	specFile    = "spec.dump"
+	statusFile  = "status.dump"
+	criFile     = "cri.dump"
+)
+
+// fileMode keeps the memory of processes, and their environments, to root.
+const fileMode = 0o600
+
+// Config is config.dump.
+type Config struct {
+	// ID and Name are the engine's.
+	ID   string `json:"id"`
+	Name string `json:"name"`
+	// Image is what the user calls the image, and ImageRef its id or digest.
+	Image    string `json:"rootfsImage,omitempty"`
+	ImageRef string `json:"rootfsImageRef,omitempty"`
+	// ImageName is Image again, for those that read that.
+	ImageName      string    `json:"rootfsImageName,omitempty"`
+	Runtime        string    `json:"runtime,omitempty"`
+	CreatedTime    time.Time `json:"createdTime"`
+	CheckpointedAt time.Time `json:"checkpointedTime"`
+}
+
+// Container is what the files say of a container, without its processes and files.
+type Container struct {
+	Config  Config
+	Deleted []string
+	// Spec and Status are JSON, of the OCI specification and of the CRI status, and CRI is the configuration as protobuf
+	// JSON.
+	Spec, Status, CRI json.RawMessage
+}
+
+// Write writes the description of a container into a directory.
+func (c Container) Write(dir string) error {
+	config, err := json.MarshalIndent(c.Config, "", "  ")
+	if err != nil {
+		return err
+	}
+	deleted, err := json.Marshal(c.Deleted)
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{
+		configFile: config, specFile: c.Spec, statusFile: c.Status, criFile: c.CRI, deletedFile: deleted,
+	} {
+		if name == deletedFile && len(c.Deleted) == 0 {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, fileMode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Read reads the description of a container. A directory that is no checkpoint of ours fails with
+// errdefs.ErrInvalidArgument.
+func Read(dir string) (Container, error) {
+	var c Container
+	for name, into := range map[string]any{
+		configFile: &c.Config, specFile: &c.Spec, statusFile: &c.Status, criFile: &c.CRI, deletedFile: &c.Deleted,
+	} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if errors.Is(err, os.ErrNotExist) && name == deletedFile {
+			continue
+		}
+		if err == nil {
+			err = json.Unmarshal(content, into)
+		}
+		if err != nil {
+			return Container{}, fmt.Errorf("%s is no checkpoint of a container: %s: %w: %w", dir, name, err, errdefs.ErrInvalidArgument)
+		}
+	}
+	if info, err := os.Stat(filepath.Join(dir, Processes)); err != nil || !info.IsDir() {
+		return Container{}, fmt.Errorf("%s is no checkpoint of a container: it has no directory %s: %w", dir, Processes, errdefs.ErrInvalidArgument)
+	}
+	return c, nil
+}

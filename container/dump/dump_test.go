@@ -1,0 +1,51 @@
+package dump
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+func TestWriteAndRead(t *testing.T) {
+	want := Container{
+		Config:  Config{ID: "1", Name: "k8s_a", Image: "busybox", ImageRef: "sha256:1", CreatedTime: time.Unix(5, 0).UTC(), CheckpointedAt: time.Unix(6, 0).UTC()},
+		Deleted: []string{"/etc/motd"},
+		Spec:    []byte(`{"ociVersion":"1.0.2"}`), Status: []byte(`{"id":"1"}`), CRI: []byte(`{}`),
+	}
+	dir := t.TempDir()
+	if err := want.Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read(dir); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("without the processes: %v", err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, Processes), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Read(dir); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"id":"1"}`), []byte(`["/a"]`))
+	f.Add([]byte(`null`), []byte(`{`))
+	f.Fuzz(func(t *testing.T, config, deleted []byte) {
+		dir := t.TempDir()
+		for name, content := range map[string]string{
+			configFile: string(config), deletedFile: string(deleted), specFile: "{}", statusFile: "{}", criFile: "{}",
+			Processes + "/inventory.img": "",
+		} {
+			testutil.WriteFile(t, filepath.Join(dir, name), content)
+		}
+		if _, err := Read(dir); err != nil && !errdefs.IsInvalidArgument(err) {
+			t.Errorf("%v has another type", err)
+		}
+	})
+}

@@ -1,0 +1,85 @@
+package container
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/checkpoint"
+)
+
+// onSmallDisk moves the node's checkpoint to a disk of its own, and returns what fills it up and frees it again.
+func (n *node) onSmallDisk() (fill, free func()) {
+	n.t.Helper()
+	dir := filepath.Join(n.dir, "small-disk")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
+		if os.Getuid() != 0 && errors.Is(err, unix.EPERM) {
+			n.t.Skip("needs root to mount a small disk")
+		}
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			n.t.Error(err)
+		}
+	})
+	store, err := checkpoint.Open(filepath.Join(dir, "checkpoint"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.store = store
+	n.restart(func() {})
+	filler := filepath.Join(dir, "filler")
+	fill = func() {
+		if err := os.WriteFile(filler, make([]byte, 1<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
+			n.t.Fatalf("filling the disk: %v", err)
+		}
+	}
+	return fill, func() {
+		if err := os.Remove(filler); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+}
+
+// The kubelet removes containers to make room: a disk that takes nothing more keeps none of them.
+func TestRemoveOnAFullDisk(t *testing.T) {
+	n, engine := newFakeNode(t)
+	fill, free := n.onSmallDisk()
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	n.start(id)
+	fill()
+	for range 2 { // it is idempotent
+		if err := n.Remove(t.Context(), id); err != nil {
+			t.Fatalf("Remove: %v", err)
+		}
+	}
+	if _, err := n.cache.Snapshot().Container(id); err == nil {
+		t.Error("the removed container is still shown")
+	}
+	if _, err := engine.InspectContainer(t.Context(), id); err == nil {
+		t.Error("the engine still has it")
+	}
+	free()
+	n.restart(func() {})
+	n.noRecords(pod)
+}
+
+// A disk that takes nothing more must not let a container be made that nobody would know after a restart.
+func TestCreateOnAFullDisk(t *testing.T) {
+	n, _ := newFakeNode(t)
+	fill, _ := n.onSmallDisk()
+	pod := n.pod()
+	fill()
+	if _, err := n.Create(t.Context(), pod, n.config("sleep"), nil); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("Create: %v", err)
+	}
+	n.wantNothing(pod)
+}

@@ -1,0 +1,168 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+const (
+	// hostPathPatience is how long a request waits for the file system of a host path.
+	hostPathPatience = 10 * time.Second
+	// maxHanging bounds the calls under way, each of which holds a thread; other requests wait for one of them to end.
+	maxHanging = 64
+	// hostPathMode is the mode of the directories that are made, which is containerd's.
+	hostPathMode = 0o755
+)
+
+// hostPaths sees to it that the paths on the host that containers mount are there. On a dead network file system even a
+// stat may never return, and nothing can interrupt it; so there is one call per path, which all requests for the path
+// share.
+type hostPaths struct {
+	patience time.Duration
+	// ensure is ensureHostPath; tests take another.
+	ensure func(path string) error
+	// slots holds one value for each call under way.
+	slots chan struct{}
+
+	mu      sync.Mutex
+	pending map[string]*pendingPath
+}
+
+// pendingPath is a call under way. err is set before done is closed.
+type pendingPath struct {
+	done chan struct{}
+	err  error
+}
+
+func newHostPaths() *hostPaths {
+	return &hostPaths{patience: hostPathPatience, ensure: ensureHostPath, slots: make(chan struct{}, maxHanging), pending: map[string]*pendingPath{}}
+}
+
+// requireAll makes sure that all the sources are there; missing ones become empty directories, as with containerd, and
+// stay when the create fails later. Errors name the field.
+func (h *hostPaths) requireAll(ctx context.Context, sources []translate.HostSource) error {
+	for _, source := range sources {
+		if err := h.require(ctx, filepath.Clean(source.Path)); err != nil {
+			return fmt.Errorf("%s: %w", source.Field, err)
+		}
+	}
+	return nil
+}
+
+// require waits for one path. It returns errdefs.ErrUnavailable when the file system does not answer in time, or too
+// many other paths do not.
+func (h *hostPaths) require(ctx context.Context, path string) error {
+	timer := time.NewTimer(h.patience)
+	defer timer.Stop()
+	call := h.find(path)
+	if call == nil {
+		select {
+		case h.slots <- struct{}{}:
+			call = h.begin(path)
+		case <-ctx.Done():
+			return fmt.Errorf("%s waits for %d other host paths: %w", path, maxHanging, ctx.Err())
+		case <-timer.C:
+			return fmt.Errorf("%s: %d other host paths do not answer for %v, look at their file systems: %w", path, maxHanging, h.patience, errdefs.ErrUnavailable)
+		}
+	}
+	select {
+	case <-call.done:
+		return call.err
+	case <-ctx.Done():
+		return fmt.Errorf("%s does not answer: %w", path, ctx.Err())
+	case <-timer.C:
+		return fmt.Errorf("%s does not answer for %v, look at the file system it is on: %w", path, h.patience, errdefs.ErrUnavailable)
+	}
+}
+
+// find returns the call under way for a path, nil without one.
+func (h *hostPaths) find(path string) *pendingPath {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.pending[path]
+}
+
+// begin starts the call for a path, for which the caller has taken a slot. When another request has started it
+// meanwhile, the slot is given back.
+func (h *hostPaths) begin(path string) *pendingPath {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if call, ok := h.pending[path]; ok {
+		<-h.slots
+		return call
+	}
+	call := &pendingPath{done: make(chan struct{})}
+	h.pending[path] = call
+	go func() {
+		call.err = h.ensure(path)
+		h.mu.Lock()
+		delete(h.pending, path)
+		h.mu.Unlock()
+		<-h.slots
+		close(call.done)
+	}()
+	return call
+}
+
+// ensureHostPath makes a directory where there is nothing. What is there stays as it is. It returns
+// errdefs.ErrInvalidArgument when the path cannot be, and errdefs.ErrFailedPrecondition with what the file system says.
+func ensureHostPath(path string) error {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.MkdirAll(path, hostPathMode)
+	}
+	if err == nil {
+		return nil
+	}
+	if inTheWay := obstacle(path); inTheWay != nil {
+		return inTheWay
+	}
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENAMETOOLONG) {
+		return fmt.Errorf("%w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	return fmt.Errorf("%w: %w", err, errdefs.ErrFailedPrecondition)
+}
+
+// obstacle says what of a path keeps the rest from being there, nil when that
+// is not to be seen: a dangling link or, above its last element, a file.
+func obstacle(path string) error {
+	for at := path; ; at = filepath.Dir(at) {
+		info, err := os.Lstat(at)
+		switch {
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR):
+			if at == filepath.Dir(at) {
+				return nil
+			}
+			continue
+		case err != nil:
+			return nil
+		case info.Mode()&fs.ModeSymlink != 0:
+			return danglingLink(at)
+		case !info.IsDir() && at != path:
+			return fmt.Errorf("%s is not a directory: %w", at, errdefs.ErrInvalidArgument)
+		}
+		return nil
+	}
+}
+
+func danglingLink(link string) error {
+	target, err := os.Readlink(link)
+	if err != nil {
+		return nil
+	}
+	if _, err := os.Stat(link); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("%s is a link to %s, which is not there, make it or remove the link: %w", link, target, errdefs.ErrInvalidArgument)
+}

@@ -1,0 +1,212 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// kube-flannel mounts /run/flannel without a type: after a reboot it is missing.
+func TestMissingHostPathIsMade(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	missing, private, file := filepath.Join(n.dir, "run", "flannel"), filepath.Join(n.dir, "private"), filepath.Join(n.dir, "file")
+	noErrors(t, os.Mkdir(private, 0o700), os.WriteFile(file, []byte("as it was"), 0o600))
+	config := n.config("sleep")
+	for i, path := range []string{missing, private, file} {
+		config.Mounts = append(config.Mounts, &runtimeapi.Mount{HostPath: path, ContainerPath: fmt.Sprintf("/m%d", i)})
+	}
+	n.create(pod, config)
+	for path, want := range map[string]os.FileMode{missing: os.ModeDir | 0o755, private: os.ModeDir | 0o700, file: 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s: %v, %v; want the mode %v", path, info, err, want)
+		}
+	}
+}
+
+// The container sees what is below the path that was made for it.
+func TestRigMissingHostPathIsMade(t *testing.T) {
+	n := newRigNode(t)
+	missing := filepath.Join(n.dir, "run", "flannel")
+	config := n.config("sh", "-c", "echo 10.244.0.0/16 > /run/flannel/subnet.env")
+	config.Mounts = []*runtimeapi.Mount{{HostPath: missing, ContainerPath: "/run/flannel"}}
+	id := n.create(n.pod(), config)
+	n.start(id)
+	n.waitState(id, exited)
+	if content, err := os.ReadFile(filepath.Join(missing, "subnet.env")); err != nil || string(content) != "10.244.0.0/16\n" {
+		t.Errorf("the file holds %q, %v", content, err)
+	}
+}
+
+func TestHostPathThatCannotBe(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	file, dangling, loop := filepath.Join(n.dir, "file"), filepath.Join(n.dir, "dangling"), filepath.Join(n.dir, "loop")
+	target := filepath.Join(n.dir, "nothing")
+	noErrors(t, os.WriteFile(file, nil, 0o600), os.Symlink(target, dangling), os.Symlink(loop, loop))
+	for path, text := range map[string]string{
+		filepath.Join(file, "below"):        file + " is not a directory",
+		filepath.Join(file, "far", "below"): file + " is not a directory",
+		dangling:                            dangling + " is a link to " + target,
+		filepath.Join(dangling, "below"):    dangling + " is a link to " + target,
+		loop:                                "symbolic links",
+	} {
+		config := n.config("sleep")
+		config.Mounts = []*runtimeapi.Mount{{HostPath: path, ContainerPath: "/m"}}
+		_, err := n.Create(t.Context(), pod, config, nil)
+		if !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "config.mounts[0].host_path") || !strings.Contains(err.Error(), text) {
+			t.Errorf("%s: %v, want %q", path, err, text)
+		}
+	}
+	n.wantNothing(pod)
+	if _, err := os.Lstat(target); !os.IsNotExist(err) {
+		t.Errorf("the link's target was made: %v", err)
+	}
+}
+
+// deadFileSystem mounts a file system whose server never answers, as that of a dead NFS server.
+func deadFileSystem(t *testing.T) string {
+	t.Helper()
+	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+	if os.Getuid() != 0 || err != nil {
+		t.Skipf("needs root and /dev/fuse to mount a file system that hangs (%v)", err)
+	}
+	dir := t.TempDir()
+	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", device.Fd())
+	if err := syscall.Mount("dead", dir, "fuse", 0, options); err != nil {
+		device.Close()
+		t.Skipf("cannot mount a file system that hangs: %v", err)
+	}
+	t.Cleanup(func() {
+		device.Close() // all that wait get an error
+		_ = syscall.Unmount(dir, syscall.MNT_DETACH)
+	})
+	return dir
+}
+
+// A host path that hangs fails the request in bounded time, and its retries do not hold more and more threads.
+func TestHostPathOnADeadFileSystem(t *testing.T) {
+	const retries = 40
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	config := n.config("sleep")
+	config.Mounts = []*runtimeapi.Mount{{HostPath: filepath.Join(deadFileSystem(t), "export"), ContainerPath: "/m"}}
+	n.hostPaths.patience = 50 * time.Millisecond
+	before := threads(t)
+	for range retries {
+		failed := make(chan error, 1)
+		go func() {
+			_, err := n.Create(context.Background(), pod, config, nil)
+			failed <- err
+		}()
+		select {
+		case err := <-failed:
+			if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "config.mounts[0].host_path") || !strings.Contains(err.Error(), "does not answer") {
+				t.Fatalf("Create: %v", err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Fatal("Create hangs")
+		}
+	}
+	if now := threads(t); now > before+retries/2 {
+		t.Errorf("%d threads after %d retries, %d before", now, retries, before)
+	}
+	// The caller may have less patience.
+	n.hostPaths.patience = time.Hour
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := n.Create(ctx, pod, config, nil); err == nil || ctx.Err() == nil {
+		t.Errorf("Create: %v", err)
+	}
+	n.wantNothing(pod)
+	n.create(pod, n.config("sleep")) // others are not held up
+}
+
+func noErrors(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func threads(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// Each path that hangs holds a thread; there are not enough of them for any number of paths.
+func TestManyHostPathsThatHang(t *testing.T) {
+	answer := make(chan struct{})
+	paths := newHostPaths()
+	paths.patience = time.Millisecond
+	paths.ensure = func(path string) error {
+		if path != "/alive" {
+			<-answer
+		}
+		return nil
+	}
+	var last error
+	for i := range 2 * maxHanging {
+		last = paths.require(t.Context(), fmt.Sprint("/hung/", i))
+	}
+	if !errdefs.IsUnavailable(last) || !strings.Contains(last.Error(), fmt.Sprint(maxHanging)) {
+		t.Errorf("the last of many: %v", last)
+	}
+	if n := len(paths.pending); n != maxHanging {
+		t.Errorf("%d looks are under way, want %d", n, maxHanging)
+	}
+	close(answer)
+	deadline := time.Now().Add(5 * time.Second)
+	for paths.require(t.Context(), "/alive") != nil && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	paths.patience = 5 * time.Second
+	for _, path := range []string{"/alive", "/hung/1"} {
+		if err := paths.require(t.Context(), path); err != nil {
+			t.Errorf("after they answer, %s: %v", path, err)
+		}
+	}
+}
+
+// Many requests at once during a short stall are waited for like a few, and hold no more threads than the bound.
+func TestManyHostPathsDuringAShortStall(t *testing.T) {
+	answer := make(chan struct{})
+	paths := newHostPaths()
+	var now, most atomic.Int32
+	paths.ensure = func(string) error {
+		if n := now.Add(1); n > maxHanging {
+			most.Store(n)
+		}
+		defer now.Add(-1)
+		<-answer
+		return nil
+	}
+	const requests = 3 * maxHanging
+	failed := make(chan error, requests)
+	for i := range requests {
+		go func() { failed <- paths.require(t.Context(), fmt.Sprint("/stalled/", i)) }()
+	}
+	time.AfterFunc(200*time.Millisecond, func() { close(answer) })
+	for range requests {
+		if err := <-failed; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := most.Load(); n > 0 {
+		t.Errorf("%d calls were under way, want at most %d", n, maxHanging)
+	}
+}

@@ -1,0 +1,65 @@
+package container
+
+import (
+	"context"
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// dryOutput is how long the engine may send nothing after a process's end,
+// before it is believed that a child holds the output open.
+const dryOutput = 3 * time.Second
+
+// meter is a reader that tells how long its reader has waited for data, and how
+// much came. It is safe for concurrent use with one reader.
+type meter struct {
+	io.Reader
+	// began is when the read under way began, nil without one.
+	began atomic.Pointer[time.Time]
+	bytes atomic.Int64
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	now := time.Now()
+	m.began.Store(&now)
+	defer m.began.Store(nil)
+	n, err := m.Reader.Read(p)
+	m.bytes.Add(int64(n))
+	return n, err
+}
+
+// waited returns for how long nothing has come, counted from a moment on; 0 while
+// the reader is busy with what came before.
+func (m *meter) waited(from time.Time) time.Duration {
+	began := m.began.Load()
+	if began == nil {
+		return 0
+	}
+	if began.After(from) {
+		from = *began
+	}
+	return time.Since(from)
+}
+
+// drain waits until copied is closed, which is when all output of a process that has ended has been read, or nothing
+// has come for dry. It fails when ctx ends first.
+func (m *meter) drain(ctx context.Context, copied <-chan struct{}, dry time.Duration) error {
+	from := time.Now()
+	timer := time.NewTimer(dry)
+	defer timer.Stop()
+	for {
+		select {
+		case <-copied:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-timer.C:
+			waited := m.waited(from)
+			if waited >= dry {
+				return nil
+			}
+			timer.Reset(dry - waited)
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/log"
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/state"
+)
+
+// oomScorePasses is how often the processes of a container are gone through: one that is forked meanwhile has its
+// parent's score, old or new.
+const oomScorePasses = 3
+
+// setOOMScore gives every process of a running container the oom_score_adj of its limits. The engine does so for the
+// first one, at the start, so there is nothing to do until an update says another one. Processes that criadapter may not
+// change keep theirs, with a warning: a pod's resize means the other limits, of which this score is a consequence.
+func (s *Service) setOOMScore(ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
+	asked, started := wanted.GetOomScoreAdj(), int64(c.Meta.OOMScore)
+	raised := asked < 0 && started == 0 // see translate.OOMScore
+	if asked == c.Status.Resources.GetLinux().GetOomScoreAdj() && (asked == started || raised) {
+		return func() {}, nil
+	}
+	features, err := s.opts.Engine.Features(ctx)
+	if err != nil {
+		return func() {}, err
+	}
+	score := translate.OOMScore(wanted, features)
+	before := map[int]string{}
+	undo = func() {
+		for pid, old := range before {
+			if err := writeOOMScore(pid, old); err != nil {
+				log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot restore oom_score_adj")
+			}
+		}
+	}
+	var denied error
+	for range oomScorePasses {
+		var changed bool
+		if changed, denied, err = s.oomScorePass(c, strconv.Itoa(score), before); err != nil {
+			undo()
+			return func() {}, fmt.Errorf("%s.oom_score_adj: %w", field, err)
+		}
+		if !changed {
+			break
+		}
+	}
+	if denied != nil {
+		log.G(ctx).WithError(denied).WithFields(c.LogFields()).WithField("wanted", score).
+			Warn("oom_score_adj stays as it was: criadapter needs CAP_SYS_RESOURCE to lower it")
+	}
+	return undo, nil
+}
+
+// oomScorePass changes the processes with another score, whose old ones go into before. denied is why some may not be
+// changed.
+func (s *Service) oomScorePass(c *state.Container, score string, before map[int]string) (changed bool, denied, err error) {
+	for _, pid := range s.pidsOf(c) {
+		old, err := os.ReadFile(oomScoreFile(pid))
+		if err != nil || strings.TrimSpace(string(old)) == score {
+			continue
+		}
+		switch err := writeOOMScore(pid, score); {
+		case errors.Is(err, fs.ErrPermission):
+			denied = err
+			continue
+		case err != nil:
+			return false, nil, err
+		}
+		if _, known := before[pid]; !known {
+			before[pid] = strings.TrimSpace(string(old))
+		}
+		changed = true
+	}
+	return changed, denied, nil
+}
+
+// pidsOf lists the processes in a container's cgroup, or its first one where that cannot be seen.
+func (s *Service) pidsOf(c *state.Container) []int {
+	if s.opts.Cgroups != nil {
+		dir, _, err := s.opts.Cgroups.CgroupDir(c.ID, c.Status.PID, procsController)
+		if err == nil {
+			return cgroupProcesses(dir)
+		}
+	}
+	return []int{c.Status.PID}
+}
+
+func oomScoreFile(pid int) string {
+	return filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj")
+}
+
+// writeOOMScore changes one process; one that has ended is none.
+func writeOOMScore(pid int, score string) error {
+	err := os.WriteFile(oomScoreFile(pid), []byte(score), 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package container
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// A resize in place lowers the score of a burstable pod; the other limits count where criadapter may not lower it.
+func TestUpdateWhereTheOOMScoreCannotBeLowered(t *testing.T) {
+	n, engine := newFakeNode(t)
+	sleep := exec.Command("sleep", "1000")
+	if err := sleep.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sleep.Process.Kill(); _ = sleep.Wait() })
+	before, err := os.ReadFile(oomScoreFile(sleep.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	procs := newCgroup(t, n, "cgroup.procs")
+	if err := os.WriteFile(filepath.Join(procs.dir, "cgroup.procs"), []byte(strconv.Itoa(sleep.Process.Pid)+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	id := n.create(n.pod(), limited(n))
+	n.start(id)
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine, and has one right less
+		if err := dropSysResource(); err != nil {
+			done <- err
+			return
+		}
+		done <- n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib, OomScoreAdj: -900}))
+	}()
+	if err := <-done; err != nil {
+		t.Fatalf("Update: %v", err)
+	}
+	if inspect, err := engine.InspectContainer(t.Context(), id); err != nil || inspect.HostConfig.Memory != 256*mib {
+		t.Errorf("%v, the engine has not got the new limit of memory: %+v", err, inspect.HostConfig)
+	}
+	if after, err := os.ReadFile(oomScoreFile(sleep.Process.Pid)); err != nil || string(after) != string(before) {
+		t.Errorf("the score was %s and is %s, %v", before, after, err)
+	}
+}
+
+// dropSysResource takes CAP_SYS_RESOURCE from the calling thread.
+func dropSysResource() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return err
+	}
+	sets[0].Effective &^= 1 << unix.CAP_SYS_RESOURCE
+	return unix.Capset(&header, &sets[0])
+}

@@ -1,0 +1,163 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/container/dump"
+)
+
+// restoreName is the checkpoint of a container that is to be restored, in its directory of the engine.
+const restoreName = "restore"
+
+// Restore makes a container in a pod that begins, when it is started, where the checkpoint in a directory ended (a part
+// of CRI RestorePod). It is CREATED, its files are as they were, and none of its processes runs. A configuration that
+// describes another process than the checkpoint's is an ErrInvalidArgument.
+func (s *Service) Restore(ctx context.Context, sandboxID string, config *runtimeapi.ContainerConfig, podConfig *runtimeapi.PodSandboxConfig, dir string) (id string, err error) {
+	if err := s.checkCRIU(ctx); err != nil {
+		return "", err
+	}
+	kept, err := dump.Read(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := s.checkSame(ctx, kept, config); err != nil {
+		return "", err
+	}
+	if id, err = s.Create(ctx, sandboxID, config, podConfig); err != nil {
+		return "", err
+	}
+	if err = s.fill(ctx, sandboxID, id, dir, kept); err != nil {
+		return "", errors.Join(err, s.unmake(ctx, sandboxID, id))
+	}
+	return id, nil
+}
+
+// checkSame refuses a configuration that describes another process than the checkpoint's.
+func (s *Service) checkSame(ctx context.Context, kept dump.Container, config *runtimeapi.ContainerConfig) error {
+	was := &runtimeapi.ContainerConfig{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(kept.CRI, was); err != nil {
+		return fmt.Errorf("the checkpoint's configuration cannot be read: %w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	image, err := s.opts.Images.Resolve(ctx, config.GetImage().GetImage())
+	if err != nil {
+		return fmt.Errorf("image.image: %w", err)
+	}
+	differs := func(field string) error {
+		return fmt.Errorf("%s: it is not that of the checkpoint: %w", field, errdefs.ErrInvalidArgument)
+	}
+	user := func(c *runtimeapi.ContainerConfig) *runtimeapi.LinuxContainerSecurityContext {
+		sc := c.GetLinux().GetSecurityContext()
+		return &runtimeapi.LinuxContainerSecurityContext{
+			RunAsUser: sc.GetRunAsUser(), RunAsGroup: sc.GetRunAsGroup(), RunAsUsername: sc.GetRunAsUsername(), SupplementalGroups: sc.GetSupplementalGroups(),
+		}
+	}
+	process := func(c *runtimeapi.ContainerConfig) *runtimeapi.ContainerConfig {
+		return &runtimeapi.ContainerConfig{Command: c.GetCommand(), Args: c.GetArgs(), WorkingDir: c.GetWorkingDir(), Envs: c.GetEnvs()}
+	}
+	switch {
+	case image != kept.Config.ImageRef:
+		return differs("image.image")
+	case !proto.Equal(process(was), process(config)):
+		return differs("command, args, working_dir or envs")
+	case !proto.Equal(user(was), user(config)):
+		return differs("linux.security_context: the user")
+	}
+	return nil
+}
+
+// fill gives a new container the files and the checkpoint that it is to begin with.
+func (s *Service) fill(ctx context.Context, sandboxID, id, dir string, kept dump.Container) error {
+	if err := s.copyFiles(ctx, id, filepath.Join(dir, dump.Files)); err != nil {
+		return err
+	}
+	if err := s.deleteFiles(id, kept.Deleted); err != nil {
+		return err
+	}
+	features, err := s.opts.Engine.Features(ctx)
+	if err != nil {
+		return err
+	}
+	// The engine restores from its own directory alone.
+	place := filepath.Join(features.Root, "containers", id, "checkpoints", restoreName)
+	if err := dump.Copy(filepath.Join(dir, dump.Processes), place); err != nil {
+		return err
+	}
+	return s.saveRecord(ctx, sandboxID, id, func(c *checkpoint.Container) { c.Restore = restoreName })
+}
+
+func (s *Service) copyFiles(ctx context.Context, id, archive string) error {
+	file, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return s.opts.Engine.CopyToContainer(ctx, id, file)
+}
+
+// deleteFiles makes files of the image be missing in a container that has never run. The engine has no call for it, so
+// they get the mark of overlay file systems in its own layer, which is mounted nowhere yet.
+func (s *Service) deleteFiles(id string, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	c, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	if c.Meta.UpperDir == "" {
+		return fmt.Errorf("the container had deleted files of its image, which cannot be restored with this storage driver: %w", errdefs.ErrFailedPrecondition)
+	}
+	layer, err := os.OpenRoot(c.Meta.UpperDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = layer.Close() }()
+	for _, name := range names {
+		if err := whiteout(layer, path.Join(".", name)); err != nil {
+			return fmt.Errorf("deleting %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// whiteout marks a file as missing in a layer.
+func whiteout(layer *os.Root, name string) error {
+	if err := layer.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	parent, err := layer.Open(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = parent.Close() }()
+	err = unix.Mknodat(int(parent.Fd()), path.Base(name), unix.S_IFCHR, 0)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// begin starts a created container, from its checkpoint if it has one.
+func (s *Service) begin(ctx context.Context, sandboxID, id string) error {
+	kept, err := s.loadRecord(ctx, sandboxID, id)
+	if err != nil {
+		return err
+	}
+	if kept != nil && kept.Restore != "" {
+		return s.opts.Engine.RestoreContainer(ctx, id, kept.Restore)
+	}
+	return s.opts.Engine.StartContainer(ctx, id)
+}

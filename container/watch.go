@@ -1,0 +1,105 @@
+package container
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// runs are the runs of containers that were looked after, by their start. The zero value is none.
+type runs struct {
+	mu     sync.Mutex
+	starts map[string]time.Time
+}
+
+// begin notes a run of a container, and reports whether it is a new one.
+func (r *runs) begin(c *state.Container) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.starts[c.ID].Equal(c.Status.StartedAt) {
+		return false
+	}
+	if r.starts == nil {
+		r.starts = map[string]time.Time{}
+	}
+	r.starts[c.ID] = c.Status.StartedAt
+	return true
+}
+
+func (r *runs) forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.starts, id)
+}
+
+// Watch looks after containers that others start (docker start, docker restart): their logs are followed and the limits
+// that the engine does not know are written again. It returns ctx's error when ctx ends and all that it began has
+// ended. Logs that Recover could not take up are tried again, as long as their containers exist.
+func (s *Service) Watch(ctx context.Context) error {
+	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
+	var group sync.WaitGroup
+	defer group.Wait()
+	for _, id := range s.unresumed.take() {
+		group.Go(func() { s.retryLog(ctx, id) })
+	}
+	for ctx.Err() == nil {
+		changes := s.opts.Cache.Subscribe()
+		for _, c := range s.opts.Cache.Snapshot().Containers() { // what was not told
+			group.Go(func() { s.lookAfter(ctx, c.ID) })
+		}
+		for {
+			change, err := changes.Next(ctx)
+			if err != nil {
+				break // ctx has ended, or changes were lost
+			}
+			switch change.Type {
+			case state.Started:
+				group.Go(func() { s.lookAfter(ctx, change.ID) })
+			case state.Deleted:
+				s.runs.forget(change.ID)
+			}
+		}
+		changes.Close()
+	}
+	return ctx.Err()
+}
+
+// lookAfter looks after one container, if it runs and nobody did since its start.
+func (s *Service) lookAfter(ctx context.Context, id string) {
+	if c, began := s.beginRun(ctx, id); began && c.Status.Running && !s.resumeLog(ctx, c) {
+		s.retryLog(ctx, id)
+	}
+}
+
+// beginRun writes the limits of a container's run that the engine does not know, once for each run, and reports whether
+// it did. c is nil when the container is gone.
+func (s *Service) beginRun(ctx context.Context, id string) (c *state.Container, began bool) {
+	// A Start or Update that is under way does so itself. The log is no matter of the lock: that of the last run may
+	// have to be completed first, on a disk that takes no more.
+	c, unlock, err := s.lock(ctx, id)
+	if err != nil {
+		return nil, false
+	}
+	defer unlock()
+	if !s.runs.begin(c) {
+		return c, false
+	}
+	if _, err := s.limit(ctx, c, "config.linux.resources", c.Status.Resources.GetLinux()); err != nil {
+		log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot set cgroup limits of container")
+	}
+	return c, true
+}
+
+// resumeLog takes up the log of a container that was started before, and reports whether it could.
+func (s *Service) resumeLog(ctx context.Context, c *state.Container) bool {
+	ctx = log.WithLogger(ctx, log.G(ctx).WithFields(c.LogFields()))
+	if err := s.recoverLog(ctx, c); err != nil {
+		log.G(ctx).WithError(err).Warn("cannot resume container log, trying again")
+		return false
+	}
+	return true
+}

@@ -1,0 +1,204 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// watch lets the node look after what others start, until the test ends or the returned function is called.
+func (n *node) watch() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := n.Watch(ctx); !errors.Is(err, context.Canceled) {
+			n.t.Errorf("Watch: %v", err)
+		}
+	}()
+	stop = func() { cancel(); <-done }
+	n.t.Cleanup(stop)
+	return stop
+}
+
+func TestContainerStartedByOthers(t *testing.T) {
+	for name, again := range map[string]func(n *node, engine *dockertest.Engine, id string) error{
+		"docker start": func(n *node, engine *dockertest.Engine, id string) error {
+			if err := engine.Exit(id, 0); err != nil {
+				return err
+			}
+			n.waitState(id, exited)
+			return engine.StartContainer(n.t.Context(), id)
+		},
+		"docker restart": func(n *node, engine *dockertest.Engine, id string) error {
+			return errors.Join(engine.Exit(id, 0), engine.StartContainer(n.t.Context(), id))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, engine := newFakeNode(t)
+			cgroup := newCgroup(t, n, "hugetlb.2MB.max", "memory.high")
+			n.watch()
+			config := n.config("sleep")
+			config.LogPath = "c/0.log"
+			config.Linux = &runtimeapi.LinuxContainerConfig{Resources: unified(map[string]string{"memory.high": "1000"})}
+			id := n.create(n.pod(), config)
+			n.engineDir(id)
+			n.start(id)
+			logPath := n.look(id).Meta.LogPath
+			for round := range 3 {
+				n.writeLog(id, numbered(round*10+1, round*10+10)...)
+				if err := os.WriteFile(filepath.Join(cgroup.dir, "memory.high"), []byte("max"), 0o644); err != nil { // a new cgroup
+					t.Fatal(err)
+				}
+				before := n.look(id).Status.StartedAt
+				if err := again(n, engine, id); err != nil {
+					t.Fatal(err)
+				}
+				testutil.Until(t, "the next run", func() bool { return n.look(id).Status.Running && n.look(id).Status.StartedAt.After(before) })
+				testutil.Until(t, "its limit", func() bool {
+					text, err := os.ReadFile(filepath.Join(cgroup.dir, "memory.high"))
+					return err == nil && string(text) == "1000"
+				})
+			}
+			n.writeLog(id, numbered(31, 40)...)
+			if err := engine.Exit(id, 0); err != nil {
+				t.Fatal(err)
+			}
+			n.waitState(id, exited)
+			n.wantLog(logPath, numbered(1, 40))
+		})
+	}
+}
+
+// A record whose position was never saved is a lost one: what is written, here before a rotation, is not written again.
+func TestRecoverOfARunningContainerWithoutAPosition(t *testing.T) {
+	n, engine := newFakeNode(t)
+	pod := n.pod()
+	id, logPath := n.logged(pod, "sleep")
+	n.start(id)
+	n.writeLog(id, numbered(1, 20)...)
+	testutil.Eventually(t, func() error { return n.hasLines(logPath, 20) })
+	n.rename(logPath, logPath+".old")
+	if err := n.ReopenLog(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	n.restart(func() {
+		err := n.store.Update(t.Context(), pod, func(r *checkpoint.Record) error {
+			kept := r.Containers[id]
+			kept.LogPosition = checkpoint.LogPosition{}
+			r.Containers[id] = kept
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	n.writeLog(id, numbered(21, 30)...)
+	if err := engine.Exit(id, 0); err != nil {
+		t.Fatal(err)
+	}
+	n.waitState(id, exited)
+	n.wantLog(logPath+".old", numbered(1, 20))
+	n.wantLog(logPath, numbered(21, 30))
+}
+
+// A log that cannot be taken up for a while, on a full disk for example, holds up no limits, and what a client sets
+// meanwhile stays.
+func TestLimitsDoNotWaitForTheLog(t *testing.T) {
+	for name, takeUp := range map[string]func(*node, context.Context) error{
+		"Watch":   func(n *node, ctx context.Context) error { return n.Watch(ctx) },
+		"Recover": func(n *node, ctx context.Context) error { return n.Recover(ctx) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, engine := newFakeNode(t)
+			config := n.config("sleep")
+			config.LogPath = "c/0.log"
+			config.Linux = &runtimeapi.LinuxContainerConfig{Resources: unified(map[string]string{"memory.high": "1000"})}
+			id := n.create(n.pod(), config)
+			n.engineDir(id)
+			n.start(id)
+			n.shutDown()
+			n.boot()
+			cgroup := newCgroup(t, n, "hugetlb.2MB.max", "memory.high")
+			engine.Inject("Features", dockertest.Fault{Block: true, Times: 1}) // the engine's log is found with them
+			asked := engine.Calls("Features")
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_ = takeUp(n, ctx) // it is cut short
+			}()
+			testutil.Until(t, "the log's turn", func() bool { return engine.Calls("Features") > asked })
+			cgroup.want("memory.high", "1000")
+			if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.high": "2000"}})); err != nil {
+				t.Error(err)
+			}
+			cancel()
+			<-done
+			cgroup.want("memory.high", "2000")
+		})
+	}
+}
+
+// What is kept of a run ends with its container, whoever removes it.
+func TestRunsOfRemovedContainersAreForgotten(t *testing.T) {
+	n, engine := newFakeNode(t)
+	n.watch()
+	runs := func() int {
+		n.Service.runs.mu.Lock()
+		defer n.Service.runs.mu.Unlock()
+		return len(n.Service.runs.starts)
+	}
+	pod := n.pod()
+	for _, remove := range []func(context.Context, string) error{n.Remove, engine.RemoveContainer} {
+		id := n.create(pod, n.config("sleep"))
+		n.start(id)
+		if got := runs(); got != 1 {
+			t.Errorf("%d runs are kept of one container", got)
+		}
+		if err := remove(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		testutil.Until(t, "the run is forgotten", func() bool { return runs() == 0 })
+	}
+}
+
+// A log that cannot be taken up for now, here because something is in its place, is taken up later.
+func TestFailedResumeIsTriedAgain(t *testing.T) {
+	for name, ended := range map[string]bool{"running": false, "ended meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			n, engine := newFakeNode(t)
+			id, logPath := n.logged(n.pod(), "sleep")
+			n.start(id)
+			n.writeLog(id, numbered(1, 10)...)
+			testutil.Eventually(t, func() error { return n.hasLines(logPath, 10) })
+			n.restart(func() {
+				n.writeLog(id, numbered(11, 20)...)
+				if ended {
+					if err := engine.Exit(id, 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				n.rename(logPath, logPath+".aside")
+				if err := os.Mkdir(logPath, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			})
+			n.watch()
+			if err := os.Remove(logPath); err != nil {
+				t.Fatal(err)
+			}
+			n.rename(logPath+".aside", logPath)
+			testutil.Eventually(t, func() error { return n.hasLines(logPath, 20) })
+			n.wantLog(logPath, numbered(1, 20))
+		})
+	}
+}

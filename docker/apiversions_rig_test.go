@@ -1,0 +1,88 @@
+package docker_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// apiVersions are those of 20.10, 23.0, 24.0, 25.0, 26.0, 27.0, 28.0 and 28.3.
+func apiVersions() []string {
+	return []string{"1.41", "1.42", "1.43", "1.44", "1.45", "1.46", "1.48", "1.51"}
+}
+
+// TestConformanceOfAPIVersions talks to the engine in every API version that it
+// shares with an engine between the oldest and the newest: it then answers in
+// that version's words. A proxy tells the client that the engine has no newer.
+func TestConformanceOfAPIVersions(t *testing.T) {
+	env := rigenv.Require(t)
+	features, err := dialRig(t, env).Features(rigContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range apiVersions() {
+		if !features.Supports(version) {
+			continue
+		}
+		t.Run(version, func(t *testing.T) {
+			env := env
+			env.DockerHost = proxyAPI(t, env, version)
+			client := dialRig(t, env)
+			if got, err := client.Features(rigContext(t)); err != nil || got.APIVersion != version {
+				t.Fatalf("the client speaks %s, %v", got.APIVersion, err)
+			}
+			dockertest.Conformance(t, dockertest.Subject{
+				Engine: client, Image: env.Image(rigImage), Pullable: env.Image("test/multi:a"),
+				Absent: env.Image("test/multi:absent"), Prefix: uniquePrefix("api-" + version),
+			})
+		})
+	}
+}
+
+// proxyAPI serves the rig's engine on another socket, as one whose newest API
+// version is the one given.
+func proxyAPI(t *testing.T, env rigenv.Env, version string) (host string) {
+	t.Helper()
+	dir, err := os.MkdirTemp(env.WorkDir, "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(env.DockerHost, "unix://"))
+	}}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "docker"}) },
+		Transport:     transport,
+		FlushInterval: -1, // events and progress come one by one
+		ModifyResponse: func(response *http.Response) error {
+			response.Header.Set("Api-Version", version)
+			return nil
+		},
+	}
+	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		_ = server.Close()
+		<-served
+		transport.CloseIdleConnections()
+	})
+	return "unix://" + listener.Addr().String()
+}

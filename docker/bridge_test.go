@@ -1,0 +1,97 @@
+package docker_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestBridgeDaemonJSON connects to engines whose default bridge an administrator
+// has changed: pods get what Kubernetes promises there, or the bridge is refused
+// with the setting's name.
+func TestBridgeDaemonJSON(t *testing.T) {
+	env := rigenv.Require(t)
+	for name, row := range map[string]struct {
+		config  map[string]any
+		fault   string
+		address string
+	}{
+		"none": {config: map[string]any{"bridge": "none"}, fault: "bridge: none"},
+		"icc":  {config: map[string]any{"bridge": "", "icc": false, "iptables": true}, fault: "icc: false"},
+		"ip":   {config: map[string]any{"bridge": "", "ip": "127.0.0.1"}, address: "127.0.0.1"},
+		"own":  {config: map[string]any{"bridge": "", "bip": "10.213.0.1/24", "mtu": 1280}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own, _ := startEngine(t, env, "bridge-"+name, row.config)
+			for _, bridge := range []bool{true, false} {
+				client, err := docker.Dial(docker.Options{Host: own.Host(), Bridge: bridge})
+				if err != nil {
+					t.Fatal(err)
+				}
+				features, err := client.Features(rigContext(t))
+				_ = client.Close()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if fault := features.BridgeFault; (fault != "") != (bridge && row.fault != "") || bridge && !strings.Contains(fault, row.fault) {
+					t.Errorf("bridge=%t: the fault is %q, want a sentence with %q", bridge, fault, row.fault)
+				}
+				if want := map[bool]string{true: row.address}[bridge]; features.BridgeAddress != want {
+					t.Errorf("bridge=%t: got %q, want %q", bridge, features.BridgeAddress, want)
+				}
+			}
+		})
+	}
+}
+
+// TestReloadedDaemonJSON gives a running engine another runtime, as installers of
+// runtimes do: the client knows it without a new connection being lost first.
+func TestReloadedDaemonJSON(t *testing.T) {
+	own, env := startEngine(t, rigenv.Require(t), "reload", nil)
+	client := dialRig(t, env)
+	ctx, cancel := context.WithCancel(t.Context())
+	subscribed, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = client.Events(ctx, docker.EventsOptions{Handle: func(docker.Event) {}, Subscribed: func() { close(subscribed) }})
+	}()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	<-subscribed
+	for _, name := range []string{"added", "another"} {
+		path := filepath.Join(filepath.Dir(own.LogPath()), "daemon.json")
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var config map[string]any
+		if err := json.Unmarshal(text, &config); err != nil {
+			t.Fatal(err)
+		}
+		config["runtimes"] = map[string]any{name: map[string]any{"path": "runc"}}
+		if text, err = json.Marshal(config); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(own.PID(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		testutil.Until(t, "the runtime "+name+" is known", func() bool {
+			features, err := client.Features(rigContext(t))
+			return err == nil && slices.Contains(features.Runtimes, name)
+		})
+	}
+}

@@ -1,0 +1,70 @@
+package docker
+
+import (
+	"context"
+	"io"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+)
+
+// PauseContainer implements Checkpoints.
+func (c *Client) PauseContainer(ctx context.Context, id string) error {
+	return c.onContainer(ctx, "pause container", id, func(ctx context.Context, s *session) error {
+		_, err := s.api.ContainerPause(ctx, id, client.ContainerPauseOptions{})
+		return err
+	})
+}
+
+// UnpauseContainer implements Checkpoints.
+func (c *Client) UnpauseContainer(ctx context.Context, id string) error {
+	return c.onContainer(ctx, "unpause container", id, func(ctx context.Context, s *session) error {
+		_, err := s.api.ContainerUnpause(ctx, id, client.ContainerUnpauseOptions{})
+		return err
+	})
+}
+
+// CreateCheckpoint implements Checkpoints.
+func (c *Client) CreateCheckpoint(ctx context.Context, id, dir, name string) error {
+	return c.long(ctx, "checkpoint container", id, func(ctx context.Context, s *session) error {
+		_, err := s.api.CheckpointCreate(ctx, id, client.CheckpointCreateOptions{CheckpointID: name, CheckpointDir: dir})
+		return err
+	})
+}
+
+// RestoreContainer implements Checkpoints.
+func (c *Client) RestoreContainer(ctx context.Context, id, name string) error {
+	return c.long(ctx, "restore container", id, func(ctx context.Context, s *session) error {
+		_, err := s.api.ContainerStart(ctx, id, client.ContainerStartOptions{CheckpointID: name})
+		return err
+	})
+}
+
+// ListChanges implements Checkpoints.
+func (c *Client) ListChanges(ctx context.Context, id string) ([]container.FilesystemChange, error) {
+	var result client.ContainerDiffResult
+	err := c.long(ctx, "list changes of container", id, func(ctx context.Context, s *session) (err error) {
+		result, err = s.api.ContainerDiff(ctx, id, client.ContainerDiffOptions{})
+		return err
+	})
+	return result.Changes, err
+}
+
+// CopyToContainer implements Checkpoints.
+func (c *Client) CopyToContainer(ctx context.Context, id string, archive io.Reader) error {
+	return c.long(ctx, "copy files to container", id, func(ctx context.Context, s *session) error {
+		_, err := s.api.CopyToContainer(ctx, id, client.CopyToContainerOptions{
+			DestinationPath: "/", Content: archive, AllowOverwriteDirWithFile: true, CopyUIDGID: true,
+		})
+		return err
+	})
+}
+
+// long is do for a request about one container that takes as long as what it copies.
+func (c *Client) long(ctx context.Context, verb, id string, f func(context.Context, *session) error) error {
+	o := op{verb: verb, object: id}
+	if err := checkObject("container", id); err != nil {
+		return typed(ctx, o, err)
+	}
+	return c.do(ctx, o, f)
+}

@@ -1,0 +1,109 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+)
+
+// checkDaemonJSON refuses what an engine's daemon.json says when no container's
+// own configuration could help against it.
+func checkDaemonJSON(f facts, features Features) error {
+	// In a container, ours may be another root than the engine's.
+	process := witness("/proc", f.peer)
+	root := filepath.Join(process, "root")
+	if features.CgroupDriver == "systemd" && process != "/proc/self" {
+		if _, err := os.Lstat(filepath.Join(root, "/run/systemd/system")); errors.Is(err, os.ErrNotExist) {
+			return refusal("the engine leaves cgroups to systemd (exec-opts native.cgroupdriver=systemd in daemon.json), " +
+				"which does not run here, so no container starts; use native.cgroupdriver=cgroupfs")
+		}
+	}
+	if filepath.IsAbs(features.SeccompProfile) {
+		text, err := os.ReadFile(filepath.Join(root, features.SeccompProfile))
+		if err == nil && confinesNothing(text) {
+			return refusal("seccomp-profile %s of the engine's daemon.json has neither a default action nor system calls, "+
+				"so pods that ask for the runtime's default profile would run unconfined; complete it, or remove it "+
+				"from daemon.json for the engine's own profile", features.SeccompProfile)
+		}
+	}
+	return nil
+}
+
+// confinesNothing reports whether the engine takes a seccomp profile for none.
+func confinesNothing(text []byte) bool {
+	var profile struct {
+		DefaultAction string            `json:"defaultAction"`
+		Syscalls      []json.RawMessage `json:"syscalls"`
+	}
+	return json.Unmarshal(text, &profile) == nil && profile.DefaultAction == "" && len(profile.Syscalls) == 0
+}
+
+const (
+	// maxBufferSize is the log option that goes with the mode non-blocking only.
+	maxBufferSize = "max-buffer-size"
+	// noLogOption is one that no log driver has.
+	noLogOption = "criadapter-asks"
+)
+
+// checkLogOptions refuses an engine that would refuse every container of ours:
+// it adds those log-opts of its daemon.json that a container of the same driver
+// does not name, and max-buffer-size can neither be named nor left to it in the
+// mode blocking. Only the attempt tells, since nothing lists these options; it
+// has one more option that is always refused, later, so that it makes nothing.
+func (c *Client) checkLogOptions(ctx context.Context, apiVersion string) error {
+	attempt := container.CreateRequest{
+		// Without an image, which the engine would look for first.
+		Config: &container.Config{Cmd: []string{noLogOption}},
+		HostConfig: &container.HostConfig{LogConfig: container.LogConfig{Type: c.logDriver, Config: map[string]string{
+			"mode": string(container.LogModeBlocking), noLogOption: "",
+		}}},
+	}
+	answer, err := c.postRaw(ctx, "/v"+apiVersion+"/containers/create", attempt)
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(answer, maxBufferSize) {
+		return nil
+	}
+	return refusal("log-opts of the engine's daemon.json has %s, which the engine adds to all containers of its log-driver %s "+
+		"and refuses in the mode blocking, in which pods log so that no output is lost; remove it, or choose another "+
+		"log-driver in daemon.json", maxBufferSize, c.logDriver)
+}
+
+// maxAnswer bounds what is read of an answer, in bytes.
+const maxAnswer = 64 << 10
+
+// postRaw sends a request that moby's client refuses to send, and returns the
+// text of the answer, whatever its status.
+func (c *Client) postRaw(ctx context.Context, path string, body any) (string, error) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		return "", err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://docker"+path, bytes.NewReader(encoded))
+	if err != nil {
+		return "", err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	_, socket, _ := strings.Cut(c.host, "://")
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if err != nil {
+		return "", fmt.Errorf("ask for log options: %w", err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	return string(text), err
+}

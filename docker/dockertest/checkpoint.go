@@ -1,0 +1,131 @@
+package dockertest
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	api "github.com/moby/moby/api/types/container"
+)
+
+// image is a file that CRIU leaves in each checkpoint.
+const criuImage = "inventory.img"
+
+// PauseContainer implements docker.Checkpoints.
+func (e *Engine) PauseContainer(ctx context.Context, id string) error {
+	return e.onRunning(ctx, "PauseContainer", id, func(c *container) error {
+		if c.paused {
+			return fmt.Errorf("%w: Container %s is already paused", errdefs.ErrConflict, c.id)
+		}
+		c.paused = true
+		return nil
+	})
+}
+
+// UnpauseContainer implements docker.Checkpoints.
+func (e *Engine) UnpauseContainer(ctx context.Context, id string) error {
+	return e.onRunning(ctx, "UnpauseContainer", id, func(c *container) error {
+		if !c.paused {
+			return fmt.Errorf("%w: Container %s is not paused", errdefs.ErrInternal, c.id)
+		}
+		c.paused = false
+		return nil
+	})
+}
+
+// CreateCheckpoint implements docker.Checkpoints. What it writes names the container.
+func (e *Engine) CreateCheckpoint(ctx context.Context, id, dir, name string) error {
+	return e.onRunning(ctx, "CreateCheckpoint", id, func(c *container) error {
+		if e.features.NoCheckpoint != "" {
+			return fmt.Errorf("%w: page not found", errdefs.ErrNotFound)
+		}
+		if c.paused && e.flavor == Docker20 {
+			return fmt.Errorf("%w: Cannot checkpoint container %s: container not running", errdefs.ErrInternal, c.id)
+		}
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o700); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, name, criuImage), []byte(c.id), 0o600)
+	})
+}
+
+// RestoreContainer implements docker.Checkpoints.
+func (e *Engine) RestoreContainer(ctx context.Context, id, name string) error {
+	leave, err := e.enter(ctx, "RestoreContainer", id)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(e.features.Root, "containers", id, "checkpoints", name, criuImage)
+	if _, err := os.Stat(path); err != nil {
+		return leave(fmt.Errorf("%w: checkpoint %s does not exist for container %s", errdefs.ErrNotFound, name, id))
+	}
+	return leave(e.start(id))
+}
+
+// ListChanges implements docker.Checkpoints; SetChanges says which there are.
+func (e *Engine) ListChanges(ctx context.Context, id string) (changes []api.FilesystemChange, err error) {
+	err = e.onAny(ctx, "ListChanges", id, func(c *container) error {
+		changes = c.changes
+		return nil
+	})
+	return changes, err
+}
+
+// SetChanges says what a container has changed of its image's files.
+func (e *Engine) SetChanges(id string, changes ...api.FilesystemChange) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c, err := e.find(id); err == nil {
+		c.changes = changes
+	}
+}
+
+// CopyToContainer implements docker.Checkpoints; Copied returns what it got.
+func (e *Engine) CopyToContainer(ctx context.Context, id string, archive io.Reader) error {
+	content, err := io.ReadAll(archive)
+	if err != nil {
+		return err
+	}
+	return e.onAny(ctx, "CopyToContainer", id, func(c *container) error {
+		c.copied = content
+		return nil
+	})
+}
+
+// Copied returns the archive that was last copied to a container.
+func (e *Engine) Copied(id string) []byte {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c, err := e.find(id); err == nil {
+		return c.copied
+	}
+	return nil
+}
+
+// onAny does something to a container under the lock.
+func (e *Engine) onAny(ctx context.Context, call, id string, do func(*container) error) error {
+	leave, err := e.enter(ctx, call, id)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c, err := e.find(id)
+	if err == nil {
+		err = do(c)
+	}
+	return leave(err)
+}
+
+// onRunning is onAny for a container that runs.
+func (e *Engine) onRunning(ctx context.Context, call, id string, do func(*container) error) error {
+	return e.onAny(ctx, call, id, func(c *container) error {
+		if !c.running() {
+			return fmt.Errorf("%w: Container %s is not running", errdefs.ErrConflict, c.id)
+		}
+		return do(c)
+	})
+}

@@ -1,0 +1,61 @@
+package dockertest
+
+import (
+	"archive/tar"
+	"bytes"
+	"testing"
+
+	"github.com/containerd/errdefs"
+)
+
+func testPause(t *testing.T, s *suite) {
+	id := s.start(t, s.shell(longCommand))
+	ctx := withPatience(t)
+	if err := s.Engine.PauseContainer(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if state := s.inspect(t, id).State; !state.Paused || !state.Running {
+		t.Errorf("a paused container is %+v", state)
+	}
+	wantError(t, "paused twice", s.Engine.PauseContainer(ctx, id), errdefs.ErrConflict)
+	if err := s.Engine.UnpauseContainer(ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	if state := s.inspect(t, id).State; state.Paused || !state.Running {
+		t.Errorf("a container that goes on is %+v", state)
+	}
+	if err := s.Engine.UnpauseContainer(ctx, id); err == nil {
+		t.Error("a container that is not paused goes on")
+	}
+	wantError(t, "no such container", s.Engine.PauseContainer(ctx, s.Prefix+"-none"), errdefs.ErrNotFound)
+}
+
+// testNoCheckpoint is of an engine that cannot checkpoint, and copies files all the same.
+func testNoCheckpoint(t *testing.T, s *suite) {
+	id := s.start(t, s.shell(longCommand))
+	ctx := withPatience(t)
+	if features, err := s.Engine.Features(ctx); err != nil || features.NoCheckpoint == "" {
+		t.Logf("this engine can checkpoint: %v", err)
+	} else if err := s.Engine.CreateCheckpoint(ctx, id, t.TempDir(), "name"); err == nil {
+		t.Error("an engine that lacks something wrote a checkpoint")
+	}
+	if err := s.Engine.RestoreContainer(ctx, s.create(t, s.shell(longCommand)), "none"); err == nil {
+		t.Error("a checkpoint that is not there was restored")
+	}
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := w.WriteHeader(&tar.Header{Name: "copied", Mode: 0o644}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Engine.CopyToContainer(ctx, id, &archive); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Engine.ListChanges(ctx, id); err != nil {
+		t.Error(err)
+	}
+	_, err := s.Engine.ListChanges(ctx, s.Prefix+"-none")
+	wantError(t, "no such container", err, errdefs.ErrNotFound)
+}

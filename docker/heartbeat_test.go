@@ -1,0 +1,86 @@
+package docker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+)
+
+// Any answer is noted, and so is a request that waits long for one; the caller's own hurry says nothing of the engine.
+func TestLastAnswerAndTimeout(t *testing.T) {
+	f := newFakeServer(t)
+	f.handle("GET /containers/hangs/json", f.hang())
+	c := f.dial(300 * time.Millisecond)
+	ctx := testContext(t)
+	if !c.LastAnswer().IsZero() || !c.LastTimeout().IsZero() {
+		t.Error("something is noted before the first request")
+	}
+	for _, call := range []func() error{
+		func() error { return c.Ping(ctx) },
+		func() error { return c.RemoveContainer(ctx, "unknown") }, // an error is an answer
+	} {
+		before := time.Now()
+		_ = call()
+		if !c.LastAnswer().After(before) {
+			t.Errorf("an answer is not noted, the last one is %v", c.LastAnswer())
+		}
+	}
+	answered := c.LastAnswer()
+	hurry, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	_, err := c.InspectContainer(hurry, "hangs")
+	wantType(t, "with the caller's deadline", err, context.DeadlineExceeded)
+	if !c.LastTimeout().IsZero() {
+		t.Error("the caller's deadline is noted")
+	}
+	_, err = c.InspectContainer(ctx, "hangs")
+	wantType(t, "without an answer", err, errdefs.ErrUnavailable)
+	if c.LastTimeout().IsZero() || !c.LastAnswer().Equal(answered) {
+		t.Errorf("last answer at %v, want %v; last timeout at %v", c.LastAnswer(), answered, c.LastTimeout())
+	}
+}
+
+// A request of the CRI has a deadline of its own that is never later than the client's: the engine is noted nevertheless,
+// and while the request still waits.
+func TestLastTimeoutWithADeadlineOfTheCaller(t *testing.T) {
+	for name, call := range map[string]func(context.Context, *Client) error{
+		"inspect": func(ctx context.Context, c *Client) error { _, err := c.InspectContainer(ctx, "hangs"); return err },
+		"stop":    func(ctx context.Context, c *Client) error { return c.StopContainer(ctx, "hangs", 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.handle("GET /containers/hangs/json", f.hang())
+			f.handle("POST /containers/hangs/stop", f.hang())
+			c := f.dial(time.Second)
+			ctx, cancel := context.WithTimeout(testContext(t), 900*time.Millisecond)
+			defer cancel()
+			if err := c.Ping(ctx); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			wantType(t, "with the caller's deadline", call(ctx, c), context.DeadlineExceeded)
+			noted := c.LastTimeout()
+			if noted.IsZero() {
+				t.Fatal("the missing answer is not noted")
+			}
+			if after := noted.Sub(began); after > 800*time.Millisecond {
+				t.Errorf("it is noted after %v, at the end of the request", after)
+			}
+		})
+	}
+}
+
+// A stop may take its grace period, and says nothing of the engine until then.
+func TestLastTimeoutOfAStopIsAfterItsGrace(t *testing.T) {
+	f := newFakeServer(t)
+	f.handle("POST /containers/slow/stop", f.hang())
+	c := f.dial(200 * time.Millisecond)
+	ctx, cancel := context.WithTimeout(testContext(t), 600*time.Millisecond)
+	defer cancel()
+	wantType(t, "with the caller's deadline", c.StopContainer(ctx, "slow", time.Second), context.DeadlineExceeded)
+	if !c.LastTimeout().IsZero() {
+		t.Error("a stop within its grace period is noted")
+	}
+}

@@ -1,0 +1,87 @@
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestRigRefusesARootlessEngine shows what is said of a real one.
+func TestRigRefusesARootlessEngine(t *testing.T) {
+	env := rigenv.Require(t)
+	wantRefusal(t, engine.Options{Env: env, Rootless: true}, "run dockerd as root")
+}
+
+// TestRigRefusesUserNSRemap shows what is said of a real engine that remaps user
+// ids.
+func TestRigRefusesUserNSRemap(t *testing.T) {
+	env := rigenv.Require(t)
+	const id = "65534"
+	nobody, err := user.LookupId(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := filepath.Join(t.TempDir(), "ids")
+	if err := os.WriteFile(ids, []byte(nobody.Username+":100000:65536\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/etc/subuid", "/etc/subgid"} {
+		if err := unix.Mount(ids, path, "", unix.MS_BIND, ""); err != nil { // in the rig's namespace alone
+			t.Fatalf("%s: %v", path, err)
+		}
+		t.Cleanup(func() {
+			if err := unix.Unmount(path, 0); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
+		})
+	}
+	wantRefusal(t, engine.Options{Env: env, Config: map[string]any{
+		"userns-remap": id + ":" + id,
+		// The containerd image store does not go with it.
+		"storage-driver": "overlay2", "features": map[string]bool{"containerd-snapshotter": false},
+	}}, "remove userns-remap from daemon.json")
+}
+
+// wantRefusal starts an engine and wants a client to refuse it with that advice.
+func wantRefusal(t *testing.T, opts engine.Options, advice string) {
+	t.Helper()
+	var err error
+	if opts.Dir, err = os.MkdirTemp(opts.Env.WorkDir, "k"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(opts.Dir, 0o711); err != nil { // remapped users go through
+		t.Fatal(err)
+	}
+	e, err := engine.New(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := e.Start(rigContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	client, err := docker.Dial(docker.Options{Host: e.Host()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	err = client.Ping(rigContext(t))
+	if !errors.Is(err, errdefs.ErrFailedPrecondition) || !strings.Contains(err.Error(), advice) {
+		t.Errorf("got %v, want a refusal that says: %s", err, advice)
+	}
+}

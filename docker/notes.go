@@ -1,0 +1,47 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/containerd/log"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+// withRuntime is the host configuration with another runtime.
+func withRuntime(host *container.HostConfig, runtime string) *container.HostConfig {
+	changed := container.HostConfig{}
+	if host != nil {
+		changed = *host
+	}
+	changed.Runtime = runtime
+	return &changed
+}
+
+// saveNote writes the note of a container that was just made. Without it the
+// container could not start, so it is removed when that fails. A crash between the
+// two leaves a container that nobody was given.
+func (s *session) saveNote(ctx context.Context, id string, note ocinote.Note) error {
+	note.Engine, note.Runtime = s.engineID, s.real
+	err := s.features.OCIRuntime.Notes.Save(id, note)
+	if err == nil {
+		return nil
+	}
+	_, undoErr := s.api.ContainerRemove(context.WithoutCancel(ctx), id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	return errors.Join(fmt.Errorf("note for the OCI runtime: %w", err), undoErr)
+}
+
+// removeNote removes the note of a container that is gone, if it has one, also where
+// no more are made. One that stays is removed when a program connects to the engine.
+func (s *session) removeNote(ctx context.Context, id string) {
+	if !ocinote.IsID(id) {
+		return
+	}
+	if err := s.notes.Remove(id); err != nil {
+		log.G(ctx).WithError(err).WithField("containerID", id).Warn("cannot remove the container's note for the OCI runtime")
+	}
+}

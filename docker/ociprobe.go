@@ -1,0 +1,230 @@
+package docker
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
+	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/pause"
+)
+
+const (
+	// probeLabel marks the containers that prove the runtime, with their maker's process id.
+	probeLabel = "io.criadapter.probe"
+	// probeGroup is a group that a container has from its note alone.
+	probeGroup = 4_242_424
+	// probeMount is where a probe mounts the notes' directory.
+	probeMount = "/notes"
+	// probeAge is when a probe's container is nobody's any more.
+	probeAge = time.Minute
+	// proofTimeout bounds a proof, and proofRetry is when one that failed is repeated.
+	proofTimeout = 20 * time.Second
+	proofRetry   = 10 * time.Minute
+)
+
+// proof is what the last probe found, and of which engine.
+type proof struct {
+	version string
+	found   OCIRuntime
+	real    ocinote.Runtime
+	proven  OCIRuntime
+}
+
+// addOCIRuntime completes a session by Features.OCIRuntime. A runtime that is there
+// and does not work is reported, not used, and looked at again later, unless the mode
+// requires it.
+func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
+	found, real, err := findOCIRuntime(f.info)
+	if s.notes = found.Notes; s.notes == "" {
+		s.notes = ocinote.DefaultDir
+	}
+	p := probe{api: s.api, runtime: found, engineID: s.engineID}
+	if tidyErr := p.tidyNotes(ctx, s.notes); tidyErr != nil {
+		log.G(ctx).WithError(tidyErr).Warn("cannot remove the notes of containers that are gone")
+	}
+	if c.ociRuntime != OCIRuntimeAuto && c.ociRuntime != OCIRuntimeRequired {
+		return nil
+	}
+	if err == nil && found.Name != "" {
+		s.features.OCIRuntime, err = c.proveOCIRuntime(ctx, p, f, real)
+		s.real = real
+	}
+	switch {
+	case err == nil && (found.Name != "" || c.ociRuntime == OCIRuntimeAuto):
+		return nil
+	case ctx.Err() != nil:
+		return err
+	case c.ociRuntime == OCIRuntimeAuto:
+		s.until = time.Now().Add(proofRetry)
+		log.G(ctx).WithError(err).Warn("the OCI runtime criadapter-oci does not work on this engine, going on without it for now")
+		return nil
+	case err != nil:
+		return refusal("--oci-runtime=required: %v", err)
+	}
+	return refusal("--oci-runtime=required: the engine has no runtime whose program is criadapter-oci: %s", installRuntime)
+}
+
+// proveOCIRuntime starts a container with the runtime, once for each version and
+// configuration of the engine.
+func (c *Client) proveOCIRuntime(ctx context.Context, p probe, f facts, real ocinote.Runtime) (OCIRuntime, error) {
+	found := p.runtime
+	if err := found.Notes.SaveRuntime(real); err != nil {
+		return OCIRuntime{}, err
+	}
+	if last := c.proof.Load(); last != nil && last.version == f.version.Version && last.found == found && reflect.DeepEqual(last.real, real) {
+		return last.proven, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+	defer cancel()
+	if err := p.tidyProbes(ctx); err != nil {
+		log.G(ctx).WithError(err).Warn("cannot remove containers of earlier proofs of the OCI runtime")
+	}
+	if err := p.loadImage(ctx, f.version.Arch); err != nil {
+		return OCIRuntime{}, err
+	}
+	proven := found
+	if proven.RecursiveReadOnly = hasMountSetattr() && p.run(ctx, true) == nil; !proven.RecursiveReadOnly {
+		if err := p.run(ctx, false); err != nil {
+			return OCIRuntime{}, err
+		}
+	}
+	c.proof.Store(&proof{version: f.version.Version, found: found, real: real, proven: proven})
+	return proven, nil
+}
+
+// probe proves a runtime by a container.
+type probe struct {
+	api      *client.Client
+	runtime  OCIRuntime
+	engineID string
+}
+
+// tidyNotes removes the notes of containers that the engine does not have any more:
+// somebody else has removed them.
+func (p probe) tidyNotes(ctx context.Context, notes ocinote.Dir) error {
+	noted, err := notes.List()
+	if err != nil || len(noted) == 0 {
+		return err
+	}
+	list, err := p.api.ContainerList(ctx, client.ContainerListOptions{All: true})
+	if err != nil {
+		return err
+	}
+	for _, id := range noted {
+		if slices.ContainsFunc(list.Items, func(c container.Summary) bool { return c.ID == id }) {
+			continue
+		}
+		if note, loadErr := notes.Load(id); loadErr == nil && note.Engine == p.engineID {
+			err = errors.Join(err, notes.Remove(id))
+		}
+	}
+	return err
+}
+
+// tidyProbes removes containers of probes whose makers have ended, or hang.
+func (p probe) tidyProbes(ctx context.Context) error {
+	list, err := p.api.ContainerList(ctx, client.ContainerListOptions{All: true, Filters: make(client.Filters).Add("label", probeLabel)})
+	if err != nil {
+		return err
+	}
+	for _, c := range list.Items {
+		_, gone := os.Stat(filepath.Join("/proc", c.Labels[probeLabel]))
+		if gone != nil || time.Since(time.Unix(c.Created, 0)) > probeAge {
+			err = errors.Join(err, p.remove(ctx, c.ID))
+		}
+	}
+	return err
+}
+
+// loadImage loads the built-in sandbox image, which costs next to nothing when it is
+// there.
+func (p probe) loadImage(ctx context.Context, arch string) error {
+	archive, err := pause.Archive(arch)
+	if err != nil {
+		return err
+	}
+	answer, err := p.api.ImageLoad(ctx, bytes.NewReader(archive), client.ImageLoadWithQuiet(true))
+	if err != nil {
+		return fmt.Errorf("load the built-in sandbox image: %w", err)
+	}
+	defer func() { _ = answer.Close() }()
+	return followTransfer(decodeMessages(answer), newTransferred(false), nil)
+}
+
+// run starts a container whose note gives it a group, and looks whether it has it.
+func (p probe) run(ctx context.Context, recursive bool) (err error) {
+	note := ocinote.Note{Engine: p.engineID, Process: ocinote.Process{Groups: &[]uint32{probeGroup}}}
+	if recursive {
+		note.MountOptions = map[string][]string{probeMount: {"rro"}}
+	}
+	created, err := p.api.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Name: "criadapter-probe-" + rand.Text(),
+		Config: &container.Config{
+			Image: pause.Reference, NetworkDisabled: true, Labels: map[string]string{probeLabel: strconv.Itoa(os.Getpid())},
+		},
+		HostConfig: &container.HostConfig{
+			Runtime: p.runtime.Name, NetworkMode: "none", IpcMode: "none", LogConfig: container.LogConfig{Type: "none"},
+			Mounts: []mount.Mount{{Type: mount.TypeBind, Source: string(p.runtime.Notes), Target: probeMount, ReadOnly: true}},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), probeAge)
+		defer cancel()
+		err = errors.Join(err, p.remove(settle, created.ID), p.runtime.Notes.Remove(created.ID))
+	}()
+	if err := p.runtime.Notes.Save(created.ID, note); err != nil {
+		return err
+	}
+	if _, err := p.api.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
+		return err
+	}
+	return p.look(ctx, created.ID)
+}
+
+// look fails when the container has not the group of its note.
+func (p probe) look(ctx context.Context, id string) error {
+	inspect, err := p.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return err
+	}
+	if inspect.Container.State == nil {
+		return fmt.Errorf("the engine does not describe container %s", id)
+	}
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(inspect.Container.State.Pid), "status"))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(status)) {
+		if groups, ok := strings.CutPrefix(line, "Groups:"); ok && slices.Contains(strings.Fields(groups), strconv.Itoa(probeGroup)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("a container of the runtime %s has not got what its note in %s says", p.runtime.Name, p.runtime.Notes)
+}
+
+func (p probe) remove(ctx context.Context, id string) error {
+	_, err := p.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
+	if errdefs.IsNotFound(err) || errdefs.IsConflict(err) {
+		return nil
+	}
+	return err
+}

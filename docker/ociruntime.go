@@ -1,0 +1,119 @@
+package docker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/moby/moby/api/types/system"
+	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+// OCIRuntimeMode says whether the runtime criadapter-oci is used.
+type OCIRuntimeMode string
+
+// The modes. An empty one is OCIRuntimeOff.
+const (
+	// OCIRuntimeAuto uses it where the engine has it and it works.
+	OCIRuntimeAuto OCIRuntimeMode = "auto"
+	// OCIRuntimeOff does not look for it.
+	OCIRuntimeOff OCIRuntimeMode = "off"
+	// OCIRuntimeRequired refuses an engine where it is missing or does not work.
+	OCIRuntimeRequired OCIRuntimeMode = "required"
+)
+
+// OCIRuntime is the engine's runtime that reads the notes of containers (package
+// ocinote): criadapter-oci in front of the engine's default runtime. The zero value
+// is that of an engine without it.
+type OCIRuntime struct {
+	// Name is the engine's for it. It is no runtime handler for pods, and not among
+	// Features.Runtimes.
+	Name string
+	// Notes is where it looks for notes.
+	Notes ocinote.Dir
+	// RecursiveReadOnly says whether the default runtime behind it and the kernel make
+	// mounts read-only with all that is mounted below them.
+	RecursiveReadOnly bool
+}
+
+// ociProgram is the name of the program.
+const ociProgram = "criadapter-oci"
+
+// notesFlag is the program's flag before all others, see runtimeArgs in daemon.json.
+const notesFlag = "--criadapter-notes"
+
+// installRuntime says how an engine gets the runtime.
+const installRuntime = `install criadapter-oci and add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} to daemon.json ` +
+	"(systemctl reload docker), or use --oci-runtime=auto"
+
+// findOCIRuntime looks for the runtime among an engine's, and for the real one behind
+// it. Both are empty where there is none.
+func findOCIRuntime(info system.Info) (OCIRuntime, ocinote.Runtime, error) {
+	for _, name := range slices.Sorted(maps.Keys(info.Runtimes)) {
+		runtime := info.Runtimes[name].Runtime
+		if path.Base(runtime.Path) != ociProgram {
+			continue
+		}
+		if name == info.DefaultRuntime {
+			return OCIRuntime{}, ocinote.Runtime{}, fmt.Errorf("the runtime %s is %s and default-runtime of daemon.json: it needs another one behind it", name, ociProgram)
+		}
+		real, err := realRuntime(info)
+		return OCIRuntime{Name: name, Notes: notesOf(runtime.Args)}, real, err
+	}
+	return OCIRuntime{}, ocinote.Runtime{}, nil
+}
+
+// FindOCIRuntime returns the runtime that the engine has, without using it: whether it
+// works, and so RecursiveReadOnly, is not known. The zero value stands for none. It fails
+// where the engine's configuration makes it unusable.
+func (c *Client) FindOCIRuntime(ctx context.Context) (OCIRuntime, error) {
+	var found OCIRuntime
+	err := c.short(ctx, op{verb: "look for criadapter-oci"}, func(ctx context.Context, s *session) error {
+		info, err := s.api.Info(ctx, client.InfoOptions{})
+		if err != nil {
+			return err
+		}
+		found, _, err = findOCIRuntime(info.Info)
+		return err
+	})
+	return found, err
+}
+
+func notesOf(args []string) ocinote.Dir {
+	for i, arg := range args {
+		if dir, ok := strings.CutPrefix(arg, notesFlag+"="); ok {
+			return ocinote.Dir(dir)
+		}
+		if arg == notesFlag && i+1 < len(args) {
+			return ocinote.Dir(args[i+1])
+		}
+	}
+	return ocinote.DefaultDir
+}
+
+// realRuntime is the program of the engine's default runtime.
+func realRuntime(info system.Info) (ocinote.Runtime, error) {
+	fallback := info.Runtimes[info.DefaultRuntime].Runtime
+	if binary, ok := fallback.Options["BinaryName"].(string); ok && fallback.Path == "" {
+		fallback.Path = binary
+	}
+	if fallback.Path == "" && fallback.Type == "" && strings.HasPrefix(info.DefaultRuntime, "io.containerd.runc.") {
+		fallback.Path = "runc"
+	}
+	if fallback.Path == "" {
+		return ocinote.Runtime{}, fmt.Errorf("the default runtime %q has no program that %s could become", info.DefaultRuntime, ociProgram)
+	}
+	return ocinote.Runtime{Path: fallback.Path, Args: fallback.Args}, nil
+}
+
+// withoutOCIRuntime are the names of runtimes that pods may name.
+func withoutOCIRuntime(runtimes map[string]system.RuntimeWithStatus) map[string]system.RuntimeWithStatus {
+	others := maps.Clone(runtimes)
+	maps.DeleteFunc(others, func(_ string, r system.RuntimeWithStatus) bool { return path.Base(r.Path) == ociProgram })
+	return others
+}

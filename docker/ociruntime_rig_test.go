@@ -1,0 +1,131 @@
+package docker_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+func dialOCI(t *testing.T, own *engine.Engine, mode docker.OCIRuntimeMode) (*docker.Client, docker.Features, error) {
+	t.Helper()
+	client, err := docker.Dial(docker.Options{Host: own.Host(), OCIRuntime: mode})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	features, err := client.Features(rigContext(t))
+	return client, features, err
+}
+
+// TestRigOCIRuntimeIsProven connects to a real engine with the runtime, one where it
+// is broken, and one without.
+func TestRigOCIRuntimeIsProven(t *testing.T) {
+	env := rigenv.Require(t)
+	broken := filepath.Join(t.TempDir(), "criadapter-oci")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\nexec runc \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		runtimes map[string]any
+		proven   bool
+		required string
+	}{
+		"works":          {nil, true, ""},
+		"reads no notes": {map[string]any{"criadapter": map[string]any{"path": broken}}, false, "has not got what its note"},
+		"is not there":   {map[string]any{"criadapter": map[string]any{"path": "/nonesuch/criadapter-oci"}}, false, "/nonesuch/criadapter-oci"},
+		"is none":        {map[string]any{}, false, "no runtime whose program is criadapter-oci"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var config map[string]any
+			if c.runtimes != nil {
+				config = map[string]any{"runtimes": c.runtimes}
+			}
+			own, _ := startEngine(t, env, "oci-"+name[:5], config)
+			client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
+			if err != nil || (features.OCIRuntime.Name == "criadapter") != c.proven || features.OCIRuntime.RecursiveReadOnly != c.proven {
+				t.Errorf("auto: %+v, %v", features.OCIRuntime, err)
+			}
+			if _, features, err := dialOCI(t, own, docker.OCIRuntimeOff); err != nil || features.OCIRuntime.Name != "" {
+				t.Errorf("off: %+v, %v", features.OCIRuntime, err)
+			}
+			_, _, err = dialOCI(t, own, docker.OCIRuntimeRequired)
+			if c.required == "" && err != nil || c.required != "" && (err == nil || !strings.Contains(err.Error(), c.required)) {
+				t.Errorf("required: %v, want %q", err, c.required)
+			}
+			left, err := client.ListContainers(rigContext(t), nil)
+			if err != nil || len(left) > 0 {
+				t.Errorf("left are %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestRigNotesLiveAsLongAsContainers makes and removes a container with a note, and
+// loses one.
+func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
+	own, env := startEngine(t, rigenv.Require(t), "oci-notes", nil)
+	client, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	notes := features.OCIRuntime.Notes
+	var ids []string
+	for range 2 {
+		id, err := client.CreateContainer(rigContext(t), docker.ContainerSpec{
+			Config:  &container.Config{Image: env.Image(rigImage), Cmd: []string{"true"}},
+			Host:    &container.HostConfig{NetworkMode: "none"},
+			Network: &network.NetworkingConfig{}, Note: &ocinote.Note{Hostname: "noted"},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if note, err := notes.Load(id); err != nil || note.Hostname != "noted" {
+			t.Errorf("the note is %+v, %v", note, err)
+		}
+		ids = append(ids, id)
+	}
+	if err := client.RemoveContainer(rigContext(t), ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	// The other one goes where the runtime is switched off.
+	ours, err := notes.Load(ids[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _, err := dialOCI(t, own, docker.OCIRuntimeOff)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.RemoveContainer(rigContext(t), ids[1]); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := notes.List(); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+	// Somebody else has removed a container, and another engine's note is nobody's here.
+	if err := notes.Save(ids[1], ours); err != nil {
+		t.Fatal(err)
+	}
+	foreign := strings.Repeat("f0", 32)
+	if err := notes.Save(foreign, ocinote.Note{Engine: "another"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := dialOCI(t, own, docker.OCIRuntimeAuto); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := notes.List(); err != nil || len(left) != 1 || left[0] != foreign {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}

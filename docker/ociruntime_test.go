@@ -1,0 +1,73 @@
+package docker
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/system"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+func TestFindOCIRuntime(t *testing.T) {
+	for name, c := range map[string]struct {
+		fallback, runtimes string
+		found              OCIRuntime
+		real               ocinote.Runtime
+		err                string
+	}{
+		"none": {"runc", `{"runc": {"path": "runc"}}`, OCIRuntime{}, ocinote.Runtime{}, ""},
+		"beside runc": {
+			"runc", `{"runc": {"path": "runc"}, "mine": {"path": "/usr/bin/criadapter-oci"}}`,
+			OCIRuntime{Name: "mine", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "runc"}, "",
+		},
+		"with a directory": {
+			"crun", `{"crun": {"path": "/opt/crun", "runtimeArgs": ["--debug"]}, "c": {"path": "criadapter-oci", "runtimeArgs": ["--criadapter-notes", "/n"]}}`,
+			OCIRuntime{Name: "c", Notes: "/n"}, ocinote.Runtime{Path: "/opt/crun", Args: []string{"--debug"}}, "",
+		},
+		"with a directory in one word": {
+			"runc", `{"runc": {"path": "runc"}, "c": {"path": "criadapter-oci", "runtimeArgs": ["--criadapter-notes=/n"]}}`,
+			OCIRuntime{Name: "c", Notes: "/n"}, ocinote.Runtime{Path: "runc"}, "",
+		},
+		"a shim with a program": {
+			"s", `{"s": {"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "/opt/crun"}}, "c": {"path": "criadapter-oci"}}`,
+			OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "/opt/crun"}, "",
+		},
+		"runc's shim, which nobody lists": {
+			"io.containerd.runc.v2", `{"c": {"path": "criadapter-oci"}}`,
+			OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "runc"}, "",
+		},
+		"another shim": {"kata", `{"kata": {"runtimeType": "io.containerd.kata.v2"}, "c": {"path": "criadapter-oci"}}`, OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{}, "no program"},
+		"the default":  {"c", `{"c": {"path": "criadapter-oci"}}`, OCIRuntime{}, ocinote.Runtime{}, "default-runtime"},
+	} {
+		info := system.Info{DefaultRuntime: c.fallback}
+		if err := json.Unmarshal([]byte(c.runtimes), &info.Runtimes); err != nil {
+			t.Fatal(err)
+		}
+		found, real, err := findOCIRuntime(info)
+		if found != c.found || !reflect.DeepEqual(real, c.real) {
+			t.Errorf("%s: found %+v, %+v", name, found, real)
+		}
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: %v, want %q", name, err, c.err)
+		}
+		for _, other := range (facts{info: info}).features("1.41").Runtimes {
+			if other == found.Name {
+				t.Errorf("%s: pods may name the runtime %s", name, other)
+			}
+		}
+	}
+}
+
+func TestNoteNeedsTheRuntime(t *testing.T) {
+	spec := ContainerSpec{Note: &ocinote.Note{}}
+	if err := CheckSpec(spec, Features{}); !errdefs.IsNotImplemented(err) {
+		t.Errorf("without it: %v", err)
+	}
+	if err := CheckSpec(spec, Features{OCIRuntime: OCIRuntime{Name: "c"}}); err != nil {
+		t.Errorf("with it: %v", err)
+	}
+}

@@ -1,0 +1,54 @@
+package docker
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/moby/moby/api/types/system"
+)
+
+// sandboxedPrograms are the words by which the programs and shims are known that
+// boot a machine or bring a network stack of their own: Kata Containers and its
+// forerunner runV, gVisor, Firecracker, Quark, the unikernels of urunc and
+// Nabla, and nerdbox.
+var sandboxedPrograms = []string{
+	"kata", "katacontainers", "runv", "runsc", "gvisor", "firecracker", "quark", "urunc", "runnc", "nerdbox",
+}
+
+// sandboxedRuntimes returns the names of the runtimes that are known to boot a
+// machine or to bring a network stack of their own, in lexical order. Any other
+// counts as runc's kin, which runs processes in namespaces of the node's kernel:
+// a node may have its own wrapper of runc. The default may be a shim that is not
+// among the runtimes.
+func sandboxedRuntimes(runtimes map[string]system.RuntimeWithStatus, fallback string) []string {
+	candidates := slices.AppendSeq([]string{fallback}, maps.Keys(runtimes))
+	slices.Sort(candidates)
+	var names []string
+	for _, name := range slices.Compact(candidates) {
+		if isSandboxed(name, runtimes[name].Runtime) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// isSandboxed judges a runtime by its program and its shim, whatever name an
+// operator gave it. With neither the name is a shim's.
+func isSandboxed(name string, runtime system.Runtime) bool {
+	if runtime.Path == "" && runtime.Type == "" {
+		return hasSandboxedWord(name)
+	}
+	binary, _ := runtime.Options["BinaryName"].(string)
+	return slices.ContainsFunc([]string{runtime.Path, runtime.Type, binary}, hasSandboxedWord)
+}
+
+// hasSandboxedWord looks at the words of a program's or a shim's name, such as
+// kata-runtime, io.containerd.runsc.v1 and containerd-shim-kata-v2.
+func hasSandboxedWord(program string) bool {
+	words := strings.FieldsFunc(strings.ToLower(path.Base(program)), func(r rune) bool { return r == '-' || r == '.' || r == '_' })
+	return slices.ContainsFunc(words, func(word string) bool {
+		return slices.Contains(sandboxedPrograms, strings.TrimRight(word, "0123456789"))
+	})
+}

@@ -1,0 +1,45 @@
+package docker
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/moby/moby/api/types/system"
+)
+
+func TestSandboxedRuntimes(t *testing.T) {
+	const info = `{
+		"runc": {"path": "runc"}, "io.containerd.runc.v2": {"path": "runc"}, "io.containerd.runtime.v1.linux": {"path": "runc"},
+		"crun": {"path": "/usr/local/bin/crun"}, "youki": {"path": "/usr/bin/youki"}, "old": {"path": "/opt/runc-1.1.5"},
+		"docker": {"path": "/usr/libexec/docker-runc"}, "wrapped": {"path": "/opt/wrap/runc.sh"},
+		"nvidia": {"path": "nvidia-container-runtime"}, "nvidia-cdi": {"path": "/usr/bin/nvidia-container-runtime.cdi"},
+		"sysbox": {"path": "/usr/bin/sysbox-runc"}, "shim": {"runtimeType": "io.containerd.runc.v2"},
+		"shim-crun": {"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "/usr/bin/crun"}},
+
+		"wrapper": {"path": "/usr/local/bin/oci-hook"}, "kata": {"path": "/opt/kata/bin/pod-hook"}, "none": {},
+		"io.containerd.wasmtime.v1": {}, "youki-shim": {"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": 5}},
+
+		"gvisor": {"path": "/usr/local/bin/runsc"}, "gvisor-shim": {"runtimeType": "io.containerd.runsc.v1"},
+		"kata-bin": {"path": "/opt/kata/bin/kata-runtime"}, "kata-shim": {"runtimeType": "io.containerd.kata.v2"},
+		"kata-qemu": {"runtimeType": "io.containerd.kata-qemu.v2"}, "kata2": {"runtimeType": "io.containerd.kata2.v2"},
+		"shim-path": {"runtimeType": "/usr/bin/containerd-shim-kata-v2"}, "fc": {"runtimeType": "aws.firecracker"},
+		"io.containerd.kata.v2": {},
+		"kata-by-runc-shim": {"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "kata-runtime"}},
+		"runc-by-name": {"path": "/usr/bin/runsc"}
+	}`
+	var runtimes map[string]system.RuntimeWithStatus
+	if err := json.Unmarshal([]byte(info), &runtimes); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"fc", "gvisor", "gvisor-shim", "io.containerd.kata.v2", "kata-bin", "kata-by-runc-shim", "kata-qemu", "kata-shim", "kata2", "runc-by-name", "shim-path"}
+	if got := sandboxedRuntimes(runtimes, "wrapper"); !slices.Equal(got, want) {
+		t.Errorf("got  %v\nwant %v", got, want)
+	}
+	// The default may be a shim that is not listed.
+	for fallback, want := range map[string][]string{"": nil, "runc": nil, "io.containerd.runsc.v1": {"io.containerd.runsc.v1"}} {
+		if got := sandboxedRuntimes(nil, fallback); !slices.Equal(got, want) {
+			t.Errorf("the default %q: %v", fallback, got)
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/client"
+)
+
+// refusal is the error of an engine that criadapter does not work with. Its
+// sentence goes to the operator, in Status and in every call's error.
+func refusal(format string, args ...any) error {
+	return errdefs.ErrFailedPrecondition.WithMessage(fmt.Sprintf(format, args...))
+}
+
+// checkEngine refuses engines that cannot run pods of this node: criadapter
+// opens namespaces by the PIDs that the engine reports, reads container logs
+// below the engine's root and mounts its own files into containers, so engine
+// and criadapter must see the same processes and files.
+func checkEngine(ctx context.Context, api *client.Client, f facts, features Features) error {
+	if err := checkKind(f, features); err != nil {
+		return err
+	}
+	if err := checkDaemonJSON(f, features); err != nil {
+		return err
+	}
+	if err := checkVisible(f.peer, features.Root); err != nil {
+		return err
+	}
+	return checkRunning(ctx, api, features.Root)
+}
+
+// checkKind refuses by what the engine says that it is.
+func checkKind(f facts, features Features) error {
+	switch {
+	case features.OS != "linux":
+		return refusal("the engine runs on %q: pods need Docker Engine on Linux", features.OS)
+	case isPodman(f.version):
+		return podmanRefusal()
+	case f.info.OperatingSystem == "Docker Desktop" || strings.Contains(f.info.KernelVersion, "linuxkit"):
+		return refusal("the engine is Docker Desktop, which runs in a virtual machine of its own, where its processes " +
+			"and files are out of reach; install Docker Engine on the node itself")
+	case features.rootless:
+		return refusal("the engine is rootless: its containers live in a user's namespaces and cannot share the " +
+			"node's network, cgroups and devices; run dockerd as root")
+	case features.userNSRemap:
+		return refusal("the engine remaps user ids (userns-remap): containers could not share the namespaces of " +
+			"their pod's host, nor read volumes that the kubelet made; remove userns-remap from daemon.json")
+	}
+	return nil
+}
+
+func podmanRefusal() error {
+	return refusal("the socket is Podman's: its Docker API lacks what pods need; install Docker Engine")
+}
+
+func isPodman(version client.ServerVersionResult) bool {
+	for _, component := range version.Components {
+		if component.Name == "Podman Engine" {
+			return true
+		}
+	}
+	return false
+}
+
+// checkVisible refuses an engine whose process or root is not visible here.
+func checkVisible(peer int, root string) error {
+	if peer == 0 {
+		return refusal("the engine's process is outside this PID namespace, so containers' namespaces cannot be " +
+			"opened; run criadapter on the host, or in a container with --pid=host")
+	}
+	if stat, err := os.Stat(root); err != nil || !stat.IsDir() {
+		return refusal("the engine's data root %s is not visible here as a directory, so container logs and images "+
+			"cannot be read; run criadapter on the engine's machine, or mount the directory at the same path", root)
+	}
+	return nil
+}
+
+// checkRunning looks for one running container's process and directory, to
+// recognise an engine of another machine that is forwarded to a socket here.
+// Without a running container, or when the engine does not describe it, there
+// is nothing to look for.
+func checkRunning(ctx context.Context, api *client.Client, root string) error {
+	list, err := api.ContainerList(ctx, client.ContainerListOptions{Limit: 1})
+	if err != nil || len(list.Items) == 0 {
+		return err
+	}
+	id := list.Items[0].ID
+	// What is missing may have ended since it was listed: look once more.
+	for range 2 {
+		inspected, err := api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+		if hasType(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		state := inspected.Container.State
+		if state == nil || !state.Running {
+			return nil
+		}
+		if err := checkOurs(root, id, state.Pid); !errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+	}
+	return refusal("the engine's container %.12s has no process or directory here, so the engine runs on another "+
+		"machine; run criadapter next to it", id)
+}
+
+// checkOurs looks for the traces of a running container on this machine.
+func checkOurs(root, id string, pid int) error {
+	if _, err := os.Stat(filepath.Join("/proc", strconv.Itoa(pid))); err != nil {
+		return err
+	}
+	_, err := os.Stat(filepath.Join(root, "containers", id))
+	return err
+}

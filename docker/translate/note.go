@@ -1,0 +1,32 @@
+package translate
+
+import (
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+// extra is what a container gets beyond the Docker API: a note for the runtime
+// criadapter-oci, which is in front of the engine's default one.
+type extra struct {
+	features docker.Features
+	// runtime is the runtime that the container would have without a note.
+	runtime string
+	// note is nil as long as nothing is in it.
+	note *ocinote.Note
+}
+
+// offered reports whether the container can have a note.
+func (e *extra) offered() bool {
+	return e.features.OCIRuntime.Name != "" && e.runtime == e.features.DefaultRuntime
+}
+
+// need returns the note for what a field asks for, or refuses the field.
+func (e *extra) need(field, what string) (*ocinote.Note, error) {
+	if !e.offered() {
+		return nil, unsupported(field, "%s needs the OCI runtime criadapter-oci in front of the engine's default one (see docs/oci-runtime.md)", what)
+	}
+	if e.note == nil {
+		e.note = &ocinote.Note{}
+	}
+	return e.note, nil
+}

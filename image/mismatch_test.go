@@ -1,0 +1,92 @@
+package image
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"github.com/sirupsen/logrus"
+	logtest "github.com/sirupsen/logrus/hooks/test"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// credentialsKeeper keeps the credentials of each pull that reaches the engine.
+type credentialsKeeper struct {
+	docker.Engine
+	pulls []*docker.Auth
+}
+
+func (k *credentialsKeeper) PullImage(ctx context.Context, ref string, opts docker.PullOptions) error {
+	k.pulls = append(k.pulls, opts.Auth)
+	return k.Engine.PullImage(ctx, ref, opts)
+}
+
+// TestCredentialsForAnotherRegistry: such a pull is anonymous, and one warning says so, without the secrets.
+func TestCredentialsForAnotherRegistry(t *testing.T) {
+	const private, public = "r.example/private:1", "r.example/public:1"
+	registry := []dockertest.Image{
+		{Names: []string{private}, Auth: &docker.Auth{Username: "user", Password: "s3cret"}},
+		{Names: []string{public}},
+	}
+	for _, tt := range []struct {
+		image, server string
+		anonymous     bool
+		is            func(error) bool
+	}{
+		{public, "other.example", true, isNil},
+		{private, "other.example", true, errdefs.IsUnauthorized},
+		{private, "https://r.example/v2/", false, isNil},
+		{private, "", false, isNil},
+	} {
+		t.Run(tt.image+" with "+tt.server, func(t *testing.T) {
+			memory := dockertest.New(dockertest.Options{Registry: registry})
+			defer memory.Close()
+			engine := &credentialsKeeper{Engine: memory}
+			logger, hook := logtest.NewNullLogger()
+			logger.SetLevel(logrus.TraceLevel)
+			ctx := log.WithLogger(t.Context(), logrus.NewEntry(logger))
+			auth := &runtimeapi.AuthConfig{Username: "user", Password: "s3cret", ServerAddress: tt.server}
+			if _, err := newService(t, Options{Engine: engine}).Pull(ctx, spec(tt.image), auth); !tt.is(err) {
+				t.Errorf("the pull ends with %v", err)
+			}
+			if len(engine.pulls) != 1 || (engine.pulls[0] == nil) != tt.anonymous {
+				t.Errorf("the engine got the credentials %v", engine.pulls)
+			}
+			checkWarnings(t, hook.AllEntries(), tt.anonymous)
+		})
+	}
+}
+
+func isNil(err error) bool { return err == nil }
+
+// checkWarnings wants one warning of other credentials, or none, and no secret anywhere.
+func checkWarnings(t *testing.T, entries []*logrus.Entry, want bool) {
+	t.Helper()
+	var warnings []string
+	for _, entry := range entries {
+		line, err := entry.String()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, "s3cret") {
+			t.Errorf("the log has the password: %s", line)
+		}
+		if entry.Level <= logrus.WarnLevel {
+			warnings = append(warnings, line)
+		}
+	}
+	if !want {
+		if len(warnings) != 0 {
+			t.Errorf("warnings: %q", warnings)
+		}
+		return
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "pulling without them") || !strings.Contains(warnings[0], "registry=other.example") {
+		t.Errorf("warnings: %q, want one that names the registry", warnings)
+	}
+}

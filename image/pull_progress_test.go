@@ -1,0 +1,165 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// checkExpires wants a watched context to end for want of progress after that time, counted from now.
+func checkExpires(t *testing.T, ctx context.Context, want time.Duration, why string) {
+	t.Helper()
+	begun := time.Now()
+	<-ctx.Done()
+	if took := time.Since(begun); took != want {
+		t.Errorf("cancelled after %s, want %s", took, want)
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, context.DeadlineExceeded) || !strings.Contains(cause.Error(), why) {
+		t.Errorf("the cause is %v, want one that wraps context.DeadlineExceeded and says %q", cause, why)
+	}
+}
+
+func TestPullEndsWithoutProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, pull := newPullWatch(time.Minute).begin(t.Context())
+		defer pull.end()
+		for range 10 {
+			time.Sleep(50 * time.Second)
+			pull.progress(false)
+		}
+		if ctx.Err() != nil {
+			t.Fatal("cancelled in spite of its progress")
+		}
+		checkExpires(t, ctx, time.Minute, "no progress for 1m0s (--image-pull-progress-deadline)")
+	})
+}
+
+func TestProgressWatchEndsWithTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		parent, cancel := context.WithCancel(t.Context())
+		ctx, pull := newPullWatch(time.Minute).begin(parent)
+		defer pull.end()
+		cancel()
+		<-ctx.Done()
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			t.Errorf("the cause is %v, want context.Canceled", cause)
+		}
+	})
+}
+
+// A pull that stalls is cancelled, the one behind it is not, although both fell silent at the same time.
+func TestQueuedPullOutlivesAStalledOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watch := newPullWatch(time.Minute)
+		queuedCtx, queued := watch.begin(t.Context())
+		defer queued.end()
+		stalledCtx, stalled := watch.begin(t.Context())
+		queued.progress(true)
+		stalled.progress(false)
+		checkExpires(t, stalledCtx, time.Minute, "")
+		time.Sleep(10 * time.Second) // an engine that takes its time to give up
+		stalled.end()
+		synctest.Wait()
+		if queuedCtx.Err() != nil {
+			t.Fatalf("the pull behind it ended too: %v", context.Cause(queuedCtx))
+		}
+		// Nobody of us has the slots that it waits for now.
+		checkExpires(t, queuedCtx, time.Minute, "no progress for 1m0s")
+	})
+}
+
+// Its turn has come: from then on the pull is answerable for its own silence.
+func TestPullThatWasQueuedMustMakeProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watch := newPullWatch(time.Minute)
+		ctx, pull := watch.begin(t.Context())
+		defer pull.end()
+		stop := keepBusy(t, watch)
+		defer stop()
+		pull.progress(true)
+		time.Sleep(10 * time.Minute)
+		if ctx.Err() != nil {
+			t.Fatalf("ended while it waited: %v", context.Cause(ctx))
+		}
+		pull.progress(false)
+		checkExpires(t, ctx, time.Minute, "no progress for 1m0s")
+	})
+}
+
+func TestQueueIsBounded(t *testing.T) {
+	for name, busy := range map[string]func(*testing.T, *pullWatch) func(){
+		"behind one pull":   keepBusy,
+		"behind many pulls": keepComing,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				watch := newPullWatch(time.Minute)
+				ctx, pull := watch.begin(t.Context())
+				defer pull.end()
+				stop := busy(t, watch)
+				defer stop()
+				pull.progress(true)
+				checkExpires(t, ctx, time.Hour, "no progress for 1h0m0s (behind other pulls, 60 times --image-pull-progress-deadline)")
+			})
+		})
+	}
+}
+
+func TestPullsQueuedBehindNoneOfUsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		watch := newPullWatch(time.Minute)
+		one, first := watch.begin(t.Context())
+		defer first.end()
+		two, second := watch.begin(t.Context())
+		defer second.end()
+		first.progress(true)
+		second.progress(true)
+		checkExpires(t, one, time.Minute, "")
+		checkExpires(t, two, 0, "")
+	})
+}
+
+// keepBusy has one transfer make progress until stop is called.
+func keepBusy(t *testing.T, watch *pullWatch) (stop func()) {
+	ctx, pull := watch.begin(t.Context())
+	return every(10*time.Second, func() {
+		pull.progress(false)
+		if ctx.Err() != nil {
+			t.Errorf("the busy pull ended: %v", context.Cause(ctx))
+		}
+	}, pull.end)
+}
+
+// keepComing has one transfer after the other begin and end until stop is called.
+func keepComing(t *testing.T, watch *pullWatch) (stop func()) {
+	_, pull := watch.begin(t.Context())
+	return every(10*time.Second, func() {
+		_, next := watch.begin(t.Context())
+		pull.end()
+		pull = next
+	}, func() { pull.end() })
+}
+
+// every calls step again and again until stop is called, which calls end.
+func every(pause time.Duration, step, end func()) (stop func()) {
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		defer end()
+		for {
+			select {
+			case <-time.After(pause):
+				step()
+			case <-done:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}

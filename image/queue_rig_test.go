@@ -1,0 +1,80 @@
+package image_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// engineSlots is how many layers an engine downloads at a time, over all pulls
+// (max-concurrent-downloads).
+const engineSlots = 3
+
+// TestRigQueuedPullOutlivesTheDeadline pulls an image while another pull has all slots: one that stalls and is cancelled,
+// then one that takes longer than the deadline.
+func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
+	const deadline = 5 * rigenv.SlowPause
+	r := newRig(t, image.Options{PullProgressDeadline: deadline})
+	r.push(t, freshLayers(t, engineSlots, 16*rigenv.SlowPiece, v1.Config{}), name(t)+"-ahead:1")
+	r.push(t, fresh(t, 1000, v1.Config{}), name(t)+":1")
+	behind := spec(r.env.Image(name(t) + ":1"))
+
+	ahead := make(chan error, 1)
+	pullAhead := func(prefix string) {
+		go func() {
+			_, err := r.Pull(t.Context(), spec(r.env.Image(prefix+"/"+name(t)+"-ahead:1")), nil)
+			ahead <- err
+		}()
+		time.Sleep(2 * rigenv.SlowPause)
+	}
+	pullAhead(rigenv.PrefixStalled)
+	if _, err := r.Pull(t.Context(), behind, nil); err != nil {
+		t.Errorf("behind a pull that stalls: %v", err)
+	}
+	if err := <-ahead; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the stalled pull: %v", err)
+	}
+	check(t, r.Remove(t.Context(), behind))
+
+	pullAhead(rigenv.PrefixSlow)
+	begun := time.Now()
+	if _, err := r.Pull(t.Context(), behind, nil); err != nil {
+		t.Errorf("behind a slow pull: %v", err)
+	}
+	if took := time.Since(begun); took < 2*deadline {
+		t.Errorf("it waited only %s, which shows nothing", took)
+	}
+	if err := <-ahead; err != nil {
+		t.Errorf("the slow pull: %v", err)
+	}
+}
+
+// TestRigQueuedBehindOthersEnds: nobody but the engine knows how another client's pull gets on.
+func TestRigQueuedBehindOthersEnds(t *testing.T) {
+	r := newRig(t, image.Options{PullProgressDeadline: 5 * rigenv.SlowPause})
+	r.push(t, freshLayers(t, engineSlots, 16*rigenv.SlowPiece, v1.Config{}), name(t)+"-ahead:1")
+	r.push(t, fresh(t, 1000, v1.Config{}), name(t)+":1")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- r.engine.PullImage(ctx, r.env.Image(rigenv.PrefixStalled+"/"+name(t)+"-ahead:1"), docker.PullOptions{})
+	}()
+	defer func() { cancel(); <-ended }()
+	time.Sleep(2 * rigenv.SlowPause)
+	begun := time.Now()
+	_, err := r.Pull(t.Context(), spec(r.env.Image(name(t)+":1")), nil)
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no progress") {
+		t.Errorf("got %v, want DeadlineExceeded for want of progress", err)
+	}
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("noticed after %s", took)
+	}
+}

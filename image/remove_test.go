@@ -1,0 +1,161 @@
+package image_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	mobycontainer "github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/image"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	criimage "github.com/criadapter/criadapter/image"
+)
+
+// dying is an engine whose caller is killed as soon as the engine has changed an
+// image: no later call arrives.
+type dying struct {
+	docker.Engine
+	killed bool
+}
+
+func (d *dying) RemoveImage(ctx context.Context, ref string) error {
+	return d.change(func() error { return d.Engine.RemoveImage(ctx, ref) })
+}
+
+func (d *dying) ForceRemoveImage(ctx context.Context, id string) error {
+	return d.change(func() error { return d.Engine.ForceRemoveImage(ctx, id) })
+}
+
+func (d *dying) TagImage(ctx context.Context, source, target string) error {
+	return d.change(func() error { return d.Engine.TagImage(ctx, source, target) })
+}
+
+func (d *dying) change(call func() error) error {
+	if d.killed {
+		return errdefs.ErrUnavailable
+	}
+	err := call()
+	d.killed = err == nil
+	return err
+}
+
+// manyNames is an image of two repositories and three tags.
+var manyNames = dockertest.Image{Names: []string{"a:1", "a:2", "r.example/other:3"}}
+
+// removeFrom removes the image manyNames from an engine through a service of the
+// engine that wrap makes of it.
+func removeFrom(ctx context.Context, t *testing.T, engine *dockertest.Engine, wrap func(docker.Engine) docker.Engine) error {
+	t.Helper()
+	service, err := criimage.New(criimage.Options{Engine: wrap(engine)})
+	check(t, err)
+	defer service.Close()
+	return service.Remove(ctx, spec("a:1"))
+}
+
+// eachEngine runs a test on an engine of each flavor that has the image manyNames.
+func eachEngine(t *testing.T, test func(t *testing.T, engine *dockertest.Engine)) {
+	for name, flavor := range map[string]dockertest.Flavor{"20.10": dockertest.Docker20, "29": dockertest.Docker29} {
+		t.Run(name, func(t *testing.T) {
+			engine := dockertest.New(dockertest.Options{Flavor: flavor, Images: []dockertest.Image{manyNames}})
+			defer engine.Close()
+			test(t, engine)
+		})
+	}
+}
+
+// inspect returns the image manyNames, nil when it is gone.
+func inspect(t *testing.T, engine *dockertest.Engine) *image.InspectResponse {
+	t.Helper()
+	for _, name := range manyNames.Names {
+		got, err := engine.InspectImage(t.Context(), name)
+		if err == nil {
+			return got
+		}
+		if !errdefs.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+	return nil
+}
+
+// checkWhole wants the image with all its names.
+func checkWhole(t *testing.T, engine *dockertest.Engine, before *image.InspectResponse) {
+	t.Helper()
+	after := inspect(t, engine)
+	if after == nil || len(after.RepoTags) != len(before.RepoTags) || len(after.RepoDigests) != len(before.RepoDigests) {
+		t.Errorf("before: %+v, after: %+v", before, after)
+	}
+}
+
+func TestInterruptedRemovalIsWholeOrNothing(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {
+		before := inspect(t, engine)
+		err := removeFrom(t.Context(), t, engine, func(e docker.Engine) docker.Engine { return &dying{Engine: e} })
+		if after := inspect(t, engine); after == nil {
+			return
+		}
+		t.Logf("the removal ended with %v", err)
+		checkWhole(t, engine, before)
+	})
+}
+
+// TestRemovalOutlastsItsCaller: what the engine began is not cancelled half way.
+func TestRemovalOutlastsItsCaller(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {
+		engine.Inject("ForceRemoveImage", dockertest.Fault{Delay: 100 * time.Millisecond})
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err := removeFrom(ctx, t, engine, func(e docker.Engine) docker.Engine { return e })
+		if after := inspect(t, engine); err != nil || after != nil {
+			t.Errorf("%v, left: %+v", err, after)
+		}
+	})
+}
+
+func TestRemovalThatFailsLeavesTheNames(t *testing.T) {
+	for what, tt := range map[string]struct {
+		fault dockertest.Fault
+		is    func(error) bool
+	}{
+		"in use":   {dockertest.Fault{Err: errdefs.ErrConflict}, errdefs.IsFailedPrecondition},
+		"away":     {dockertest.Fault{}, errdefs.IsUnavailable},
+		"deadline": {dockertest.Fault{Err: context.DeadlineExceeded}, func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {
+				before := inspect(t, engine)
+				engine.Inject("ForceRemoveImage", tt.fault)
+				if err := removeFrom(t.Context(), t, engine, func(e docker.Engine) docker.Engine { return e }); !tt.is(err) {
+					t.Errorf("got %v", err)
+				}
+				checkWhole(t, engine, before)
+			})
+		})
+	}
+}
+
+// creating makes a container of the image while the engine refuses to remove that.
+type creating struct{ docker.Engine }
+
+func (c creating) RemoveImage(ctx context.Context, ref string) error {
+	_, err := c.CreateContainer(ctx, docker.ContainerSpec{
+		Name: "late", Config: &mobycontainer.Config{Image: "a:2"}, Host: &mobycontainer.HostConfig{},
+	})
+	return errors.Join(err, c.Engine.RemoveImage(ctx, ref))
+}
+
+// TestContainerMadeDuringRemovalKeepsItsImage: a forced removal would not spare it.
+func TestContainerMadeDuringRemovalKeepsItsImage(t *testing.T) {
+	eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {
+		before := inspect(t, engine)
+		err := removeFrom(t.Context(), t, engine, func(e docker.Engine) docker.Engine { return creating{e} })
+		if !errdefs.IsFailedPrecondition(err) {
+			t.Errorf("got %v, want ErrFailedPrecondition", err)
+		}
+		checkWhole(t, engine, before)
+	})
+}

@@ -1,0 +1,84 @@
+// Package cgroup writes limits into the files of cgroups, for those that the Docker API has no field for.
+package cgroup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"golang.org/x/sys/unix"
+)
+
+// File is a file of a cgroup and what is to be in it.
+type File struct {
+	Path, Value string
+	// Field is what a client said it with, for messages.
+	Field string
+	// Optional says that there is no such limit where this kernel has no such file.
+	Optional bool
+}
+
+// Write writes files in their order. After an error none of them has changed; undo brings back what was there before,
+// and logs what it cannot. A cgroup that is gone is no error: its processes are. A file that this kernel does not have,
+// and a value that it refuses, are errdefs.ErrInvalidArgument with the field first.
+func Write(ctx context.Context, files []File) (undo func(), err error) {
+	var before []File
+	undo = func() {
+		for i := len(before) - 1; i >= 0; i-- {
+			if err := before[i].write(); err != nil {
+				log.G(ctx).WithError(err).WithField("file", before[i].Path).Warn("cannot restore cgroup limit")
+			}
+		}
+	}
+	for _, file := range files {
+		old, err := file.replace()
+		if err != nil {
+			undo()
+			return func() {}, fmt.Errorf("%s: %w", file.Field, err)
+		}
+		if old != nil {
+			before = append(before, *old)
+		}
+	}
+	return undo, nil
+}
+
+// write writes the file, which only the kernel makes.
+func (f File) write() error {
+	file, err := os.OpenFile(f.Path, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(f.Value)
+	return errors.Join(err, file.Close())
+}
+
+// replace writes the file and returns what it held before, nil when it was passed over.
+func (f File) replace() (before *File, err error) {
+	old, err := os.ReadFile(f.Path)
+	if err == nil {
+		err = f.write()
+	}
+	switch {
+	case err == nil:
+		return &File{Path: f.Path, Value: string(old)}, nil
+	case errors.Is(err, fs.ErrNotExist) && (f.Optional || gone(filepath.Dir(f.Path))), errors.Is(err, unix.ENODEV):
+		return nil, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("this kernel has no such cgroup file: %w: %w", err, errdefs.ErrInvalidArgument)
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ERANGE):
+		return nil, fmt.Errorf("the kernel refuses %q: %w: %w", f.Value, err, errdefs.ErrInvalidArgument)
+	default:
+		return nil, err
+	}
+}
+
+func gone(dir string) bool {
+	_, err := os.Stat(dir)
+	return errors.Is(err, fs.ErrNotExist)
+}

@@ -1,0 +1,353 @@
+// Package config is the program's configuration: defaults, flags and an optional strict YAML file.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Names of the network plugins.
+const (
+	// NetworkCNI joins pods to a network through CNI plugins.
+	NetworkCNI = "cni"
+	// NetworkBridge lets Docker Engine connect pods to its default bridge.
+	NetworkBridge = "bridge"
+)
+
+// Words for all groups of metrics and for none.
+const (
+	metricsAll  = "all"
+	metricsNone = "none"
+)
+
+// Values of ContainerLogMode.
+const (
+	// LogModeCopy writes the CRI log as a file of its own, in the CRI format.
+	LogModeCopy = "copy"
+	// LogModeSymlink makes it a link to the engine's own json-file.
+	LogModeSymlink = "symlink"
+)
+
+// Values of OCIRuntime.
+const (
+	ociRuntimeAuto     = "auto"
+	ociRuntimeOff      = "off"
+	ociRuntimeRequired = "required"
+)
+
+// Values of Migrate.
+const (
+	// MigrateCRIDockerd takes pods of cri-dockerd over at the start.
+	MigrateCRIDockerd = "cri-dockerd"
+	// MigrateNone leaves them alone.
+	MigrateNone = "none"
+)
+
+// Values of LogFormat.
+const (
+	LogText = "text"
+	LogJSON = "json"
+)
+
+// Config is everything that can be set. The YAML names equal the flags'.
+type Config struct {
+	// Endpoint is the unix socket that CRI is served on, as a URL, or endpointSystemd.
+	Endpoint string `json:"container-runtime-endpoint"`
+	// DockerEndpoint is the engine's unix socket, as a URL.
+	DockerEndpoint string `json:"docker-endpoint"`
+	// RootDirectory keeps what must survive a restart.
+	RootDirectory string `json:"root-directory"`
+
+	// NetworkPlugin is NetworkCNI, NetworkBridge or one of cri-dockerd's names for the latter, see Bridge.
+	NetworkPlugin string `json:"network-plugin"`
+	CNIConfDir    string `json:"cni-conf-dir"`
+	// CNIBinDir is a comma-separated list of directories.
+	CNIBinDir string `json:"cni-bin-dir"`
+	// CNICacheDir is the directory cni below RootDirectory when empty.
+	CNICacheDir string `json:"cni-cache-dir"`
+	// CNIGC says that nobody else uses the CNI network, so that its plugins may
+	// remove what belongs to no pod of this program.
+	CNIGC bool `json:"cni-gc"`
+
+	// OCIRuntime is ociRuntimeAuto, ociRuntimeOff or ociRuntimeRequired.
+	OCIRuntime string `json:"oci-runtime"`
+
+	// Migrate is MigrateCRIDockerd or MigrateNone; the lists that follow, with commas, are directories that cri-dockerd
+	// and dockershim may have used for their checkpoints and for libcni's cache.
+	Migrate                string `json:"migrate"`
+	MigrateRootDirectories string `json:"migrate-root-directories"`
+	MigrateCNICacheDirs    string `json:"migrate-cni-cache-dirs"`
+	// MigrateLogHistory is how much of a container's log is converted when its pod is taken over, in bytes as a
+	// Kubernetes quantity.
+	MigrateLogHistory string `json:"migrate-log-history"`
+
+	// SandboxImage is empty for the built-in one.
+	SandboxImage              string   `json:"pod-infra-container-image"`
+	ImagePullProgressDeadline Duration `json:"image-pull-progress-deadline"`
+	// RuntimeRequestTimeout bounds a call of a client that set no deadline of
+	// its own, except for those that are long by nature.
+	RuntimeRequestTimeout Duration `json:"runtime-request-timeout"`
+
+	// StreamingBindAddr is host:port for exec, attach and port-forward.
+	StreamingBindAddr string `json:"streaming-bind-addr"`
+	// StreamingTLSCertFile and StreamingTLSKeyFile are PEM files for TLS there, both empty for none.
+	StreamingTLSCertFile string `json:"streaming-tls-cert-file"`
+	StreamingTLSKeyFile  string `json:"streaming-tls-private-key-file"`
+	// StreamingAllowPlaintext allows an address other than loopback without TLS.
+	StreamingAllowPlaintext bool `json:"streaming-allow-plaintext"`
+	// StreamingIdleTimeout ends a session without traffic.
+	StreamingIdleTimeout Duration `json:"streaming-connection-idle-timeout"`
+
+	// CRIMetrics are the groups of metrics that ListPodSandboxMetrics returns,
+	// as a comma-separated list; metricsAll or metricsNone.
+	CRIMetrics string `json:"cri-metrics"`
+
+	// ContainerLogMode is LogModeCopy or LogModeSymlink; it counts for new containers.
+	ContainerLogMode string `json:"container-log-mode"`
+	// ContainerLogBufferSize is how much of a new container's output the engine keeps at most, in bytes as a Kubernetes
+	// quantity, where the log is copied.
+	ContainerLogBufferSize string `json:"container-log-buffer-size"`
+
+	// LogLevel is a level of logrus, LogFormat is LogText or LogJSON.
+	LogLevel  string `json:"log-level"`
+	LogFormat string `json:"log-format"`
+
+	// MetricsBindAddr is host:port on loopback, or a unix socket as a URL, for
+	// metrics and health; empty for none. MetricsProfiling adds profiles there.
+	MetricsBindAddr  string `json:"metrics-bind-addr"`
+	MetricsProfiling bool   `json:"metrics-profiling"`
+	// TracingEndpoint is an OTLP collector as a URL, empty for none.
+	TracingEndpoint string `json:"tracing-endpoint"`
+	// TracingSamplingRate is how many of a million requests that come without a trace begin one.
+	TracingSamplingRate int `json:"tracing-sampling-rate-per-million"`
+}
+
+// Default is the configuration of a plain Docker host.
+func Default() Config {
+	return Config{
+		Endpoint:                  "unix:///run/criadapter/criadapter.sock",
+		DockerEndpoint:            "unix:///var/run/docker.sock",
+		RootDirectory:             "/var/lib/criadapter",
+		NetworkPlugin:             NetworkCNI,
+		CNIConfDir:                "/etc/cni/net.d",
+		CNIBinDir:                 "/opt/cni/bin",
+		Migrate:                   MigrateCRIDockerd,
+		MigrateRootDirectories:    "/var/lib/cri-dockerd,/var/lib/dockershim",
+		MigrateCNICacheDirs:       "/var/lib/cni/cache,/var/lib/cni",
+		MigrateLogHistory:         "10M",
+		ImagePullProgressDeadline: Duration(time.Minute),
+		RuntimeRequestTimeout:     Duration(2 * time.Minute),
+		StreamingBindAddr:         "127.0.0.1:0",
+		StreamingIdleTimeout:      Duration(4 * time.Hour),
+		CRIMetrics:                metricsAll,
+		ContainerLogMode:          LogModeCopy,
+		ContainerLogBufferSize:    "30M",
+		LogLevel:                  "info",
+		OCIRuntime:                ociRuntimeAuto,
+		LogFormat:                 LogText,
+	}
+}
+
+// endpointSystemd is the Endpoint that stands for the socket that systemd passes on, as in cri-dockerd's own unit.
+const endpointSystemd = "fd://"
+
+// SocketPath is the path of Endpoint, empty for endpointSystemd.
+func (c Config) SocketPath() string {
+	path, found := strings.CutPrefix(c.Endpoint, "unix://")
+	if !found {
+		return ""
+	}
+	return path
+}
+
+// Bridge says whether Docker Engine connects pods to its default bridge. The units of cri-dockerd say so with an empty
+// name or no-op.
+func (c Config) Bridge() bool {
+	return slices.Contains([]string{NetworkBridge, "", "no-op"}, c.NetworkPlugin)
+}
+
+// BinDirs is CNIBinDir as a list.
+func (c Config) BinDirs() []string {
+	return splitList(c.CNIBinDir)
+}
+
+// MetricGroups is CRIMetrics as a list, nil for all groups.
+func (c Config) MetricGroups() []string {
+	switch c.CRIMetrics {
+	case metricsAll:
+		return nil
+	case metricsNone:
+		return []string{}
+	default:
+		return strings.Split(c.CRIMetrics, ",")
+	}
+}
+
+// LogBufferBytes is ContainerLogBufferSize in bytes, 0 when it is not valid.
+func (c Config) LogBufferBytes() int64 {
+	quantity, err := resource.ParseQuantity(c.ContainerLogBufferSize)
+	if err != nil {
+		return 0
+	}
+	return quantity.Value()
+}
+
+// CacheDir is CNICacheDir with its default.
+func (c Config) CacheDir() string {
+	if c.CNICacheDir != "" {
+		return c.CNICacheDir
+	}
+	return filepath.Join(c.RootDirectory, "cni")
+}
+
+// Validate reports every bad value, each with the name of its flag.
+func (c Config) Validate() error {
+	return errors.Join(
+		checkSocket("container-runtime-endpoint", c.Endpoint),
+		checkEngine(c.DockerEndpoint),
+		checkDir("root-directory", c.RootDirectory),
+		checkNetwork(c),
+		checkPositive("image-pull-progress-deadline", c.ImagePullProgressDeadline),
+		checkPositive("runtime-request-timeout", c.RuntimeRequestTimeout),
+		checkBind(c.StreamingBindAddr),
+		checkTLS(c),
+		checkPositive("streaming-connection-idle-timeout", c.StreamingIdleTimeout),
+		checkOCIRuntime(c.OCIRuntime),
+		checkLogMode(c.ContainerLogMode),
+		checkLogBuffer(c.ContainerLogBufferSize),
+		checkMigrate(c),
+		checkLevel(c.LogLevel),
+		checkFormat(c.LogFormat),
+		checkMetrics(c),
+		checkTracing(c),
+	)
+}
+
+func checkSocket(flag, endpoint string) error {
+	if endpoint == endpointSystemd {
+		return nil
+	}
+	if !strings.HasPrefix(endpoint, "unix:///") {
+		return fmt.Errorf("--%s: %q must be unix:// with an absolute path, or fd:// for the socket of a systemd unit", flag, endpoint)
+	}
+	return checkSocketPath(flag, endpoint)
+}
+
+// checkSocketPath takes a unix socket as a URL.
+func checkSocketPath(flag, endpoint string) error {
+	path, ok := strings.CutPrefix(endpoint, "unix://")
+	if !ok || !filepath.IsAbs(path) {
+		return fmt.Errorf("--%s: %q must be unix:// with an absolute path", flag, endpoint)
+	}
+	// The kernel's limit of sockaddr_un with its final NUL.
+	if len(path) > 107 {
+		return fmt.Errorf("--%s: the path of a unix socket may have 107 bytes, this one has %d", flag, len(path))
+	}
+	return nil
+}
+
+// checkEngine only looks at the form: package docker knows which endpoints cannot work and says why.
+func checkEngine(endpoint string) error {
+	if u, err := url.Parse(endpoint); err != nil || u.Scheme == "" {
+		return fmt.Errorf("--docker-endpoint: %q is not a URL such as unix:///var/run/docker.sock", endpoint)
+	}
+	return nil
+}
+
+func checkDir(flag, path string) error {
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("--%s: %q is not an absolute path", flag, path)
+	}
+	return nil
+}
+
+func checkNetwork(c Config) error {
+	switch {
+	case c.Bridge():
+		// Pods that were joined before leave with the plugins' help.
+		return checkCNIDirs(c)
+	case c.NetworkPlugin == NetworkCNI:
+		errs := []error{checkCNIDirs(c)}
+		if len(c.BinDirs()) == 0 {
+			errs = append(errs, errors.New("--cni-bin-dir: at least one directory is needed"))
+		}
+		return errors.Join(errs...)
+	default:
+		return fmt.Errorf("--network-plugin: %q is neither %s nor %s", c.NetworkPlugin, NetworkCNI, NetworkBridge)
+	}
+}
+
+func checkCNIDirs(c Config) error {
+	errs := []error{checkDir("cni-conf-dir", c.CNIConfDir), checkDir("cni-cache-dir", c.CacheDir())}
+	for _, dir := range c.BinDirs() {
+		errs = append(errs, checkDir("cni-bin-dir", dir))
+	}
+	return errors.Join(errs...)
+}
+
+func checkPositive(flag string, d Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("--%s: %s must be more than zero", flag, time.Duration(d))
+	}
+	return nil
+}
+
+func checkBind(address string) error {
+	if _, _, err := net.SplitHostPort(address); err != nil {
+		return fmt.Errorf("--streaming-bind-addr: %q is not host:port: %v", address, err)
+	}
+	return nil
+}
+
+func checkTLS(c Config) error {
+	if (c.StreamingTLSCertFile == "") != (c.StreamingTLSKeyFile == "") {
+		return errors.New("--streaming-tls-cert-file and --streaming-tls-private-key-file go together: give both or neither")
+	}
+	return nil
+}
+
+func checkOCIRuntime(mode string) error {
+	switch mode {
+	case ociRuntimeAuto, ociRuntimeOff, ociRuntimeRequired:
+		return nil
+	default:
+		return fmt.Errorf("--oci-runtime: %q is neither %s, %s nor %s", mode, ociRuntimeAuto, ociRuntimeOff, ociRuntimeRequired)
+	}
+}
+
+func checkLogMode(mode string) error {
+	if mode != LogModeCopy && mode != LogModeSymlink {
+		return fmt.Errorf("--container-log-mode: %q is neither %s nor %s", mode, LogModeCopy, LogModeSymlink)
+	}
+	return nil
+}
+
+// minLogBuffer is the least ContainerLogBufferSize: what a container writes while nobody reads must fit in two thirds of it.
+const minLogBuffer = 3_000_000
+
+func checkLogBuffer(size string) error {
+	quantity, err := resource.ParseQuantity(size)
+	if err != nil {
+		return fmt.Errorf("--container-log-buffer-size: %q is no size in bytes such as 30M", size)
+	}
+	if quantity.Value() < minLogBuffer {
+		return fmt.Errorf("--container-log-buffer-size: %q is less than %d bytes", size, minLogBuffer)
+	}
+	return nil
+}
+
+func checkLevel(level string) error {
+	levels := []string{"panic", "fatal", "error", "warn", "warning", "info", "debug", "trace"}
+	if !slices.Contains(levels, strings.ToLower(level)) {
+		return fmt.Errorf("--log-level: %q is none of panic, fatal, error, warn, info, debug, trace", level)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// entry is one key of the file.
+type entry struct {
+	key          string
+	value        json.RawMessage
+	line, column int
+}
+
+func (e entry) place(path string) string { return fmt.Sprintf("%s:%d:%d", path, e.line, e.column) }
+
+// parseFile reads the keys of a file, in the order of their lines. The error names every key that is unknown.
+func parseFile(path string, raw []byte) ([]entry, error) {
+	converted, err := yaml.YAMLToJSONStrict(raw) // refuses a key that is there twice
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if bytes.Equal(bytes.TrimSpace(converted), []byte("null")) {
+		return nil, nil // nothing but comments
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(converted, &values); err != nil {
+		return nil, fmt.Errorf("%s: a list of settings is expected, each a line such as \"log-level: debug\"", path)
+	}
+	var entries []entry
+	var errs []error
+	for key, value := range values {
+		line, column := find(raw, key)
+		entries = append(entries, entry{key: key, value: value, line: line, column: column})
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return (a.line-b.line)*1000 + a.column - b.column })
+	names := settingNames()
+	for _, e := range entries {
+		if !slices.Contains(names, e.key) {
+			errs = append(errs, fmt.Errorf("%s: unknown setting %q%s", e.place(path), e.key, didYouMean(e.key, names)))
+		}
+	}
+	return entries, errors.Join(errs...)
+}
+
+// find returns where a key stands, counted from 1. The parser does not tell; all keys are at the top level, so that the
+// first place that looks like it is it.
+func find(raw []byte, key string) (line, column int) {
+	place := regexp.MustCompile(`(?m)(?:^|[{,])[\t ]*(["']?` + regexp.QuoteMeta(key) + `["']?)\s*:`)
+	at := place.FindSubmatchIndex(raw)
+	if at == nil {
+		return 1, 1
+	}
+	before := raw[:at[2]]
+	return bytes.Count(before, []byte("\n")) + 1, at[2] - bytes.LastIndexByte(before, '\n')
+}
+
+// didYouMean suggests the name that is most like another one, if one is.
+func didYouMean(name string, names []string) string {
+	best, distance := "", len(name)/2+1
+	for _, candidate := range names {
+		if d := editDistance(strings.ToLower(strings.ReplaceAll(name, "_", "-")), candidate); d < distance {
+			best, distance = candidate, d
+		}
+	}
+	if best == "" {
+		return "; criadapter config print shows all settings"
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+// editDistance counts the letters to insert, remove or replace that make b of a.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,53 @@
+package config
+
+import (
+	"github.com/spf13/pflag"
+)
+
+// idleFlags are the flags of cri-dockerd v0.4.3 that mean nothing here, each with the reason. It is never written to.
+var idleFlags = []struct{ name, why string }{
+	{"hairpin-mode", "the CNI configuration says it"},
+	{"ipv6-dual-stack", "the CNI configuration says it"},
+	{"network-plugin-mtu", "the CNI configuration says it"},
+	{"pod-cidr", "the CNI configuration says it"},
+	{"runtime-cgroups", "the service manager says it"},
+}
+
+// addIdleFlags registers flags that are taken and have no effect, so that a
+// node's unit file for cri-dockerd starts this program, too. They are hidden:
+// nobody should begin to use them.
+func addIdleFlags(flags *pflag.FlagSet) {
+	for _, flag := range idleFlags {
+		value := flags.VarPF(new(anything), flag.name, "", "taken for cri-dockerd's sake, without effect: "+flag.why)
+		value.Hidden = true
+		if flag.name == "ipv6-dual-stack" {
+			value.NoOptDefVal = "true"
+		}
+	}
+}
+
+// IdleFlags lists those of the given flags that have no effect, each with the reason.
+func IdleFlags(flags *pflag.FlagSet) []string {
+	var given []string
+	for _, flag := range idleFlags {
+		if flags.Changed(flag.name) {
+			given = append(given, "--"+flag.name+" ("+flag.why+")")
+		}
+	}
+	return given
+}
+
+// anything is a flag's value that nobody looks at.
+type anything string
+
+// Set implements pflag.Value.
+func (a *anything) Set(text string) error {
+	*a = anything(text)
+	return nil
+}
+
+// String implements pflag.Value.
+func (a *anything) String() string { return string(*a) }
+
+// Type implements pflag.Value.
+func (*anything) Type() string { return "string" }

@@ -1,0 +1,190 @@
+package config
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// defaultFile is read when it exists and no other file is named.
+const defaultFile = "/etc/criadapter/config.yaml"
+
+// flagConfig names the flag of the configuration file.
+const flagConfig = "config"
+
+// Origins of a setting beside a line of a file.
+const (
+	originDefault     = "default"
+	originFlag        = "flag"
+	originEnvironment = "environment"
+)
+
+// Setting is one value of the configuration and where it comes from.
+type Setting struct {
+	// Name is that of the flag and of the key in the file.
+	Name string `json:"name"`
+	// Value is written as for the flag.
+	Value string `json:"value"`
+	// Origin is "default", "flag --NAME", "environment NAME", or a file and line, "/etc/criadapter/config.yaml:3".
+	Origin string `json:"origin"`
+}
+
+// Load fills c, in which the flags keep their values (AddFlags), and says where each value comes from. The command line
+// wins over the environment (environmentName), and that over the file that --config or the environment names, else
+// defaultFile if there is one. An error names everything that is wrong with the file, each with its line.
+func (c *Config) Load(flags *pflag.FlagSet) ([]Setting, error) {
+	origins, given := map[string]string{}, map[string]string{}
+	flags.Visit(func(f *pflag.Flag) {
+		given[f.Name] = f.Value.String()
+		origins[canonical(f.Name)] = originFlag + " --" + f.Name
+	})
+	path, required, err := filePath(flags)
+	if err != nil {
+		return nil, err
+	}
+	fromFile, err := c.loadFile(path, required)
+	if err != nil {
+		return nil, err
+	}
+	for name, origin := range fromFile {
+		setDefault(origins, name, origin)
+	}
+	for _, name := range settingNames() {
+		value, found := os.LookupEnv(environmentName(name))
+		if _, wins := given[name]; found && !wins && !strings.HasPrefix(origins[name], originFlag) {
+			if err := flags.Set(name, value); err != nil {
+				return nil, fmt.Errorf("%s in the environment: %w", environmentName(name), err)
+			}
+			origins[name] = originEnvironment + " " + environmentName(name)
+		}
+	}
+	for name, value := range given { // the file has overwritten what the flags point to
+		if err := flags.Set(name, value); err != nil {
+			return nil, err
+		}
+	}
+	return settings(flags, origins), nil
+}
+
+func setDefault(m map[string]string, key, value string) {
+	if _, found := m[key]; !found {
+		m[key] = value
+	}
+}
+
+// filePath returns the configuration file, and whether it must exist.
+func filePath(flags *pflag.FlagSet) (path string, required bool, err error) {
+	path, err = flags.GetString(flagConfig)
+	if err != nil || flags.Changed(flagConfig) {
+		return path, path != "", err
+	}
+	if path := os.Getenv(environmentName(flagConfig)); path != "" {
+		return path, true, nil
+	}
+	return defaultFile, false, nil
+}
+
+// loadFile takes the values of a file and returns their places.
+func (c *Config) loadFile(path string, required bool) (origins map[string]string, err error) {
+	if path == "" {
+		return nil, nil
+	}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) && !required {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--%s: %w", flagConfig, err)
+	}
+	entries, err := parseFile(path, raw)
+	if err != nil {
+		return nil, err
+	}
+	origins = map[string]string{}
+	var errs []error
+	for _, entry := range entries {
+		// One at a time, so that each error has its place.
+		one, err := json.Marshal(map[string]json.RawMessage{entry.key: entry.value})
+		if err == nil {
+			err = json.Unmarshal(one, c)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s: %w", entry.place(path), entry.key, plainly(err)))
+		}
+		origins[entry.key] = fmt.Sprintf("%s:%d", path, entry.line)
+	}
+	return origins, errors.Join(errs...)
+}
+
+// plainly says of a JSON error what is wrong in the words of YAML.
+func plainly(err error) error {
+	var mismatch *json.UnmarshalTypeError
+	if !errors.As(err, &mismatch) {
+		return err
+	}
+	want := map[reflect.Kind]string{reflect.String: "a text (in quotes, if it looks like a number or true)", reflect.Bool: "true or false", reflect.Int: "a whole number"}[mismatch.Type.Kind()]
+	return fmt.Errorf("this is of the kind %s, and it must be %s", mismatch.Value, want)
+}
+
+// environmentName is the variable that sets a flag: CRIADAPTER_LOG_LEVEL for log-level.
+func environmentName(flag string) string {
+	return "CRIADAPTER_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// settingNames are the names of all settings, in the order of Config.
+func settingNames() []string {
+	var names []string
+	for field := range reflect.TypeFor[Config]().Fields() {
+		names = append(names, field.Tag.Get("json"))
+	}
+	return names
+}
+
+// canonical is the setting that a flag sets.
+func canonical(flag string) string {
+	if flag == flagCriDockerdRoot {
+		return "root-directory"
+	}
+	return flag
+}
+
+func settings(flags *pflag.FlagSet, origins map[string]string) []Setting {
+	var all []Setting
+	for _, name := range settingNames() {
+		origin, found := origins[name]
+		if !found {
+			origin = originDefault
+		}
+		all = append(all, Setting{Name: name, Value: flags.Lookup(name).Value.String(), Origin: origin})
+	}
+	return slices.Clip(all)
+}
+
+// Differences are the names of the settings in which two configurations differ, in the order of Config.
+func Differences(a, b Config) []string {
+	var names []string
+	left, right := reflect.ValueOf(a), reflect.ValueOf(b)
+	for i, name := range settingNames() {
+		if !left.Field(i).Equal(right.Field(i)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Flags are all settings by their names, written as for the command line.
+func (c Config) Flags() map[string]string {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.AddFlags(flags)
+	values := map[string]string{}
+	for _, name := range settingNames() {
+		values[name] = flags.Lookup(name).Value.String()
+	}
+	return values
+}

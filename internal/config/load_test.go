@@ -1,0 +1,152 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// origins loads a configuration and returns where each value comes from.
+func origins(t *testing.T, args ...string) (Config, map[string]Setting) {
+	t.Helper()
+	c := Default()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	c.AddFlags(flags)
+	if err := flags.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.Load(flags)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]Setting{}
+	for _, setting := range list {
+		byName[setting.Name] = setting
+	}
+	return c, byName
+}
+
+func TestOrigins(t *testing.T) {
+	path := file(t, "# a comment\nlog-level: debug\n\nlog-format: json\nroot-directory: /file\ncni-gc: true\n")
+	t.Setenv("CRIADAPTER_CONFIG", path)
+	t.Setenv("CRIADAPTER_ROOT_DIRECTORY", "/environment")
+	t.Setenv("CRIADAPTER_RUNTIME_REQUEST_TIMEOUT", "3m")
+	t.Setenv("CRIADAPTER_NETWORK_PLUGIN", "bridge")
+	c, got := origins(t, "--log-level=error", "--network-plugin=cni")
+	for _, want := range []Setting{
+		{"log-level", "error", "flag --log-level"},
+		{"network-plugin", "cni", "flag --network-plugin"},
+		{"log-format", "json", path + ":4"},
+		{"root-directory", "/environment", "environment CRIADAPTER_ROOT_DIRECTORY"},
+		{"runtime-request-timeout", "3m0s", "environment CRIADAPTER_RUNTIME_REQUEST_TIMEOUT"},
+		{"cni-gc", "true", path + ":6"},
+		{"cni-conf-dir", "/etc/cni/net.d", "default"},
+	} {
+		if got[want.Name] != want {
+			t.Errorf("got %+v, want %+v", got[want.Name], want)
+		}
+	}
+	if c.LogLevel != "error" || c.RootDirectory != "/environment" || c.LogFormat != "json" {
+		t.Errorf("the values are not in force: %+v", c)
+	}
+}
+
+func TestAFlagsOtherNameWins(t *testing.T) {
+	t.Setenv("CRIADAPTER_ROOT_DIRECTORY", "/environment")
+	c, got := origins(t, "--cri-dockerd-root-directory=/flag")
+	if want := (Setting{"root-directory", "/flag", "flag --cri-dockerd-root-directory"}); c.RootDirectory != "/flag" || got["root-directory"] != want {
+		t.Errorf("got %+v", got["root-directory"])
+	}
+}
+
+func TestBadEnvironmentNamesTheVariable(t *testing.T) {
+	t.Setenv("CRIADAPTER_CNI_GC", "perhaps")
+	if _, err := load(t); err == nil || !strings.Contains(err.Error(), "CRIADAPTER_CNI_GC") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestEverySettingHasAFlag compares the names in the file with those on the command line.
+func TestEverySettingHasAFlag(t *testing.T) {
+	c := Default()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	c.AddFlags(flags)
+	names := settingNames()
+	for _, name := range names {
+		if flags.Lookup(name) == nil {
+			t.Errorf("no flag --%s", name)
+		}
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && f.Name != flagConfig && !slices.Contains(names, canonical(f.Name)) {
+			t.Errorf("--%s is no setting", f.Name)
+		}
+	})
+	if len(names) != reflect.TypeFor[Config]().NumField() {
+		t.Errorf("%d names", len(names))
+	}
+}
+
+func TestFileErrorsHaveAPlace(t *testing.T) {
+	for content, want := range map[string][]string{
+		"log-level: debug\nlog-levle: x\n":           {`:2:1: unknown setting "log-levle"; did you mean "log-level"?`},
+		"a: 1\n  \nLog_Format: json\n":               {`:1:1: unknown setting "a"`, `:3:1: unknown setting "Log_Format"; did you mean "log-format"?`},
+		"{log-level: debug, \"rootdirectory\": /x}":  {`:1:20: unknown setting "rootdirectory"; did you mean "root-directory"?`},
+		"cni-gc: yes please\n":                       {`:1:1: cni-gc: this is of the kind string, and it must be true or false`},
+		"log-level: [a]\n":                           {`:1:1: log-level: this is of the kind array, and it must be a text`},
+		"\nruntime-request-timeout: 5\n":             {`:2:1: runtime-request-timeout: 5 is not a duration in quotes`},
+		"zzzzzzzzzzzzzzzzzzzzzz: 1\n":                {`criadapter config print shows all settings`},
+		"- a\n":                                      {"a list of settings is expected"},
+		"log-level: debug\nlog-level: info\n":        {"line 2", "already set"},
+		"log-level: \"debug\n":                       {"line 2"},
+		"tracing-sampling-rate-per-million: often\n": {"whole number"},
+	} {
+		path := file(t, content)
+		_, err := load(t, "--config", path)
+		for _, text := range want {
+			if err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%q: got %v, want %q", content, err, text)
+			}
+		}
+	}
+}
+
+func TestEmptyFile(t *testing.T) {
+	for _, content := range []string{"", "# nothing\n", "---\n"} {
+		if _, err := load(t, "--config", file(t, content)); err != nil {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+	t.Setenv("CRIADAPTER_CONFIG", "/does/not/exist")
+	if _, err := load(t); err == nil {
+		t.Error("a file that the environment names and that is missing passes")
+	}
+	if _, err := load(t, "--config="); err != nil {
+		t.Errorf("no file wanted: %v", err)
+	}
+}
+
+func TestEditDistance(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"", "abc", 3}, {"kitten", "sitting", 3}, {"same", "same", 0}} {
+		if got := editDistance(test.a, test.b); got != test.want {
+			t.Errorf("%q, %q: got %d, want %d", test.a, test.b, got, test.want)
+		}
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	a, b := Default(), Default()
+	if names := Differences(a, b); len(names) != 0 {
+		t.Errorf("got %q", names)
+	}
+	b.LogLevel, b.CNIGC, b.RuntimeRequestTimeout = "debug", true, 1
+	if names := Differences(a, b); !slices.Equal(names, []string{"cni-gc", "runtime-request-timeout", "log-level"}) {
+		t.Errorf("got %q", names)
+	}
+}

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// MigrateRoots are the directories that cri-dockerd may have used as its root, ours at the end: its flag has set that,
+// too.
+func (c Config) MigrateRoots() []string {
+	return append(splitList(c.MigrateRootDirectories), filepath.Clean(c.RootDirectory))
+}
+
+// MigrateCaches is MigrateCNICacheDirs as a list.
+func (c Config) MigrateCaches() []string { return splitList(c.MigrateCNICacheDirs) }
+
+// MigrateHistory is MigrateLogHistory in bytes, 0 when it is not valid.
+func (c Config) MigrateHistory() int64 {
+	quantity, err := resource.ParseQuantity(c.MigrateLogHistory)
+	if err != nil {
+		return 0
+	}
+	return quantity.Value()
+}
+
+func splitList(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(item string) bool { return item == "" })
+}
+
+func checkMigrate(c Config) error {
+	var errs []error
+	if c.Migrate != MigrateCRIDockerd && c.Migrate != MigrateNone {
+		errs = append(errs, fmt.Errorf("--migrate: %q is neither %s nor %s", c.Migrate, MigrateCRIDockerd, MigrateNone))
+	}
+	for _, dir := range splitList(c.MigrateRootDirectories) {
+		errs = append(errs, checkDir("migrate-root-directories", dir))
+	}
+	for _, dir := range c.MigrateCaches() {
+		errs = append(errs, checkDir("migrate-cni-cache-dirs", dir))
+	}
+	quantity, err := resource.ParseQuantity(c.MigrateLogHistory)
+	if err != nil || quantity.Sign() < 0 {
+		errs = append(errs, fmt.Errorf("--migrate-log-history: %q is no size in bytes such as 10M", c.MigrateLogHistory))
+	}
+	return errors.Join(errs...)
+}

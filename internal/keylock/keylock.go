@@ -1,0 +1,89 @@
+// Package keylock gives a lock per key, for example one per pod and one per container: work on one key runs one at a
+// time, work on different keys never waits for each other.
+//
+// Unlike a sync.Mutex a lock can be waited for with a context, so that a call whose caller is gone does not queue
+// behind a slow engine. Waiters of one key get the lock in the order in which they came. A key costs memory only while
+// somebody holds its lock or waits for it.
+//
+// It is our own because moby/locker and k8s.io/utils/keymutex cannot give up a
+// wait, and golang.org/x/sync/semaphore knows no keys.
+package keylock
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Locks is a set of locks, one per key. The zero value is ready to use and all methods are safe for concurrent use. A
+// Locks must not be copied after first use.
+//
+// A lock is not reentrant: whoever locks a key again before unlocking it waits until its own context ends.
+type Locks struct {
+	mu   sync.Mutex
+	keys map[string]*keyLock
+}
+
+// keyLock is the lock of one key.
+type keyLock struct {
+	// token holds one value while the lock is free. The runtime hands a value to the receiver that has waited longest,
+	// and a newcomer finds the channel empty as long as there are receivers waiting: that is the queue's order.
+	token chan struct{}
+	// users counts the holder and the waiters, guarded by Locks.mu.
+	users int
+}
+
+// Lock waits until the lock of key is free, takes it, and returns the function that releases it. The function may be
+// called from any goroutine and more than once, only the first call counts: a caller can defer it and still release
+// early.
+//
+// When ctx ends first, Lock returns an error that wraps ctx.Err() and the lock
+// is not taken; an ended ctx never gets a lock, not even a free one.
+func (l *Locks) Lock(ctx context.Context, key string) (unlock func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, waitError(key, err)
+	}
+	k := l.join(key)
+	select {
+	case <-k.token:
+		return sync.OnceFunc(func() {
+			k.token <- struct{}{}
+			l.leave(key, k)
+		}), nil
+	case <-ctx.Done():
+		l.leave(key, k)
+		return nil, waitError(key, ctx.Err())
+	}
+}
+
+// join returns the lock of key, made if need be, with the caller counted.
+func (l *Locks) join(key string) *keyLock {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k := l.keys[key]
+	if k == nil {
+		k = &keyLock{token: make(chan struct{}, 1)}
+		k.token <- struct{}{}
+		if l.keys == nil {
+			l.keys = make(map[string]*keyLock)
+		}
+		l.keys[key] = k
+	}
+	k.users++
+	return k
+}
+
+// leave uncounts a caller of join and forgets the key after the last one. The token has been put back by then, so
+// nobody can be left waiting on a forgotten lock.
+func (l *Locks) leave(key string, k *keyLock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	k.users--
+	if k.users == 0 {
+		delete(l.keys, key)
+	}
+}
+
+func waitError(key string, err error) error {
+	return fmt.Errorf("another call still works on %q: %w", key, err)
+}

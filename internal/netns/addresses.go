@@ -1,0 +1,83 @@
+package netns
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// podInterface is the name of a pod's interface; where a network gives it another, the first one that has addresses
+// counts.
+const podInterface = "eth0"
+
+// PodPin is the path of a pod's pin in a directory, DefaultDir when that is empty.
+func PodPin(dir, sandboxID string) string {
+	if dir == "" {
+		dir = DefaultDir
+	}
+	return filepath.Join(dir, "criadapter-"+sandboxID[:min(len(sandboxID), 32)])
+}
+
+// PodAddresses visits a pod's namespace and returns its addresses as the kubelet wants them: one of each family at most,
+// IPv4 first, global ones only. It is for a pod whose network was set up by somebody who does not tell. The errors are
+// those of Do and of the kernel; a namespace without addresses has none.
+func (h Handle) PodAddresses(ctx context.Context) ([]string, error) {
+	var ips []string
+	err := h.Do(ctx, func() error {
+		links, err := netlink.LinkList()
+		if err != nil {
+			return fmt.Errorf("listing the pod's interfaces: %w", err)
+		}
+		addresses, err := netlink.AddrList(nil, netlink.FAMILY_ALL)
+		if err != nil {
+			return fmt.Errorf("listing the pod's addresses: %w", err)
+		}
+		ips = podAddresses(links, addresses)
+		return nil
+	})
+	return ips, err
+}
+
+// podAddresses chooses from what the kernel lists, which is in the order of the interfaces' numbers.
+func podAddresses(links []netlink.Link, addresses []netlink.Addr) []string {
+	names := map[int]string{}
+	for _, link := range links {
+		if link.Attrs().Flags&net.FlagLoopback == 0 {
+			names[link.Attrs().Index] = link.Attrs().Name
+		}
+	}
+	var chosen [2]string // IPv4, IPv6
+	var named [2]bool
+	for _, a := range addresses {
+		name, ok := names[a.LinkIndex]
+		if !ok || !isPodAddress(a) {
+			continue
+		}
+		family := 0
+		if a.IP.To4() == nil {
+			family = 1
+		}
+		preferred := name == podInterface && !named[family]
+		if chosen[family] == "" || preferred {
+			chosen[family], named[family] = a.IP.String(), name == podInterface
+		}
+	}
+	var ips []string
+	for _, ip := range chosen {
+		if ip != "" {
+			ips = append(ips, ip)
+		}
+	}
+	return ips
+}
+
+// isPodAddress leaves out what is not the address that a pod was given: link-local ones, further ones of a network, and
+// those that the kernel makes for privacy or is about to drop.
+func isPodAddress(a netlink.Addr) bool {
+	const unwanted = unix.IFA_F_SECONDARY | unix.IFA_F_DEPRECATED | unix.IFA_F_DADFAILED // secondary is IPv6's temporary
+	return a.IPNet != nil && a.Scope == int(netlink.SCOPE_UNIVERSE) && a.Flags&unwanted == 0
+}

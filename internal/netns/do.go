@@ -1,0 +1,102 @@
+package netns
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/containerd/log"
+	"golang.org/x/sys/unix"
+)
+
+// Do runs f in the namespace and returns its error.
+//
+// f runs on an operating-system thread of its own that has entered the namespace; the caller's thread never leaves its
+// own. Sockets that f opens and processes that it starts belong to the namespace, also after f has returned. Goroutines
+// that f starts do not run in the namespace.
+//
+// Do waits until f has returned; f should watch ctx itself. When ctx has ended
+// already, f does not run. A panic in f reaches the caller of Do.
+//
+// It returns errdefs.ErrNotFound or errdefs.ErrFailedPrecondition when the namespace is gone.
+func (h Handle) Do(ctx context.Context, f func() error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("entering network namespace %s: %w", h.path, err)
+	}
+	target, err := openNamespace(h.path)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	v := visit{err: fmt.Errorf("the work in network namespace %s ended its goroutine", h.path)}
+	onOwnThread(func() { v.run(ctx, target, f) })
+	if v.panicked != nil {
+		panic(v.panicked)
+	}
+	return v.err
+}
+
+// onOwnThread runs f to its end on a goroutine that is locked to a thread. When f has not unlocked it, the runtime ends
+// the thread together with the goroutine.
+func onOwnThread(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runOffMain(f)
+	}()
+	<-done
+}
+
+// runOffMain locks the goroutine to its thread and runs f, which may unlock it.
+//
+// The process's main thread cannot be ended: the runtime would only park it, in whatever namespace it is in, for ever.
+// So a goroutine that finds itself there holds on to it while another one runs f.
+func runOffMain(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return
+	}
+	defer runtime.UnlockOSThread()
+	onOwnThread(f)
+}
+
+// visit is one stay of a goroutine in a namespace, and its outcome.
+type visit struct {
+	// err is what Do returns. It keeps its first value when f ends the goroutine with runtime.Goexit.
+	err error
+	// panicked tells of a panic in f, nil without one.
+	panicked error
+}
+
+// run calls f in the namespace target and then goes back. It is called locked to its thread and unlocks it only when
+// the thread is where it was: else the thread ends, instead of letting other goroutines run in the wrong namespace.
+func (v *visit) run(ctx context.Context, target *os.File, f func() error) {
+	home, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread() // nothing has changed yet
+		v.err = fmt.Errorf("remembering the own network namespace: %w", err)
+		return
+	}
+	defer home.Close()
+	if err := unix.Setns(int(target.Fd()), unix.CLONE_NEWNET); err != nil {
+		runtime.UnlockOSThread() // a failed setns changes nothing
+		v.err = fmt.Errorf("entering network namespace %s: %w", target.Name(), err)
+		return
+	}
+	defer func() {
+		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
+			log.G(ctx).WithError(err).Warn("cannot return from network namespace, giving up its thread")
+			return
+		}
+		runtime.UnlockOSThread()
+	}()
+	defer func() {
+		if r := recover(); r != nil {
+			v.panicked = fmt.Errorf("panic in network namespace %s: %v\n%s", target.Name(), r, debug.Stack())
+		}
+	}()
+	v.err = f()
+}

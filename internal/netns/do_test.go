@@ -1,0 +1,194 @@
+package netns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+const own = "/proc/thread-self/ns/net"
+
+func TestDoRunsInTheNamespace(t *testing.T) {
+	requireRoot(t)
+	pid, _ := startPod(t)
+	h := Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	home := namespaceOf(t, own)
+	err := h.Do(t.Context(), func() error {
+		if got, want := namespaceOf(t, own), podNamespace(t, pid); got != want {
+			t.Errorf("f runs in %s, want %s", got, want)
+		}
+		links, err := net.Interfaces()
+		if err == nil && (len(links) != 1 || links[0].Name != "lo") {
+			t.Errorf("f sees the interfaces %v, want a new namespace's lo", links)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := namespaceOf(t, own); got != home {
+		t.Errorf("the caller is now in %s, was in %s", got, home)
+	}
+}
+
+func TestDoErrors(t *testing.T) {
+	requireRoot(t)
+	pid, _ := startPod(t)
+	alive := Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	plain := filepath.Join(t.TempDir(), "plain")
+	if err := os.WriteFile(plain, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	failure := errors.New("no")
+	nothing := func() error { t.Error("f was called"); return nil }
+	tests := map[string]struct {
+		ctx  context.Context
+		h    Handle
+		f    func() error
+		want error
+	}{
+		"f fails":         {t.Context(), alive, func() error { return failure }, failure},
+		"ended context":   {ended, alive, nothing, context.Canceled},
+		"missing file":    {t.Context(), Open(plain + "-missing"), nothing, errdefs.ErrNotFound},
+		"not a namespace": {t.Context(), Open(plain), nothing, errdefs.ErrFailedPrecondition},
+		"directory":       {t.Context(), Open("/"), nothing, errdefs.ErrFailedPrecondition},
+		"other namespace": {t.Context(), Open(fmt.Sprintf("/proc/%d/ns/mnt", pid)), nothing, errdefs.ErrFailedPrecondition},
+		"zero value":      {t.Context(), Handle{}, nothing, errdefs.ErrNotFound},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if err := tt.h.Do(tt.ctx, tt.f); !errors.Is(err, tt.want) {
+				t.Errorf("error is %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestDoSurvivesPanicAndGoexit(t *testing.T) {
+	requireRoot(t)
+	pid, _ := startPod(t)
+	h := Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	func() {
+		defer func() {
+			if r := recover(); r == nil || !strings.Contains(fmt.Sprint(r), "boom") {
+				t.Errorf("the caller of Do recovered %v, want the panic of f", r)
+			}
+		}()
+		h.Do(t.Context(), func() error { panic("boom") })
+	}()
+	if err := h.Do(t.Context(), func() error { runtime.Goexit(); return nil }); err == nil {
+		t.Error("Do returned nil although f never finished")
+	}
+	testutil.Until(t, "no thread left in the namespace", func() bool { return threadsIn(t, podNamespace(t, pid)) == 0 })
+}
+
+func TestDoNests(t *testing.T) {
+	requireRoot(t)
+	a, _ := startPod(t)
+	b, _ := startPod(t)
+	outer, inner := Open(fmt.Sprintf("/proc/%d/ns/net", a)), Open(fmt.Sprintf("/proc/%d/ns/net", b))
+	err := outer.Do(t.Context(), func() error {
+		err := inner.Do(t.Context(), func() error {
+			if got, want := namespaceOf(t, own), podNamespace(t, b); got != want {
+				t.Errorf("the inner f runs in %s, want %s", got, want)
+			}
+			return nil
+		})
+		if got, want := namespaceOf(t, own), podNamespace(t, a); got != want {
+			t.Errorf("after the inner call f runs in %s, want %s", got, want)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestDoLeaksNothing(t *testing.T) {
+	requireRoot(t)
+	var handles []Handle
+	var namespaces []string
+	for range 2 {
+		pid, _ := startPod(t)
+		handles = append(handles, Open(fmt.Sprintf("/proc/%d/ns/net", pid)))
+		namespaces = append(namespaces, podNamespace(t, pid))
+	}
+	round := func() {
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				err := handles[i%2].Do(t.Context(), func() error {
+					if got := namespaceOf(t, own); got != namespaces[i%2] {
+						return fmt.Errorf("in %s, want %s", got, namespaces[i%2])
+					}
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	round() // the first one starts the threads that the later ones reuse
+	goroutines, files, threads := runtime.NumGoroutine(), count(t, "/proc/self/fd/*"), count(t, "/proc/self/task/*")
+	for range 50 {
+		round()
+	}
+	for _, ns := range namespaces {
+		if n := threadsIn(t, ns); n != 0 {
+			t.Errorf("%d threads are left in a pod's namespace", n)
+		}
+	}
+	testutil.Until(t, "goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
+	if n := count(t, "/proc/self/fd/*"); n > files {
+		t.Errorf("%d open files, %d before", n, files)
+	}
+	// 800 calls on 16 goroutines: a leaked thread a call would show.
+	if n := count(t, "/proc/self/task/*"); n > threads+32 {
+		t.Errorf("%d threads, %d before", n, threads)
+	}
+}
+
+// A thread that cannot go back must end with its goroutine, or other goroutines would run in the pod's namespace.
+func TestThreadWithoutAWayBackEnds(t *testing.T) {
+	requireRoot(t)
+	pid, _ := startPod(t)
+	h := Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	for range 10 {
+		if err := h.Do(t.Context(), dropMountRights); err != nil {
+			t.Fatal(err)
+		}
+	}
+	testutil.Until(t, "no thread left in the namespace", func() bool { return threadsIn(t, podNamespace(t, pid)) == 0 })
+	home := namespaceOf(t, "/proc/self/ns/net")
+	for range 100 {
+		done := make(chan string)
+		go func() { ns, _ := os.Readlink(own); done <- ns }()
+		if got := <-done; got != home {
+			t.Fatalf("a goroutine runs in %s, want %s", got, home)
+		}
+	}
+}
+
+func count(t *testing.T, pattern string) int {
+	t.Helper()
+	found, err := filepath.Glob(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(found)
+}

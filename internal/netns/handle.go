@@ -1,0 +1,90 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+)
+
+// Handle names a network namespace by the path of its file, for example a pin below /run/netns or /proc/PID/ns/net. It
+// is a plain value: it holds nothing open, may be copied, and may name a namespace that is gone. Its methods are safe
+// for concurrent use.
+type Handle struct {
+	path string
+}
+
+// Open returns the handle of the namespace whose file is path, for example one
+// that a checkpoint names. It touches nothing; see [Handle.Alive].
+func Open(path string) Handle { return Handle{path: path} }
+
+// Alive says whether the path leads to a network namespace now. A pin is alive
+// until it is unpinned, whether or not a process is left in the namespace.
+func (h Handle) Alive() bool {
+	ns, err := openNamespace(h.path)
+	if err != nil {
+		return false
+	}
+	ns.Close()
+	return true
+}
+
+// SameAs says whether the process pid is in the namespace. It returns
+// errdefs.ErrNotFound when there is no such process or no such namespace.
+func (h Handle) SameAs(pid int) (bool, error) {
+	ns, err := openNamespace(h.path)
+	if err != nil {
+		return false, err
+	}
+	defer ns.Close()
+	other, err := openProcess(pid)
+	if err != nil {
+		return false, err
+	}
+	defer other.Close()
+	return sameNamespace(ns, other)
+}
+
+// openProcess opens the network namespace that the process pid is in.
+func openProcess(pid int) (*os.File, error) {
+	if pid <= 0 {
+		return nil, fmt.Errorf("process id %d: it must be positive: %w", pid, errdefs.ErrInvalidArgument)
+	}
+	return openNamespace(fmt.Sprintf("/proc/%d/ns/net", pid))
+}
+
+// openNamespace opens the file of a network namespace. It returns errdefs.ErrNotFound when there is no file, and
+// errdefs.ErrFailedPrecondition when the file is something else, such as what is left of a pin after a reboot.
+func openNamespace(path string) (*os.File, error) {
+	// Without O_NONBLOCK a named pipe in the file's place would block.
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+		return nil, fmt.Errorf("network namespace %s is gone: %w", path, errdefs.ErrNotFound)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening the network namespace: %w", err)
+	}
+	kind, err := unix.IoctlRetInt(int(f.Fd()), unix.NS_GET_NSTYPE)
+	if err != nil || kind != unix.CLONE_NEWNET {
+		f.Close()
+		return nil, fmt.Errorf("%s is not a network namespace (any more): %w", path, errdefs.ErrFailedPrecondition)
+	}
+	return f, nil
+}
+
+// sameNamespace compares two open namespace files. Device and inode number
+// identify a namespace as long as a file of it is open.
+func sameNamespace(a, b *os.File) (bool, error) {
+	infoA, err := a.Stat()
+	if err != nil {
+		return false, err
+	}
+	infoB, err := b.Stat()
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(infoA, infoB), nil
+}

@@ -1,0 +1,166 @@
+package netns
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// offMain is what TestTheMainThreadIsNeverGivenAway checks: which threads
+// TestMain and the work that it handed to runOffMain ran on.
+var offMain struct{ caller, work int }
+
+// init ties the main goroutine, and so TestMain, to the process's main thread.
+func init() { runtime.LockOSThread() }
+
+func TestMain(m *testing.M) {
+	offMain.caller = unix.Gettid()
+	runOffMain(func() {
+		offMain.work = unix.Gettid()
+		runtime.UnlockOSThread()
+	})
+	os.Exit(m.Run())
+}
+
+// requireRoot skips a test that makes namespaces when it cannot.
+func requireRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root to make and mount network namespaces")
+	}
+}
+
+// startPod starts a process in a network namespace of its own and returns its pid and a function that ends it.
+func startPod(t *testing.T) (pid int, end func()) {
+	t.Helper()
+	return startProcess(t, unix.CLONE_NEWNET)
+}
+
+// startProcess starts a process that waits, in new namespaces as the clone flags say.
+func startProcess(t *testing.T, flags uintptr) (pid int, end func()) {
+	t.Helper()
+	cmd := exec.Command("cat")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	end = func() {
+		if !ended {
+			ended = true
+			stdin.Close()
+			cmd.Wait()
+		}
+	}
+	t.Cleanup(end)
+	return cmd.Process.Pid, end
+}
+
+// newDir returns a directory for pins that does not exist yet; all mounts in it are gone after the test.
+func newDir(t *testing.T) PinOptions {
+	t.Helper()
+	requireRoot(t)
+	dir := filepath.Join(t.TempDir(), "netns")
+	t.Cleanup(func() {
+		for unix.Unmount(dir, unix.MNT_DETACH) == nil {
+		}
+	})
+	return PinOptions{Dir: dir}
+}
+
+func mustPin(t *testing.T, pid int, name string, opts PinOptions) Handle {
+	t.Helper()
+	h, err := Pin(pid, name, opts)
+	if err != nil {
+		t.Fatalf("Pin: %v", err)
+	}
+	return h
+}
+
+// requireFiles checks which files a directory holds.
+func requireFiles(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range entries {
+		got = append(got, e.Name())
+	}
+	if strings.Join(got, "/") != strings.Join(want, "/") {
+		t.Errorf("%s holds %q, want %q", dir, got, want)
+	}
+}
+
+// mounts returns the lines of a process's mount table for a mount point.
+func mounts(t *testing.T, pid, mountPoint string) []string {
+	t.Helper()
+	table, err := os.ReadFile(filepath.Join("/proc", pid, "mountinfo"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for line := range bytes.Lines(table) {
+		if fields := strings.Fields(string(line)); fields[4] == mountPoint {
+			found = append(found, string(line))
+		}
+	}
+	return found
+}
+
+// namespaceOf returns what the link of a namespace says, "net:[…]".
+func namespaceOf(t *testing.T, link string) string {
+	t.Helper()
+	ns, err := os.Readlink(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ns
+}
+
+func podNamespace(t *testing.T, pid int) string {
+	t.Helper()
+	return namespaceOf(t, fmt.Sprintf("/proc/%d/ns/net", pid))
+}
+
+// threadsIn counts the threads of this process in a namespace.
+func threadsIn(t *testing.T, ns string) int {
+	t.Helper()
+	links, err := filepath.Glob("/proc/self/task/*/ns/net")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, link := range links {
+		// A thread may have ended meanwhile.
+		if got, err := os.Readlink(link); err == nil && got == ns {
+			n++
+		}
+	}
+	return n
+}
+
+// dropMountRights takes CAP_SYS_ADMIN, which mounting and setns need, from the calling thread for good.
+func dropMountRights() error {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var caps [2]unix.CapUserData
+	if err := unix.Capget(&header, &caps[0]); err != nil {
+		return err
+	}
+	caps[0].Effective &^= 1 << unix.CAP_SYS_ADMIN
+	caps[0].Permitted &^= 1 << unix.CAP_SYS_ADMIN
+	return unix.Capset(&header, &caps[0])
+}

@@ -1,0 +1,147 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+)
+
+// DefaultDir is where pins are made unless told otherwise, and where iproute2 looks for named namespaces.
+const DefaultDir = "/run/netns"
+
+// PinOptions says how to pin. The zero value is what a node needs.
+type PinOptions struct {
+	// Dir is the directory of the pins, DefaultDir when empty.
+	Dir string
+}
+
+// Pin keeps the network namespace of the process pid alive under directory/name, until [Handle.Unpin]. The directory is
+// made when it is missing and turned into a shared mount when it is none, so that programs in other mount namespaces
+// see the pin.
+//
+// Pin is idempotent: when name pins this very namespace already it succeeds, and the file that a crash left without a
+// mount is taken over. A failed Pin leaves no pin.
+//
+// It returns errdefs.ErrInvalidArgument for a bad pid, directory or name, errdefs.ErrNotFound when the process is gone,
+// errdefs.ErrAlreadyExists when name pins another namespace, and errdefs.ErrFailedPrecondition when the process is in
+// this program's own network namespace: to configure that one for a pod would take the node off the network.
+func Pin(pid int, name string, opts PinOptions) (Handle, error) {
+	dir := opts.Dir
+	if dir == "" {
+		dir = DefaultDir
+	}
+	if err := validate(dir, name); err != nil {
+		return Handle{}, err
+	}
+	ns, err := openProcess(pid)
+	if err != nil {
+		return Handle{}, err
+	}
+	defer ns.Close()
+	if err := refuseOwn(ns); err != nil {
+		return Handle{}, err
+	}
+	if err := shareDir(dir); err != nil {
+		return Handle{}, fmt.Errorf("preparing %s for pinned network namespaces: %w", dir, err)
+	}
+	path := filepath.Join(dir, name)
+	if err := pin(ns, path); err != nil {
+		return Handle{}, fmt.Errorf("pinning the network namespace of process %d: %w", pid, err)
+	}
+	return Open(path), nil
+}
+
+// pin mounts the open namespace ns on path.
+func pin(ns *os.File, path string) (err error) {
+	made, err := makeMountPoint(path)
+	if err != nil {
+		return err
+	}
+	if !made {
+		switch pinned, err := openNamespace(path); {
+		case err == nil:
+			defer pinned.Close()
+			return requireSame(pinned, ns)
+		case errdefs.IsFailedPrecondition(err):
+			if err := requireEmptyFile(path); err != nil {
+				return err
+			}
+		default:
+			return err
+		}
+	}
+	// Through the open file: the process may end, and its number be given to another, at any time.
+	source := fmt.Sprintf("/proc/self/fd/%d", ns.Fd())
+	if err := unix.Mount(source, path, "", unix.MS_BIND, ""); err != nil {
+		err = &os.PathError{Op: "bind mount", Path: path, Err: err}
+		if made {
+			return errors.Join(err, os.Remove(path))
+		}
+		return err
+	}
+	return nil
+}
+
+// makeMountPoint makes the empty file that a namespace is mounted on; made is false when there is a file of that name.
+func makeMountPoint(path string) (made bool, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o444)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, f.Close()
+}
+
+// requireSame returns errdefs.ErrAlreadyExists unless the pin that is in the way is of the wanted namespace.
+func requireSame(pinned, wanted *os.File) error {
+	same, err := sameNamespace(pinned, wanted)
+	if err == nil && !same {
+		err = fmt.Errorf("%s pins another network namespace, unpin it first: %w", pinned.Name(), errdefs.ErrAlreadyExists)
+	}
+	return err
+}
+
+// requireEmptyFile refuses to touch a file that no pin can have left.
+func requireEmptyFile(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Size() != 0 {
+		return fmt.Errorf("%s is not a pinned network namespace, move it away: %w", path, errdefs.ErrFailedPrecondition)
+	}
+	return nil
+}
+
+// refuseOwn returns errdefs.ErrFailedPrecondition when ns is the namespace that this program is in.
+func refuseOwn(ns *os.File) error {
+	own, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer own.Close()
+	same, err := sameNamespace(own, ns)
+	if err == nil && same {
+		err = fmt.Errorf("%s is the network namespace of this program itself, only a pod's own is pinned: %w", ns.Name(), errdefs.ErrFailedPrecondition)
+	}
+	return err
+}
+
+// validate checks where a pin shall be made.
+func validate(dir, name string) error {
+	if !filepath.IsAbs(dir) {
+		return fmt.Errorf("the directory of pinned network namespaces is %q, it must be an absolute path: %w", dir, errdefs.ErrInvalidArgument)
+	}
+	if name == "" || name == "." || name == ".." || len(name) > unix.NAME_MAX || strings.ContainsAny(name, "/\x00") {
+		return fmt.Errorf("%q cannot name a pinned network namespace, it must be a file name: %w", name, errdefs.ErrInvalidArgument)
+	}
+	return nil
+}

@@ -1,0 +1,256 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+)
+
+func TestPinOutlivesItsProcess(t *testing.T) {
+	opts := newDir(t)
+	pid, end := startPod(t)
+	want := podNamespace(t, pid)
+	h := mustPin(t, pid, "pod", opts)
+	if h.path != filepath.Join(opts.Dir, "pod") {
+		t.Errorf("the pin is %s", h.path)
+	}
+	if same, err := h.SameAs(pid); err != nil || !same {
+		t.Errorf("SameAs the pinned process is %v, %v", same, err)
+	}
+	if same, err := h.SameAs(os.Getpid()); err != nil || same {
+		t.Errorf("SameAs this process is %v, %v", same, err)
+	}
+	end()
+	if !h.Alive() {
+		t.Fatal("the namespace died with its process")
+	}
+	if _, err := h.SameAs(pid); !errdefs.IsNotFound(err) {
+		t.Errorf("SameAs a gone process returned %v, want NotFound", err)
+	}
+	// The next start of the program knows only the path.
+	h = Open(h.path)
+	var got string
+	if err := h.Do(t.Context(), func() error { got = namespaceOf(t, "/proc/thread-self/ns/net"); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("the pin leads to %s, want %s", got, want)
+	}
+	for range 2 {
+		if err := h.Unpin(); err != nil {
+			t.Fatal(err)
+		}
+		if h.Alive() {
+			t.Error("alive after Unpin")
+		}
+		requireFiles(t, opts.Dir)
+	}
+	if left := mounts(t, "self", h.path); len(left) != 0 {
+		t.Errorf("still mounted: %v", left)
+	}
+}
+
+func TestPinIsIdempotent(t *testing.T) {
+	opts := newDir(t)
+	pid, _ := startPod(t)
+	first := mustPin(t, pid, "pod", opts)
+	// Two where the directory lies on a shared mount: it and the directory's own
+	// mount are peers then, and a pin shows up on both.
+	want := len(mounts(t, "self", first.path))
+	if second := mustPin(t, pid, "pod", opts); second != first {
+		t.Errorf("the second pin is %v, the first %v", second, first)
+	}
+	if n := len(mounts(t, "self", first.path)); n != want {
+		t.Errorf("%d mounts on the pin, want %d as after the first call", n, want)
+	}
+	other, _ := startPod(t)
+	if _, err := Pin(other, "pod", opts); !errdefs.IsAlreadyExists(err) {
+		t.Errorf("another namespace under the same name returned %v, want AlreadyExists", err)
+	}
+	if same, err := first.SameAs(pid); err != nil || !same {
+		t.Errorf("the first pin now leads elsewhere (%v, %v)", same, err)
+	}
+}
+
+func TestPinTakesOverAFileLeftByACrash(t *testing.T) {
+	opts := newDir(t)
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(opts.Dir, "pod")
+	if err := os.WriteFile(left, nil, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	if Open(left).Alive() {
+		t.Fatal("a plain file counts as alive")
+	}
+	pid, _ := startPod(t)
+	if h := mustPin(t, pid, "pod", opts); !h.Alive() {
+		t.Error("not pinned")
+	}
+}
+
+func TestPinRefuses(t *testing.T) {
+	opts := newDir(t)
+	pid, _ := startPod(t)
+	gone, end := startPod(t)
+	end()
+	mustPin(t, pid, "first", opts)
+	if err := os.WriteFile(filepath.Join(opts.Dir, "notes"), []byte("text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(opts.Dir, "directory"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		pid  int
+		name string
+		opts PinOptions
+		want func(error) bool
+	}{
+		"pid 0":              {0, "pod", opts, errdefs.IsInvalidArgument},
+		"negative pid":       {-1, "pod", opts, errdefs.IsInvalidArgument},
+		"gone process":       {gone, "pod", opts, errdefs.IsNotFound},
+		"own namespace":      {os.Getpid(), "pod", opts, errdefs.IsFailedPrecondition},
+		"empty name":         {pid, "", opts, errdefs.IsInvalidArgument},
+		"dot":                {pid, ".", opts, errdefs.IsInvalidArgument},
+		"dot dot":            {pid, "..", opts, errdefs.IsInvalidArgument},
+		"path as name":       {pid, "../pod", opts, errdefs.IsInvalidArgument},
+		"NUL in the name":    {pid, "a\x00b", opts, errdefs.IsInvalidArgument},
+		"too long name":      {pid, strings.Repeat("x", 256), opts, errdefs.IsInvalidArgument},
+		"relative directory": {pid, "pod", PinOptions{Dir: "netns"}, errdefs.IsInvalidArgument},
+		"file with content":  {pid, "notes", opts, errdefs.IsFailedPrecondition},
+		"directory as pin":   {pid, "directory", opts, errdefs.IsFailedPrecondition},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if h, err := Pin(tt.pid, tt.name, tt.opts); !tt.want(err) {
+				t.Errorf("Pin returned %v, %v", h, err)
+			}
+			requireFiles(t, opts.Dir, "directory", "first", "notes")
+		})
+	}
+}
+
+// The mount is the step that can fail after the file has been made.
+func TestFailedPinLeavesNothing(t *testing.T) {
+	opts := newDir(t)
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	pid, _ := startPod(t)
+	ns, err := openProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	onOwnThread(func() { // and never unlocked: the thread has lost its rights
+		if err := dropMountRights(); err != nil {
+			t.Error(err)
+			return
+		}
+		if err := pin(ns, filepath.Join(opts.Dir, "pod")); !errors.Is(err, unix.EPERM) {
+			t.Errorf("pin without the right to mount returned %v", err)
+		}
+	})
+	requireFiles(t, opts.Dir)
+}
+
+func TestDirIsSharedOnce(t *testing.T) {
+	opts := newDir(t)
+	pid, _ := startPod(t)
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			if _, err := Pin(pid, fmt.Sprint("pod", i), opts); err != nil {
+				t.Errorf("Pin: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	table := mounts(t, "self", opts.Dir)
+	if len(table) != 1 || !strings.Contains(table[0], " shared:") {
+		t.Errorf("the directory's mounts are %q, want one shared mount", table)
+	}
+	for i := range 8 {
+		if !Open(filepath.Join(opts.Dir, fmt.Sprint("pod", i))).Alive() {
+			t.Errorf("pin %d is hidden", i)
+		}
+	}
+}
+
+// Two programs that pin the same name at the same time may both succeed; then one Unpin must be enough.
+func TestConcurrentPinsOfOneName(t *testing.T) {
+	opts := newDir(t)
+	pid, _ := startPod(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			if _, err := Pin(pid, "pod", opts); err != nil {
+				t.Errorf("Pin: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	h := Open(filepath.Join(opts.Dir, "pod"))
+	if same, err := h.SameAs(pid); err != nil || !same {
+		t.Errorf("SameAs is %v, %v", same, err)
+	}
+	if err := h.Unpin(); err != nil {
+		t.Error(err)
+	}
+	requireFiles(t, opts.Dir)
+}
+
+func TestOtherMountNamespacesFollow(t *testing.T) {
+	opts := newDir(t)
+	pid, _ := startPod(t)
+	mustPin(t, pid, "early", opts)
+	other, _ := startProcess(t, unix.CLONE_NEWNS)
+	h := mustPin(t, pid, "late", opts)
+	if n := len(mounts(t, fmt.Sprint(other), h.path)); n == 0 {
+		t.Error("the other mount namespace does not see a later pin")
+	}
+	if err := h.Unpin(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(mounts(t, fmt.Sprint(other), h.path)); n != 0 {
+		t.Errorf("the other mount namespace keeps the namespace alive after Unpin")
+	}
+}
+
+func TestPinWaitsForTheLockOfTheDir(t *testing.T) {
+	opts := newDir(t)
+	if err := os.MkdirAll(opts.Dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lockDir(opts.Dir, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := lockDir(opts.Dir, 30*time.Millisecond); !errdefs.IsUnavailable(err) {
+		t.Errorf("a held lock gives %v, want Unavailable", err)
+	}
+	time.AfterFunc(50*time.Millisecond, unlock)
+	pid, _ := startPod(t)
+	if h := mustPin(t, pid, "pod", opts); !h.Alive() {
+		t.Error("not pinned")
+	}
+}
+
+func TestTheMainThreadIsNeverGivenAway(t *testing.T) {
+	if offMain.caller != unix.Getpid() {
+		t.Fatalf("TestMain ran on thread %d, not on the main thread %d", offMain.caller, unix.Getpid())
+	}
+	if offMain.work == 0 || offMain.work == unix.Getpid() {
+		t.Errorf("the work ran on thread %d, the main thread is %d", offMain.work, unix.Getpid())
+	}
+}

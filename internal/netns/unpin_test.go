@@ -1,0 +1,86 @@
+package netns
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+)
+
+func TestUnpinWhatIsNotPinned(t *testing.T) {
+	dir := t.TempDir()
+	left := filepath.Join(dir, "left")
+	if err := os.WriteFile(left, nil, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{
+		"file without a mount": left,
+		"missing file":         filepath.Join(dir, "missing"),
+		"missing directory":    filepath.Join(dir, "missing", "pod"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			if os.Getuid() != 0 && path == left {
+				t.Skip("needs root to unmount")
+			}
+			if err := Open(path).Unpin(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Lstat(path); !os.IsNotExist(err) {
+				t.Errorf("%s is still there (%v)", path, err)
+			}
+		})
+	}
+}
+
+func TestUnpinTouchesNothingElse(t *testing.T) {
+	dir := t.TempDir()
+	sub, notes, link := filepath.Join(dir, "sub"), filepath.Join(dir, "notes"), filepath.Join(dir, "link")
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(notes, []byte("text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/proc/self/ns/net", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{sub, notes, link, "/proc/self/ns/net", "/proc", "/"} {
+		if err := Open(path).Unpin(); !errdefs.IsFailedPrecondition(err) {
+			t.Errorf("Unpin of %s returned %v, want FailedPrecondition", path, err)
+		}
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := (Handle{}).Unpin(); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("Unpin without a path returned %v, want InvalidArgument", err)
+	}
+}
+
+func TestUnpinWhileInUse(t *testing.T) {
+	opts := newDir(t)
+	pid, _ := startPod(t)
+	h := mustPin(t, pid, "pod", opts)
+	// A second mount, as a racing program may have stacked it.
+	if err := unix.Mount(h.path, h.path, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	err := h.Do(t.Context(), func() error {
+		if err := h.Unpin(); err != nil {
+			return err
+		}
+		if got, want := namespaceOf(t, own), podNamespace(t, pid); got != want {
+			t.Errorf("f is now in %s, want %s", got, want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireFiles(t, opts.Dir)
+	if left := mounts(t, "self", h.path); len(left) != 0 {
+		t.Errorf("still mounted: %v", left)
+	}
+}

@@ -1,0 +1,152 @@
+package ocinote
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// DefaultDir is where notes lie unless both programs are told otherwise.
+const DefaultDir = "/run/criadapter/oci"
+
+// maxNote bounds what is read of a note, in bytes.
+const maxNote = 4 << 20
+
+// Dir is the directory of notes. Its methods are safe for concurrent use as long as
+// no two of them are about one container.
+type Dir string
+
+// Save writes the note of a container, whole or not at all. It is not synced: a note
+// does not outlive the machine.
+func (d Dir) Save(container string, note Note) error {
+	path, err := d.path(container)
+	if err != nil {
+		return err
+	}
+	text, err := encode(note)
+	if err != nil {
+		return fmt.Errorf("note of container %s: %w", container, err)
+	}
+	return d.write(path, text)
+}
+
+// write makes a file in the directory, whole or not at all.
+func (d Dir) write(path string, text []byte) error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return err
+	}
+	unfinished := path + ".new"
+	if err := os.WriteFile(unfinished, text, 0o600); err != nil {
+		return errors.Join(err, os.Remove(unfinished))
+	}
+	return os.Rename(unfinished, path)
+}
+
+// Load reads the note of a container. Without one the error is fs.ErrNotExist.
+func (d Dir) Load(container string) (Note, error) {
+	path, err := d.path(container)
+	if err != nil {
+		return Note{}, err
+	}
+	stat, err := os.Lstat(path)
+	if err != nil {
+		return Note{}, err
+	}
+	if !stat.Mode().IsRegular() || stat.Size() > maxNote {
+		return Note{}, fmt.Errorf("%s is no note: %s of %d bytes", path, stat.Mode(), stat.Size())
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Note{}, err
+	}
+	note, err := decode(text)
+	if err != nil {
+		return Note{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return note, nil
+}
+
+// Remove removes the note of a container, which need not be there.
+func (d Dir) Remove(container string) error {
+	path, err := d.path(container)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// List returns the containers that have a note.
+func (d Dir) List() ([]string, error) {
+	entries, err := os.ReadDir(string(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var containers []string
+	for _, entry := range entries {
+		if IsID(entry.Name()) {
+			containers = append(containers, entry.Name())
+		}
+	}
+	return containers, err
+}
+
+func (d Dir) path(container string) (string, error) {
+	if !IsID(container) {
+		return "", fmt.Errorf("%q is no container id", container)
+	}
+	return filepath.Join(string(d), container), nil
+}
+
+// IsID reports whether a text is an engine's container id. No other name leads to a
+// note.
+func IsID(container string) bool {
+	id, err := hex.DecodeString(container)
+	return err == nil && len(id) == sha256.Size
+}
+
+// header is the first line of a note.
+type header struct {
+	Version int    `json:"version"`
+	SHA256  string `json:"sha256"`
+}
+
+// encode returns a note's text: a line with the version and the checksum of the rest.
+func encode(note Note) ([]byte, error) {
+	body, err := json.Marshal(note)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(body)
+	first, err := json.Marshal(header{Version: version, SHA256: hex.EncodeToString(sum[:])})
+	return append(append(first, '\n'), body...), err
+}
+
+// decode reads what encode wrote. A damaged text, one of another version and one with
+// a part that this program does not know fail.
+func decode(text []byte) (Note, error) {
+	first, body, _ := bytes.Cut(text, []byte("\n"))
+	var head header
+	if err := json.Unmarshal(first, &head); err != nil {
+		return Note{}, fmt.Errorf("the note has no header: %w", err)
+	}
+	if head.Version != version {
+		return Note{}, fmt.Errorf("the note has version %d and this program knows %d: install criadapter and criadapter-oci of one release", head.Version, version)
+	}
+	if sum := sha256.Sum256(body); head.SHA256 != hex.EncodeToString(sum[:]) {
+		return Note{}, errors.New("the note is damaged: its checksum is wrong")
+	}
+	var note Note
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(&note)
+	return note, err
+}

@@ -1,0 +1,111 @@
+package ocinote
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+var someID = strings.Repeat("0a", 32)
+
+func TestDir(t *testing.T) {
+	dir := Dir(filepath.Join(t.TempDir(), "notes"))
+	if _, err := dir.Load(someID); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("before: %v", err)
+	}
+	if ids, err := dir.List(); len(ids) > 0 || err != nil {
+		t.Errorf("before: %v, %v", ids, err)
+	}
+	note := Note{Hostname: "a", Process: Process{Groups: &[]uint32{}}, HugepageLimits: map[string]uint64{"1GB": 1 << 62}}
+	for range 2 {
+		if err := dir.Save(someID, note); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := dir.Load(someID); err != nil || !reflect.DeepEqual(got, note) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if ids, err := dir.List(); err != nil || !reflect.DeepEqual(ids, []string{someID}) {
+		t.Errorf("listed %v, %v", ids, err)
+	}
+	stat, err := os.Stat(filepath.Join(string(dir), someID))
+	parent, parentErr := os.Stat(string(dir))
+	if err != nil || parentErr != nil || stat.Mode().Perm() != 0o600 || parent.Mode().Perm() != 0o700 {
+		t.Errorf("modes %v and %v", stat.Mode(), parent.Mode())
+	}
+	for range 2 {
+		if err := dir.Remove(someID); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestNamesThatAreNoIDs(t *testing.T) {
+	dir := Dir(t.TempDir())
+	for _, id := range []string{"", "..", "../" + someID, someID[1:], strings.Repeat("zz", 32), someID + "/x"} {
+		if err := dir.Save(id, Note{}); err == nil {
+			t.Errorf("%q is saved", id)
+		}
+		if _, err := dir.Load(id); err == nil || errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %v", id, err)
+		}
+		if err := dir.Remove(id); err == nil {
+			t.Errorf("%q is removed", id)
+		}
+	}
+}
+
+func TestFilesThatAreNoNotes(t *testing.T) {
+	dir := Dir(t.TempDir())
+	good, err := encode(Note{Hostname: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"empty":     {"", "no header"},
+		"garbage":   {"garbage\n{}", "no header"},
+		"cut":       {string(good[:len(good)-1]), "checksum"},
+		"changed":   {strings.Replace(string(good), `"a"`, `"b"`, 1), "checksum"},
+		"newer":     {strings.Replace(string(good), `"version":1`, `"version":2`, 1), "has version 2"},
+		"too large": {strings.Repeat("x", maxNote+1), "no note"},
+	} {
+		if err := os.WriteFile(filepath.Join(string(dir), someID), []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := dir.Load(someID); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if err := errors.Join(dir.Remove(someID), os.Symlink("/etc/hostname", filepath.Join(string(dir), someID))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dir.Load(someID); err == nil || !strings.Contains(err.Error(), "no note") {
+		t.Errorf("a link: %v", err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	text, err := encode(Note{Hostname: "a", Env: []string{"A=b"}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte("{}\n{}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		note, err := decode(text)
+		if err != nil {
+			return
+		}
+		again, err := encode(note)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := decode(again); err != nil || !reflect.DeepEqual(got, note) {
+			t.Errorf("%+v becomes %+v, %v", note, got, err)
+		}
+	})
+}

@@ -1,0 +1,94 @@
+package ocinote
+
+// version is that of the notes' format. A program refuses notes of another
+// one: the two are installed together, and a container may be older than both.
+const version = 1
+
+// Note is what an OCI configuration gets beyond what the engine wrote. The zero
+// value changes nothing. Its parts have the names, units and meanings of the OCI
+// runtime specification, 1.2.
+type Note struct {
+	// Engine is the id of the engine whose container it is.
+	Engine string `json:"engine,omitempty"`
+	// Runtime is the real runtime of this container, for as long as it lives: another
+	// one would not know it.
+	Runtime Runtime `json:"runtime,omitzero"`
+	// Namespaces are joined by the path of each, instead of being made. The keys are
+	// the specification's: network, ipc, uts, pid, user, cgroup, time.
+	Namespaces map[string]string `json:"namespaces,omitempty"`
+	// UIDMappings and GIDMappings go with a user namespace; with a joined one they
+	// have to be its own.
+	UIDMappings []IDMapping `json:"uidMappings,omitempty"`
+	GIDMappings []IDMapping `json:"gidMappings,omitempty"`
+	// Hostname is that of the container, whose UTS namespace it is set in.
+	Hostname string `json:"hostname,omitempty"`
+	// DropSysctls takes the engine's sysctls out: they are those of a joined
+	// namespace, whose owner has set them.
+	DropSysctls bool `json:"dropSysctls,omitempty"`
+	// Mounts are added, or replace the mount at the same destination.
+	Mounts []Mount `json:"mounts,omitempty"`
+	// MountOptions are added to those of the mount at each destination, which has to
+	// be there.
+	MountOptions map[string][]string `json:"mountOptions,omitempty"`
+	// Process is for the container's process and for its commands.
+	Process Process `json:"process,omitzero"`
+	// Unified are keys of cgroup v2 and their values.
+	Unified map[string]string `json:"unified,omitempty"`
+	// HugepageLimits are in bytes, by page size ("2MB").
+	HugepageLimits map[string]uint64 `json:"hugepageLimits,omitempty"`
+	// Annotations are for the runtime.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	// Devices are made and allowed.
+	Devices []Device `json:"devices,omitempty"`
+	// Env is added, or replaces a variable of the same name. Each is NAME=value.
+	Env []string `json:"env,omitempty"`
+}
+
+// Process is what a container's process and its commands have in common.
+type Process struct {
+	// Groups are the supplementary groups, exactly these and the user's own group,
+	// which other runtimes add as well. Nil leaves the engine's.
+	Groups *[]uint32 `json:"groups,omitempty"`
+	// Ambient are capabilities ("CAP_NET_RAW") for a process that is not root. They
+	// have to be among the bounding ones.
+	Ambient []string `json:"ambient,omitempty"`
+	// Rlimits are added, or replace one of the same type.
+	Rlimits []Rlimit `json:"rlimits,omitempty"`
+}
+
+// IDMapping maps Size ids from ContainerID to HostID.
+type IDMapping struct {
+	ContainerID uint32 `json:"containerID"`
+	HostID      uint32 `json:"hostID"`
+	Size        uint32 `json:"size"`
+}
+
+// Mount is a mount. With id mappings the source is shown with other owners.
+type Mount struct {
+	Destination string      `json:"destination"`
+	Type        string      `json:"type,omitempty"`
+	Source      string      `json:"source,omitempty"`
+	Options     []string    `json:"options,omitempty"`
+	UIDMappings []IDMapping `json:"uidMappings,omitempty"`
+	GIDMappings []IDMapping `json:"gidMappings,omitempty"`
+}
+
+// Rlimit is a resource limit, of the type "RLIMIT_NOFILE" for example.
+type Rlimit struct {
+	Type string `json:"type"`
+	Hard uint64 `json:"hard"`
+	Soft uint64 `json:"soft"`
+}
+
+// Device is a device node and the access that the cgroup allows ("rwm").
+type Device struct {
+	Path   string `json:"path"`
+	Type   string `json:"type"`
+	Major  int64  `json:"major"`
+	Minor  int64  `json:"minor"`
+	Access string `json:"access"`
+	// FileMode is the node's mode; UID and GID are its owners.
+	FileMode uint32 `json:"fileMode"`
+	UID      uint32 `json:"uid"`
+	GID      uint32 `json:"gid"`
+}

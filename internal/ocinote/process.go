@@ -1,0 +1,110 @@
+package ocinote
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// EditProcess returns the OCI process of a command (runc exec --process) with what
+// the note says of its container's processes. The engine derives it from its own
+// configuration, which the note has not reached.
+func EditProcess(config []byte, note Note) ([]byte, error) {
+	process, err := parse(config)
+	if err == nil {
+		err = editProcess(process, note.Process)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("OCI process: %w", err)
+	}
+	return json.Marshal(process)
+}
+
+func editProcess(process object, part Process) error {
+	if err := setGroups(process, part.Groups); err != nil {
+		return err
+	}
+	if err := addAmbient(process, part.Ambient); err != nil {
+		return err
+	}
+	for _, limit := range part.Rlimits {
+		element, err := toObject(limit)
+		if err != nil {
+			return err
+		}
+		if err := process.replace("rlimits", "type", element); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func setGroups(process object, groups *[]uint32) error {
+	if groups == nil {
+		return nil
+	}
+	user, err := process.child("user")
+	if err != nil {
+		return err
+	}
+	primary, err := groupOf(user)
+	if err != nil {
+		return err
+	}
+	values := []any{primary}
+	for _, group := range *groups {
+		if group != primary {
+			values = append(values, group)
+		}
+	}
+	user["additionalGids"] = values
+	return nil
+}
+
+// groupOf is the primary group of a process's user, root's where it has none.
+func groupOf(user object) (uint32, error) {
+	if user["gid"] == nil {
+		return 0, nil
+	}
+	gid, err := strconv.ParseUint(fmt.Sprint(user["gid"]), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("user.gid: %w", err)
+	}
+	return uint32(gid), nil
+}
+
+// addAmbient adds capabilities that survive the change to a user that is not root.
+// The kernel lets those be ambient that are permitted and inheritable, which the
+// engine makes none for such a user.
+func addAmbient(process object, added []string) error {
+	if len(added) == 0 {
+		return nil
+	}
+	capabilities, err := process.child("capabilities")
+	if err != nil {
+		return err
+	}
+	bounding, err := capabilities.strings("bounding")
+	if err != nil {
+		return err
+	}
+	for _, name := range added {
+		if !slices.Contains(bounding, name) {
+			return fmt.Errorf("capabilities.bounding lacks %s, which the note makes ambient", name)
+		}
+	}
+	for _, set := range []string{"permitted", "effective", "inheritable", "ambient"} {
+		names, err := capabilities.strings(set)
+		if err != nil {
+			return err
+		}
+		for _, name := range added {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+		capabilities.setStrings(set, names)
+	}
+	return nil
+}

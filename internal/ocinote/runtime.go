@@ -1,0 +1,46 @@
+package ocinote
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Runtime is the engine's real OCI runtime.
+type Runtime struct {
+	// Path is the program's, or its name on the engine's PATH.
+	Path string `json:"path"`
+	// Args come before those of each call.
+	Args []string `json:"args,omitempty"`
+}
+
+// runtimeFile is no container id.
+const runtimeFile = "runtime.json"
+
+// SaveRuntime says which runtime is the real one, whole or not at all.
+func (d Dir) SaveRuntime(r Runtime) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return d.write(filepath.Join(string(d), runtimeFile), text)
+}
+
+// LoadRuntime returns what SaveRuntime saved. Before that the error is
+// fs.ErrNotExist.
+func (d Dir) LoadRuntime() (Runtime, error) {
+	path := filepath.Join(string(d), runtimeFile)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return Runtime{}, err
+	}
+	var r Runtime
+	if err := json.Unmarshal(text, &r); err != nil {
+		return Runtime{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if r.Path == "" {
+		return Runtime{}, fmt.Errorf("%s names no program", path)
+	}
+	return r, nil
+}

@@ -1,0 +1,187 @@
+package ocinote
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// EditSpec returns the OCI configuration (config.json) with what the note says. It
+// fails, naming the part, when the configuration is not of the specification's form.
+func EditSpec(config []byte, note Note) ([]byte, error) {
+	spec, err := parse(config)
+	if err != nil {
+		return nil, fmt.Errorf("OCI configuration: %w", err)
+	}
+	for _, edit := range []func(object, Note) error{
+		editNamespaces, editIdentity, editMounts, editContainerProcess, editResources, editDevices,
+	} {
+		if err := edit(spec, note); err != nil {
+			return nil, fmt.Errorf("OCI configuration: %w", err)
+		}
+	}
+	return json.Marshal(spec)
+}
+
+// editNamespaces makes the container join namespaces.
+func editNamespaces(spec object, note Note) error {
+	linux, err := spec.child("linux")
+	if err != nil {
+		return err
+	}
+	for _, kind := range slices.Sorted(maps.Keys(note.Namespaces)) {
+		if err := linux.replace("namespaces", "type", object{"type": kind, "path": note.Namespaces[kind]}); err != nil {
+			return err
+		}
+	}
+	if err := setMappings(linux, "uidMappings", note.UIDMappings); err != nil {
+		return err
+	}
+	return setMappings(linux, "gidMappings", note.GIDMappings)
+}
+
+func setMappings(linux object, field string, mappings []IDMapping) error {
+	if len(mappings) == 0 {
+		return nil
+	}
+	var objects []object
+	for _, mapping := range mappings {
+		element, err := toObject(mapping)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, element)
+	}
+	linux.setList(field, objects)
+	return nil
+}
+
+// editIdentity sets what the container is called and what is set in its namespaces.
+func editIdentity(spec object, note Note) error {
+	if note.Hostname != "" {
+		spec["hostname"] = note.Hostname
+	}
+	if err := spec.merge("annotations", note.Annotations); err != nil {
+		return err
+	}
+	linux, err := spec.child("linux")
+	if err == nil && note.DropSysctls {
+		delete(linux, "sysctl")
+	}
+	return err
+}
+
+func editMounts(spec object, note Note) error {
+	for _, mount := range note.Mounts {
+		element, err := toObject(mount)
+		if err != nil {
+			return err
+		}
+		if err := spec.replace("mounts", "destination", element); err != nil {
+			return err
+		}
+	}
+	mounts, err := spec.list("mounts")
+	if err != nil {
+		return err
+	}
+	for _, destination := range slices.Sorted(maps.Keys(note.MountOptions)) {
+		i := slices.IndexFunc(mounts, func(m object) bool { return m["destination"] == destination })
+		if i < 0 {
+			return fmt.Errorf("mounts has none at %s, which the note has options for", destination)
+		}
+		options, err := mounts[i].strings("options")
+		if err != nil {
+			return err
+		}
+		mounts[i].setStrings("options", append(options, note.MountOptions[destination]...))
+	}
+	return nil
+}
+
+// editContainerProcess edits the container's own process.
+func editContainerProcess(spec object, note Note) error {
+	process, err := spec.child("process")
+	if err != nil {
+		return err
+	}
+	if err := editProcess(process, note.Process); err != nil {
+		return err
+	}
+	return setEnv(process, note.Env)
+}
+
+// setEnv adds variables, each in the place of one of the same name.
+func setEnv(process object, added []string) error {
+	if len(added) == 0 {
+		return nil
+	}
+	env, err := process.strings("env")
+	if err != nil {
+		return err
+	}
+	for _, variable := range added {
+		name, _, _ := strings.Cut(variable, "=")
+		env = slices.DeleteFunc(env, func(other string) bool { return strings.HasPrefix(other, name+"=") })
+		env = append(env, variable)
+	}
+	process.setStrings("env", env)
+	return nil
+}
+
+// editResources sets the limits of the container's cgroup.
+func editResources(spec object, note Note) error {
+	if len(note.Unified) == 0 && len(note.HugepageLimits) == 0 {
+		return nil
+	}
+	resources, err := resourcesOf(spec)
+	if err != nil {
+		return err
+	}
+	for _, size := range slices.Sorted(maps.Keys(note.HugepageLimits)) {
+		limit := object{"pageSize": size, "limit": note.HugepageLimits[size]}
+		if err := resources.replace("hugepageLimits", "pageSize", limit); err != nil {
+			return err
+		}
+	}
+	return resources.merge("unified", note.Unified)
+}
+
+// editDevices makes devices and lets the cgroup allow them.
+func editDevices(spec object, note Note) error {
+	for _, device := range note.Devices {
+		resources, err := resourcesOf(spec)
+		if err != nil {
+			return err
+		}
+		linux, err := spec.child("linux")
+		if err != nil {
+			return err
+		}
+		node := object{
+			"path": device.Path, "type": device.Type, "major": device.Major, "minor": device.Minor,
+			"fileMode": device.FileMode, "uid": device.UID, "gid": device.GID,
+		}
+		if err := linux.replace("devices", "path", node); err != nil {
+			return err
+		}
+		allowed, err := resources.list("devices")
+		if err != nil {
+			return err
+		}
+		resources.setList("devices", append(allowed, object{
+			"allow": true, "type": device.Type, "major": device.Major, "minor": device.Minor, "access": device.Access,
+		}))
+	}
+	return nil
+}
+
+func resourcesOf(spec object) (object, error) {
+	linux, err := spec.child("linux")
+	if err != nil {
+		return nil, err
+	}
+	return linux.child("resources")
+}

@@ -1,0 +1,200 @@
+package ocinote
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// engineSpec is the part of an engine's configuration that notes touch, and things
+// that no note knows.
+const engineSpec = `{
+	"ociVersion": "1.0.2-dev", "hostname": "0123456789ab", "domainname": "", "future": {"a": [1, 2.50, 12345678901234567890]},
+	"process": {
+		"user": {"uid": 1000, "gid": 1000, "additionalGids": [1000, 27]}, "args": ["sh"], "env": ["PATH=/bin", "TERM=xterm"],
+		"capabilities": {"bounding": ["CAP_CHOWN", "CAP_NET_RAW"], "permitted": ["CAP_CHOWN"], "inheritable": ["CAP_CHOWN"]},
+		"rlimits": [{"type": "RLIMIT_NOFILE", "hard": 10, "soft": 5}]
+	},
+	"mounts": [{"destination": "/proc", "type": "proc"}, {"destination": "/data", "type": "bind", "source": "/srv", "options": ["rbind", "ro"]}],
+	"linux": {
+		"sysctl": {"net.ipv4.ping_group_range": "0 2147483647"},
+		"namespaces": [{"type": "mount"}, {"type": "network"}, {"type": "uts"}],
+		"resources": {"devices": [{"allow": false, "access": "rwm"}], "memory": {"limit": 9223372036854775807}}
+	}
+}`
+
+func TestEditSpec(t *testing.T) {
+	groups := []uint32{7}
+	for name, c := range map[string]struct {
+		note Note
+		// want are the parts that change, by their path.
+		want map[string]string
+	}{
+		"nothing": {Note{}, nil},
+		"namespaces": {
+			Note{Namespaces: map[string]string{"network": "/n/net", "ipc": "/n/ipc"}},
+			map[string]string{"linux.namespaces": `[{"type":"mount"},{"path":"/n/net","type":"network"},{"type":"uts"},{"path":"/n/ipc","type":"ipc"}]`},
+		},
+		"a user namespace": {
+			Note{
+				Namespaces:  map[string]string{"user": "/n/user"},
+				UIDMappings: []IDMapping{{0, 65536, 65536}}, GIDMappings: []IDMapping{{0, 131072, 65536}},
+			},
+			map[string]string{
+				"linux.namespaces":  `[{"type":"mount"},{"type":"network"},{"type":"uts"},{"path":"/n/user","type":"user"}]`,
+				"linux.uidMappings": `[{"containerID":0,"hostID":65536,"size":65536}]`,
+				"linux.gidMappings": `[{"containerID":0,"hostID":131072,"size":65536}]`,
+			},
+		},
+		"the pod's name": {
+			Note{Hostname: "web-0", DropSysctls: true},
+			map[string]string{"hostname": `"web-0"`, "linux.sysctl": `null`},
+		},
+		"mounts": {
+			Note{
+				Mounts: []Mount{
+					{Destination: "/dev/shm", Type: "bind", Source: "/run/shm", Options: []string{"bind"}},
+					{Destination: "/proc", Type: "none"},
+				},
+				MountOptions: map[string][]string{"/data": {"rro"}},
+			},
+			map[string]string{"mounts": `[{"destination":"/proc","type":"none"},` +
+				`{"destination":"/data","options":["rbind","ro","rro"],"source":"/srv","type":"bind"},` +
+				`{"destination":"/dev/shm","options":["bind"],"source":"/run/shm","type":"bind"}]`},
+		},
+		"the process": {
+			Note{
+				Process: Process{Groups: &groups, Ambient: []string{"CAP_NET_RAW"}, Rlimits: []Rlimit{{"RLIMIT_NOFILE", 20, 20}, {"RLIMIT_CORE", 0, 0}}},
+				Env:     []string{"TERM=dumb", "TERMINAL=x"},
+			},
+			map[string]string{
+				"process.user":                     `{"additionalGids":[1000,7],"gid":1000,"uid":1000}`,
+				"process.capabilities.inheritable": `["CAP_CHOWN","CAP_NET_RAW"]`,
+				"process.capabilities.permitted":   `["CAP_CHOWN","CAP_NET_RAW"]`,
+				"process.capabilities.effective":   `["CAP_NET_RAW"]`,
+				"process.capabilities.ambient":     `["CAP_NET_RAW"]`,
+				"process.rlimits":                  `[{"hard":20,"soft":20,"type":"RLIMIT_NOFILE"},{"hard":0,"soft":0,"type":"RLIMIT_CORE"}]`,
+				"process.env":                      `["PATH=/bin","TERM=dumb","TERMINAL=x"]`,
+			},
+		},
+		"no groups": {Note{Process: Process{Groups: new([]uint32)}}, map[string]string{"process.user": `{"additionalGids":[1000],"gid":1000,"uid":1000}`}},
+		"limits": {
+			Note{Unified: map[string]string{"memory.high": "1000"}, HugepageLimits: map[string]uint64{"2MB": 4096}},
+			map[string]string{
+				"linux.resources.unified":        `{"memory.high":"1000"}`,
+				"linux.resources.hugepageLimits": `[{"limit":4096,"pageSize":"2MB"}]`,
+			},
+		},
+		"annotations": {Note{Annotations: map[string]string{"a": "b"}}, map[string]string{"annotations": `{"a":"b"}`}},
+		"a device": {
+			Note{Devices: []Device{{Path: "/dev/x", Type: "c", Major: 10, Minor: 200, Access: "rw", FileMode: 0o660, GID: 5}}},
+			map[string]string{
+				"linux.devices":           `[{"fileMode":432,"gid":5,"major":10,"minor":200,"path":"/dev/x","type":"c","uid":0}]`,
+				"linux.resources.devices": `[{"access":"rwm","allow":false},{"access":"rw","allow":true,"major":10,"minor":200,"type":"c"}]`,
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			edited, err := EditSpec([]byte(engineSpec), c.note)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, want := flat(t, edited), flat(t, []byte(engineSpec))
+			for path, text := range c.want {
+				want.put(path, text)
+			}
+			if !reflect.DeepEqual(got.texts(), want.texts()) {
+				t.Errorf("got  %s\nwant %s", got.texts(), want.texts())
+			}
+		})
+	}
+}
+
+// tree is a JSON object to compare.
+type tree object
+
+func flat(t *testing.T, text []byte) tree {
+	t.Helper()
+	o, err := parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree(o)
+}
+
+// put sets the part at a path, and removes it for null.
+func (o tree) put(path, text string) {
+	at := map[string]any(o)
+	names := strings.Split(path, ".")
+	for _, name := range names[:len(names)-1] {
+		at = at[name].(map[string]any)
+	}
+	last := names[len(names)-1]
+	if text == "null" {
+		delete(at, last)
+		return
+	}
+	at[last] = json.RawMessage(text)
+}
+
+func (o tree) texts() string {
+	text, _ := json.Marshal(o)
+	return string(text)
+}
+
+func TestSpecThatCannotBeEdited(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec string
+		note Note
+		want string
+	}{
+		"no JSON":                 {`{`, Note{}, "OCI configuration: unexpected EOF"},
+		"null":                    {`null`, Note{}, "no object"},
+		"more than one":           {`{}{}`, Note{}, "text behind the end"},
+		"no list of namespaces":   {`{"linux": {"namespaces": {}}}`, Note{Namespaces: map[string]string{"ipc": "/x"}}, "namespaces is no list"},
+		"no linux":                {`{"linux": 5}`, Note{}, "linux is no object"},
+		"a mount that is none":    {`{"mounts": ["x"]}`, Note{}, "mounts[0] is no object"},
+		"a mount that is missing": {engineSpec, Note{MountOptions: map[string][]string{"/nonesuch": {"rro"}}}, "none at /nonesuch"},
+		"a capability too many":   {engineSpec, Note{Process: Process{Ambient: []string{"CAP_SYS_ADMIN"}}}, "bounding lacks CAP_SYS_ADMIN"},
+	} {
+		if _, err := EditSpec([]byte(c.spec), c.note); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}
+
+func TestEditProcess(t *testing.T) {
+	edited, err := EditProcess([]byte(`{"user": {"uid": 1, "gid": 9, "additionalGids": [1, 2]}, "args": ["id"], "terminal": true}`),
+		Note{Process: Process{Groups: &[]uint32{9, 8}}, Env: []string{"ONLY=the container's"}})
+	if want := `{"args":["id"],"terminal":true,"user":{"additionalGids":[9,8],"gid":9,"uid":1}}`; err != nil || string(edited) != want {
+		t.Errorf("got %s, %v, want %s", edited, err, want)
+	}
+	if _, err := EditProcess([]byte(`[]`), Note{}); err == nil {
+		t.Error("a list is taken for a process")
+	}
+}
+
+// FuzzEditSpec edits any configuration by any note: what comes out is one, the same
+// when it is edited again, unless something is added each time.
+func FuzzEditSpec(f *testing.F) {
+	f.Add([]byte(engineSpec), []byte(`{"hostname":"a","namespaces":{"ipc":"/x"},"process":{"groups":[1]},"env":["A=b"]}`))
+	f.Add([]byte(`{"linux":{"devices":null}}`), []byte(`{"devices":[{"path":"/dev/x"}],"unified":{"a":"b"}}`))
+	f.Fuzz(func(t *testing.T, config, encoded []byte) {
+		var note Note
+		if json.Unmarshal(encoded, &note) != nil {
+			t.Skip("no note")
+		}
+		note.MountOptions, note.Devices = nil, nil // added each time
+		once, err := EditSpec(config, note)
+		if err != nil {
+			t.Skip("no configuration")
+		}
+		if twice, err := EditSpec(once, note); err != nil || string(twice) != string(once) {
+			t.Errorf("edited again: %s, %v\nbefore: %s", twice, err, once)
+		}
+		if _, err := EditProcess(config, note); err == nil && len(note.Process.Ambient) == 0 && !json.Valid(once) {
+			t.Errorf("no JSON: %s", once)
+		}
+	})
+}

@@ -1,0 +1,187 @@
+package pause
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/distribution/reference"
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+func mustArchive(t *testing.T, arch string) map[string][]byte {
+	t.Helper()
+	archive, err := Archive(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return untar(t, archive)
+}
+
+// untar returns the files of an archive and checks that nothing in their headers depends on the time or the machine.
+func untar(t *testing.T, archive []byte) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	for r := tar.NewReader(bytes.NewReader(archive)); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return files
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeReg || h.Uid != 0 || h.Gid != 0 || h.Uname+h.Gname != "" || h.ModTime.Unix() != 0 {
+			t.Errorf("the header is %+v", h)
+		}
+		if _, twice := files[h.Name]; twice {
+			t.Errorf("%s is in the archive twice", h.Name)
+		}
+		if files[h.Name], err = io.ReadAll(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func decode[T any](t *testing.T, content []byte) T {
+	t.Helper()
+	var v T
+	d := json.NewDecoder(bytes.NewReader(content))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&v); err != nil {
+		t.Fatalf("%s: %v", content, err)
+	}
+	return v
+}
+
+// The digests are the image's ids: a change means that every node loads the
+// image anew after an upgrade, so it must be wanted.
+func TestImageIDsAreStable(t *testing.T) {
+	for arch, want := range map[string]struct{ config, manifest, archive string }{
+		"amd64": {
+			config:   "sha256:1c093df33126bf3073b5efe8d3a7cc403a0dc83edcaac5ddbd69e09023921df4",
+			manifest: "sha256:c92e3d3e0c4ab8707298aaae2ef074ccc52ed7f67a1566d080f60d3fd77eb374",
+			archive:  "sha256:5523cbf92a548159f3aee883aeace950f352928114eab4cc4e9c3f25c3562e01",
+		},
+		"arm64": {
+			config:   "sha256:b05cf0a936211524545b67f7abff38ebba31e56d36ad0a6a6bb03d6da02ed7c3",
+			manifest: "sha256:531e335d5aff7eba405f9e178320bbf9cab6b4410738be0343a0abc78db74328",
+			archive:  "sha256:e241abffd59436fc0d520dd6447d1f6dd4d6e604175e3ea27e4f40a71838df0b",
+		},
+	} {
+		t.Run(arch, func(t *testing.T) {
+			for range 2 {
+				config, err := ConfigDigest(arch)
+				if err != nil || config != want.config {
+					t.Errorf("ConfigDigest is %s, %v; want %s", config, err, want.config)
+				}
+				manifest, err := ManifestDigest(arch)
+				if err != nil || manifest != want.manifest {
+					t.Errorf("ManifestDigest is %s, %v; want %s", manifest, err, want.manifest)
+				}
+				archive, err := Archive(arch)
+				if got := digest.FromBytes(archive).String(); err != nil || got != want.archive {
+					t.Errorf("the archive's digest is %s, %v; want %s", got, err, want.archive)
+				}
+			}
+		})
+	}
+}
+
+// The two descriptions of the image, Docker's and OCI's, must lead to the same config and layer.
+func TestArchiveDescribesOneImageTwice(t *testing.T) {
+	for arch := range architectures {
+		t.Run(arch, func(t *testing.T) {
+			files := mustArchive(t, arch)
+			if got := string(files["oci-layout"]); got != `{"imageLayoutVersion":"1.0.0"}` {
+				t.Errorf("oci-layout is %s", got)
+			}
+			docker := decode[[]dockerManifest](t, files["manifest.json"])
+			if len(docker) != 1 || !slices.Equal(docker[0].RepoTags, []string{Reference}) || len(docker[0].Layers) != 1 {
+				t.Fatalf("manifest.json is %+v", docker)
+			}
+			index := decode[ocispec.Index](t, files["index.json"])
+			if len(index.Manifests) != 1 {
+				t.Fatalf("index.json is %+v", index)
+			}
+			desc := index.Manifests[0]
+			if desc.Annotations["io.containerd.image.name"] != Reference || desc.Platform.Architecture != arch || desc.Platform.OS != "linux" {
+				t.Errorf("the image in index.json is %+v", desc)
+			}
+			manifest := decode[ocispec.Manifest](t, blob(t, files, desc))
+			config := blob(t, files, manifest.Config)
+			if len(manifest.Layers) != 1 {
+				t.Fatalf("the manifest is %+v", manifest)
+			}
+			layer := blob(t, files, manifest.Layers[0])
+			if !bytes.Equal(config, files[docker[0].Config]) || !bytes.Equal(layer, files[docker[0].Layers[0]]) {
+				t.Error("Docker's manifest.json names other blobs")
+			}
+			if len(files) != 6 {
+				t.Errorf("the archive holds %v", slices.Sorted(maps.Keys(files)))
+			}
+			if got := untar(t, layer); len(got) != 1 || !bytes.Equal(got["pause"], mustELF(t, arch)) {
+				t.Errorf("the layer holds %v", slices.Sorted(maps.Keys(got)))
+			}
+			image := decode[ocispec.Image](t, config)
+			if image.Architecture != arch || !slices.Equal(image.RootFS.DiffIDs, []digest.Digest{manifest.Layers[0].Digest}) {
+				t.Errorf("the config is %s", config)
+			}
+		})
+	}
+}
+
+// blob returns the blob of a descriptor after checking its digest and size.
+func blob(t *testing.T, files map[string][]byte, desc ocispec.Descriptor) []byte {
+	t.Helper()
+	content, found := files["blobs/sha256/"+desc.Digest.Encoded()]
+	if !found || digest.FromBytes(content) != desc.Digest || int64(len(content)) != desc.Size {
+		t.Fatalf("no blob for %+v", desc)
+	}
+	return content
+}
+
+func TestProgramIsExecutable(t *testing.T) {
+	img, err := newSandboxImage("amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := tar.NewReader(bytes.NewReader(img.layer)).Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Name != "pause" || h.Mode != 0o755 {
+		t.Errorf("the layer has %s with mode %o, want an executable pause", h.Name, h.Mode)
+	}
+}
+
+// Whatever else an image's config can hold (labels, environment, volumes, health check) would leak into every pod.
+func TestConfigHoldsNothingThatLeaks(t *testing.T) {
+	img, err := newSandboxImage("amd64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(decode[map[string]json.RawMessage](t, img.config)["config"])
+	want := `{"User":"65535:65535","Entrypoint":["/pause"],"WorkingDir":"/","StopSignal":"SIGTERM"}`
+	if got != want {
+		t.Errorf("the config is %s, want %s", got, want)
+	}
+}
+
+func TestReferenceNamesNoRealRegistry(t *testing.T) {
+	named, err := reference.ParseNormalizedNamed(Reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if named.String() != Reference || reference.Domain(named) != "criadapter.invalid" {
+		t.Errorf("%s is short for %s", Reference, named)
+	}
+	if tagged, ok := named.(reference.Tagged); !ok || tagged.Tag() != referenceTag {
+		t.Errorf("%s does not have the tag %s", Reference, referenceTag)
+	}
+}

@@ -1,0 +1,24 @@
+// Package pause holds the built-in sandbox program and its image, so that the first pod of a node needs no registry.
+//
+// The sandbox container of a pod only has to exist: it holds the pod's namespaces. Where the pod's containers share its
+// PID namespace it is also process 1 there and must reap the children that other processes leave behind. The program,
+// written here instruction by instruction, does just that:
+//
+//  1. It blocks SIGTERM and SIGINT. The kernel discards a signal with default
+//     action that is sent to process 1 of a PID namespace, unless the signal is
+//     blocked: then it stays pending (signal(7), pid_namespaces(7)). So blocked
+//     and waited for is what makes them work.
+//  2. It ignores SIGCHLD. The kernel then reaps every child itself, adopted
+//     ones included, and none stays a zombie (POSIX sigaction, wait(2)).
+//  3. It waits with rt_sigtimedwait, which needs no handler and no stack, and
+//     exits with status 0. When the wait is interrupted (EINTR, as after
+//     SIGCONT) it waits again; for any other error it exits with status 1
+//     rather than spin.
+//
+// It is a static ELF file of a few hundred bytes that touches one page of
+// memory for code and, as it uses no stack, hardly any other.
+//
+// The assembler is our own because Go's is no library, and a compiled program
+// would need a C compiler for each architecture at build time, or be a binary in
+// the sources that nobody can read (docs/decisions/0003-own-pause-program.md).
+package pause

@@ -1,0 +1,140 @@
+package pause_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/internal/pause"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// maxStop is how long a stop may take, from the call to its answer. The program ends at once, the rest is the engine's;
+// one that has to be killed takes the whole grace period.
+const maxStop = 900 * time.Millisecond
+
+// The image is loaded, runs as a sandbox does, and stops. It is left loaded:
+// tests of other packages on the same engine may be using it.
+func TestImageRunsOnAnEngine(t *testing.T) {
+	env := rigenv.Require(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cli, err := client.New(client.WithHost(env.DockerHost))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cli.Close() })
+	info, err := cli.Info(ctx, client.InfoOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("Docker Engine %s", info.Info.ServerVersion)
+	arch, ok := map[string]string{"x86_64": "amd64", "aarch64": "arm64"}[info.Info.Architecture]
+	if !ok {
+		t.Fatalf("no sandbox image for the engine's architecture %s", info.Info.Architecture)
+	}
+	for range 2 { // the second load finds everything there
+		load(ctx, t, cli, arch)
+	}
+	requireID(ctx, t, cli, arch)
+	id := run(ctx, t, cli)
+	stop(ctx, t, cli, id)
+}
+
+func load(ctx context.Context, t *testing.T, cli *client.Client, arch string) {
+	t.Helper()
+	archive, err := pause.Archive(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := cli.ImageLoad(ctx, bytes.NewReader(archive), client.ImageLoadWithQuiet(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Close()
+	if text, err := io.ReadAll(answer); err != nil || !bytes.Contains(text, []byte(pause.Reference)) {
+		t.Errorf("the engine answered %q (%v), want that it loaded %s", text, err, pause.Reference)
+	}
+}
+
+// requireID checks that the image has the id that the package foretells, which
+// is the config's or the manifest's digest by the engine's image store.
+func requireID(ctx context.Context, t *testing.T, cli *client.Client, arch string) {
+	t.Helper()
+	config, err := pause.ConfigDigest(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := pause.ManifestDigest(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := cli.ImageInspect(ctx, pause.Reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if image.ID != config && image.ID != manifest {
+		t.Errorf("the image's id is %s, want %s or %s", image.ID, config, manifest)
+	}
+	if len(image.Config.Labels) != 0 || len(image.Config.Volumes) != 0 || image.Config.Healthcheck != nil {
+		t.Errorf("the image's config is %+v", image.Config)
+	}
+}
+
+// run starts a container of the image and returns its id.
+func run(ctx context.Context, t *testing.T, cli *client.Client) string {
+	t.Helper()
+	created, err := cli.ContainerCreate(ctx, client.ContainerCreateOptions{
+		Config:     &container.Config{Image: pause.Reference, NetworkDisabled: true},
+		HostConfig: &container.HostConfig{NetworkMode: "none"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		options := client.ContainerRemoveOptions{Force: true, RemoveVolumes: true}
+		if _, err := cli.ContainerRemove(ctx, created.ID, options); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := cli.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	started, err := cli.ContainerInspect(ctx, created.ID, client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !started.Container.State.Running {
+		t.Fatalf("the container does not run: %+v", started.Container.State)
+	}
+	return created.ID
+}
+
+// stop stops the container and checks how long that takes and how it ends.
+func stop(ctx context.Context, t *testing.T, cli *client.Client, id string) {
+	t.Helper()
+	grace := 20 // seconds
+	begin := time.Now()
+	if _, err := cli.ContainerStop(ctx, id, client.ContainerStopOptions{Timeout: &grace}); err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(begin)
+	t.Logf("the stop took %v", took)
+	if took > maxStop {
+		t.Errorf("the stop took %v, want at most %v", took, maxStop)
+	}
+	stopped, err := cli.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := stopped.Container.State.ExitCode; code != 0 {
+		t.Errorf("the exit code is %d, want 0", code)
+	}
+}

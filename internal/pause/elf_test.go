@@ -1,0 +1,136 @@
+package pause
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/hex"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+)
+
+var update = flag.Bool("update", false, "write the listings in testdata anew")
+
+// architectures maps what the program is made for to its ELF machine.
+var architectures = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
+
+func mustELF(t *testing.T, arch string) []byte {
+	t.Helper()
+	file, err := executable(arch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// The listings are there to be reviewed: a change of any byte of the program shows up in one.
+func TestBytesAreTheReviewedOnes(t *testing.T) {
+	for arch := range architectures {
+		t.Run(arch, func(t *testing.T) {
+			asm, err := assemble(arch)
+			if err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join("testdata", arch+".lst")
+			if *update {
+				if err := os.WriteFile(path, []byte(asm.listing()), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			reviewed, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := asm.listing(); got != string(reviewed) {
+				t.Errorf("the program differs from %s (after a wanted change: go test ./pause -update):\n%s", path, got)
+			}
+			if got := bytesOf(t, string(reviewed)); !bytes.Equal(got, mustELF(t, arch)) {
+				t.Errorf("the listing's %d bytes are not the file's", len(got))
+			}
+		})
+	}
+}
+
+// bytesOf reads the bytes out of a listing.
+func bytesOf(t *testing.T, listing string) []byte {
+	t.Helper()
+	var all []byte
+	for line := range strings.Lines(listing) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 {
+			t.Fatalf("not a line of a listing: %q", line)
+		}
+		all = append(all, unhex(t, fields[1])...)
+	}
+	return all
+}
+
+func TestELFIsWellFormed(t *testing.T) {
+	for arch, machine := range architectures {
+		t.Run(arch, func(t *testing.T) {
+			content := mustELF(t, arch)
+			if len(content) > 512 {
+				t.Errorf("the file has %d bytes, a few hundred are enough", len(content))
+			}
+			f, err := elf.NewFile(bytes.NewReader(content))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Class != elf.ELFCLASS64 || f.Data != elf.ELFDATA2LSB || f.Type != elf.ET_EXEC || f.Machine != machine || len(f.Sections) != 0 {
+				t.Errorf("the header is %+v with %d sections", f.FileHeader, len(f.Sections))
+			}
+			if len(f.Progs) != 2 {
+				t.Fatalf("%d program headers, want 2", len(f.Progs))
+			}
+			requireLoadable(t, f, uint64(len(content)))
+			if stack := f.Progs[1]; stack.Type != elf.PT_GNU_STACK || stack.Flags&elf.PF_X != 0 {
+				t.Errorf("the second program header is %+v, want a stack that is not executable", stack.ProgHeader)
+			}
+		})
+	}
+}
+
+// requireLoadable checks the segment that is mapped.
+func requireLoadable(t *testing.T, f *elf.File, size uint64) {
+	t.Helper()
+	load := f.Progs[0]
+	if load.Type != elf.PT_LOAD || load.Flags != elf.PF_R|elf.PF_X {
+		t.Errorf("the first program header is %+v, want a segment to read and execute", load.ProgHeader)
+	}
+	if load.Off != 0 || load.Filesz != size || load.Memsz != size {
+		t.Errorf("the segment is %+v, want the whole file of %d bytes", load.ProgHeader, size)
+	}
+	if load.Align != 1<<16 || load.Vaddr%load.Align != load.Off%load.Align {
+		t.Errorf("the segment %+v cannot be mapped with pages of 64 KiB", load.ProgHeader)
+	}
+	if f.Entry < load.Vaddr+elfHeaderSize || f.Entry >= load.Vaddr+load.Filesz || f.Entry%4 != 0 {
+		t.Errorf("the entry point %#x is not an instruction of the segment", f.Entry)
+	}
+}
+
+func TestOtherArchitecturesAreRefused(t *testing.T) {
+	for _, arch := range []string{"", "386", "arm", "AMD64", "riscv64", "s390x"} {
+		_, elfErr := executable(arch)
+		_, archiveErr := Archive(arch)
+		_, configErr := ConfigDigest(arch)
+		_, manifestErr := ManifestDigest(arch)
+		for call, err := range map[string]error{"ELF": elfErr, "Archive": archiveErr, "ConfigDigest": configErr, "ManifestDigest": manifestErr} {
+			if !errdefs.IsNotImplemented(err) || !strings.Contains(err.Error(), "--pod-infra-container-image") {
+				t.Errorf("%s(%q) returned %v, want NotImplemented that names the flag to use", call, arch, err)
+			}
+		}
+	}
+}
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

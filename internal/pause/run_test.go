@@ -1,0 +1,332 @@
+package pause
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// programs writes the sandbox program of each architecture into a file and returns the command lines that run it here:
+// itself, or under qemu-user. An architecture with neither is left out.
+func programs(t *testing.T) map[string][]string {
+	t.Helper()
+	commands := map[string][]string{}
+	for arch := range architectures {
+		path := filepath.Join(t.TempDir(), "pause")
+		if err := os.WriteFile(path, mustELF(t, arch), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		emulator := emulatorOf(arch)
+		switch {
+		case arch == runtime.GOARCH:
+			commands[arch] = []string{path}
+		case emulator != "":
+			commands[arch] = []string{emulator, path}
+		default:
+			t.Logf("no qemu-user here: the program for %s is not run", arch)
+		}
+	}
+	return commands
+}
+
+// emulatorOf returns the path of the emulator for an architecture, "" when it is not installed.
+func emulatorOf(arch string) string {
+	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[arch]
+	for _, name := range []string{"qemu-" + machine, "qemu-" + machine + "-static"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// program returns the path of the sandbox program for this machine.
+func program(t *testing.T) string {
+	t.Helper()
+	args := programs(t)[runtime.GOARCH]
+	if len(args) != 1 {
+		t.Fatalf("no sandbox program for %s", runtime.GOARCH)
+	}
+	return args[0]
+}
+
+// start runs a command in new namespaces as the clone flags say. The process is killed after the test if need be.
+func start(t *testing.T, flags uintptr, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: flags}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	})
+	return cmd
+}
+
+// waitReady waits until the program ignores SIGCHLD and sleeps: then it waits for its signals.
+func waitReady(t *testing.T, pid int) {
+	t.Helper()
+	testutil.Until(t, "the program waits", func() bool {
+		return ignoresSIGCHLD(pid) && state(pid) == "S"
+	})
+}
+
+// requireExit waits for the command and checks its exit code.
+func requireExit(t *testing.T, cmd *exec.Cmd, want int) {
+	t.Helper()
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	select {
+	case err := <-done:
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		if got := cmd.ProcessState; !got.Exited() || got.ExitCode() != want {
+			t.Errorf("the program ended with %v, want exit status %d", got, want)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the program did not end within 5 s")
+	}
+}
+
+func TestSignalsEndTheProgram(t *testing.T) {
+	for arch, args := range programs(t) {
+		for _, signal := range []syscall.Signal{unix.SIGTERM, unix.SIGINT} {
+			t.Run(arch+" "+unix.SignalName(signal), func(t *testing.T) {
+				cmd := start(t, 0, args...)
+				waitReady(t, cmd.Process.Pid)
+				if err := cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				requireExit(t, cmd, 0)
+			})
+		}
+	}
+}
+
+// SIGCONT interrupts the wait with EINTR, as freezing and thawing the container does.
+func TestInterruptedWaitGoesOn(t *testing.T) {
+	for arch, args := range programs(t) {
+		t.Run(arch, func(t *testing.T) {
+			cmd := start(t, 0, args...)
+			waitReady(t, cmd.Process.Pid)
+			for range 3 {
+				if err := cmd.Process.Signal(unix.SIGSTOP); err != nil {
+					t.Fatal(err)
+				}
+				testutil.Until(t, "the program is stopped", func() bool { return state(cmd.Process.Pid) == "T" })
+				if err := cmd.Process.Signal(unix.SIGCONT); err != nil {
+					t.Fatal(err)
+				}
+				testutil.Until(t, "the program waits again", func() bool { return state(cmd.Process.Pid) == "S" })
+			}
+			if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			requireExit(t, cmd, 0)
+		})
+	}
+}
+
+// Process 1 of a PID namespace gets a signal with default action only while it is blocked.
+func TestSignalsEndProcess1(t *testing.T) {
+	requireRoot(t)
+	t.Run("from outside the namespace", func(t *testing.T) {
+		cmd := start(t, unix.CLONE_NEWPID, program(t))
+		waitReady(t, cmd.Process.Pid)
+		if err := cmd.Process.Signal(unix.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		requireExit(t, cmd, 0)
+	})
+	t.Run("from inside the namespace", func(t *testing.T) {
+		cmd := start(t, unix.CLONE_NEWPID, program(t))
+		waitReady(t, cmd.Process.Pid)
+		// Process 1 is gone only when its whole namespace is, so the sender
+		// must be reaped too; it may be killed with the namespace.
+		startInside(t, cmd.Process.Pid, "sh", "-c", "kill -TERM 1").Wait()
+		requireExit(t, cmd, 0)
+	})
+}
+
+// An orphan that is a zombie already and one that ends later are both reaped by
+// the sandbox program, and by no other that does nothing about them.
+func TestProcess1ReapsOrphans(t *testing.T) {
+	requireRoot(t)
+	for _, tt := range []struct {
+		name    string
+		process []string
+		reaps   bool
+	}{
+		{"sandbox program", []string{program(t)}, true},
+		{"a program that does not reap", []string{"sleep", "1000"}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			init := start(t, unix.CLONE_NEWPID, tt.process...)
+			if tt.reaps {
+				waitReady(t, init.Process.Pid)
+			}
+			// A parent that never waits, with one child that ends and one that does not.
+			parent := startInside(t, init.Process.Pid, "sh", "-c", "sleep 0 & sleep 1000 & exec sleep 1000")
+			var zombie, alive int
+			testutil.Until(t, "one child has ended", func() bool {
+				zombie, alive = 0, 0
+				for _, child := range children(t, parent.Process.Pid) {
+					if state(child) == "Z" {
+						zombie = child
+					} else {
+						alive = child
+					}
+				}
+				return zombie != 0 && alive != 0
+			})
+			parent.Process.Kill()
+			parent.Wait()
+			testutil.Until(t, "the orphan is adopted", func() bool { return parentOf(alive) == init.Process.Pid })
+			if err := unix.Kill(alive, unix.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			if tt.reaps {
+				testutil.Until(t, "both orphans are reaped", func() bool { return state(zombie) == "" && state(alive) == "" })
+				return
+			}
+			testutil.Until(t, "both orphans stay zombies", func() bool { return state(zombie) == "Z" && state(alive) == "Z" })
+		})
+	}
+}
+
+// When the wait cannot work the program ends instead of spinning.
+func TestRefusedWaitIsAFailure(t *testing.T) {
+	requireRoot(t)
+	number := map[string]uint32{"amd64": amd64RtSigtimedwait, "arm64": arm64RtSigtimedwait}[runtime.GOARCH]
+	cmd := exec.Command(program(t))
+	onThread(t, func() error {
+		if err := refuse(number); err != nil {
+			return err
+		}
+		return cmd.Start()
+	})
+	requireExit(t, cmd, 1)
+}
+
+// refuse makes a system call fail with EPERM for the calling thread and what it starts.
+func refuse(number uint32) error {
+	program := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // seccomp_data.nr
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: number, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	filter := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	return unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&filter)), 0, 0)
+}
+
+// startInside starts a command in the PID namespace of another process.
+func startInside(t *testing.T, pid int, args ...string) *exec.Cmd {
+	t.Helper()
+	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/pid", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	cmd := exec.Command(args[0], args[1:]...)
+	onThread(t, func() error {
+		if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWPID); err != nil {
+			return err
+		}
+		return cmd.Start()
+	})
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	})
+	return cmd
+}
+
+// onThread runs f on a thread that ends after it.
+func onThread(t *testing.T, f func() error) {
+	t.Helper()
+	failed := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked
+		failed <- f()
+	}()
+	if err := <-failed; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// status returns the fields of /proc/PID/status, nil for a process that is gone.
+func status(pid int) map[string]string {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil
+	}
+	fields := map[string]string{}
+	for line := range bytes.Lines(content) {
+		if key, value, ok := strings.Cut(string(line), ":"); ok {
+			fields[key] = strings.TrimSpace(value)
+		}
+	}
+	return fields
+}
+
+// state returns the letter of a process's state, "" for one that is gone.
+func state(pid int) string {
+	letter, _, _ := strings.Cut(status(pid)["State"], " ")
+	return letter
+}
+
+func parentOf(pid int) int {
+	parent, _ := strconv.Atoi(status(pid)["PPid"])
+	return parent
+}
+
+func ignoresSIGCHLD(pid int) bool {
+	set, err := strconv.ParseUint(status(pid)["SigIgn"], 16, 64)
+	return err == nil && set&(1<<(sigchld-1)) != 0
+}
+
+// children returns the processes whose parent is pid.
+func children(t *testing.T, pid int) []int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []int
+	for _, e := range entries {
+		if child, err := strconv.Atoi(e.Name()); err == nil && parentOf(child) == pid {
+			found = append(found, child)
+		}
+	}
+	return found
+}
+
+func requireRoot(t *testing.T) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root to make a PID namespace")
+	}
+}

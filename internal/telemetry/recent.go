@@ -1,0 +1,109 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+)
+
+// maxSlow is how many slow calls are remembered.
+const maxSlow = 16
+
+// Times from which a call is slow. Those in unhurried take long by their nature.
+const (
+	slowRequest   = 5 * time.Second
+	slowEngine    = 2 * time.Second
+	slowOperation = 5 * time.Second
+)
+
+// unhurried calls are as long as what they wait for. It is never written to.
+var unhurried = map[string]bool{
+	"ExecSync": true, "PullImage": true, "StopContainer": true, "StopPodSandbox": true, "GetContainerEvents": true,
+	"stop container": true, "pull image": true, "load image": true, "save image": true,
+}
+
+// recent remembers what a person asks first when a node misbehaves: what was slow, how late events are, and what the
+// CNI plugins last complained about. All methods are safe for concurrent use and never wait.
+type recent struct {
+	mu   sync.Mutex
+	slow []SlowCall
+	lag  time.Duration
+	last time.Time
+	cni  CNIFault
+}
+
+// SlowCall is a call that took long.
+type SlowCall struct {
+	// Kind is "CRI", "engine" or "CNI", Call its name.
+	Kind  string        `json:"kind"`
+	Call  string        `json:"call"`
+	Ended time.Time     `json:"ended"`
+	Took  time.Duration `json:"took"`
+}
+
+// CNIFault is the last operation of CNI plugins that failed; the zero value for none.
+type CNIFault struct {
+	At        time.Time `json:"at,omitzero"`
+	Operation string    `json:"operation,omitempty"`
+	Error     string    `json:"error,omitempty"`
+}
+
+// Happened is what a person asks first when a node misbehaves.
+type Happened struct {
+	// EventLag is how late the engine's last event came, LastEvent when; both zero before the first.
+	EventLag  time.Duration
+	LastEvent time.Time
+	CNI       CNIFault
+	// Slow are the last slow calls, the newest first.
+	Slow []SlowCall
+}
+
+// Happened returns what is remembered now.
+func (m *Metrics) Happened() Happened { return m.recent.happened() }
+
+func (r *recent) happened() Happened {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slow := slices.Clone(r.slow)
+	slices.Reverse(slow)
+	return Happened{EventLag: r.lag, LastEvent: r.last, CNI: r.cni, Slow: slow}
+}
+
+func (r *recent) event(lag time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lag, r.last = max(lag, 0), time.Now()
+}
+
+func (r *recent) request(method string, code codes.Code, took time.Duration) {
+	if code != codes.Canceled { // a stream that its client ends
+		r.note("CRI", method, took, slowRequest)
+	}
+}
+
+// note remembers a call if it was slow.
+func (r *recent) note(kind, call string, took, limit time.Duration) {
+	if took < limit || unhurried[call] {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.slow) == maxSlow {
+		r.slow = slices.Delete(r.slow, 0, 1)
+	}
+	r.slow = append(r.slow, SlowCall{Kind: kind, Call: call, Ended: time.Now(), Took: took})
+}
+
+// noteFault remembers an operation of CNI plugins that failed for another reason than that its caller gave up.
+func (r *recent) noteFault(operation string, err error) {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cni = CNIFault{At: time.Now(), Operation: operation, Error: err.Error()}
+}

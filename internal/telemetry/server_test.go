@@ -1,0 +1,129 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+func TestHealthAndReadiness(t *testing.T) {
+	var reason atomic.Pointer[error]
+	away := errors.New("the engine does not answer")
+	reason.Store(&away)
+	s := serve(t, ServerOptions{Metrics: NewMetrics(MetricsOptions{}), Ready: func() error { return *reason.Load() }})
+	check := func(path string, status int, text string) {
+		t.Helper()
+		if got, body := s.get(path); got != status || strings.TrimSpace(body) != text {
+			t.Errorf("%s: %d %q, want %d %q", path, got, body, status, text)
+		}
+	}
+	check("/healthz", http.StatusOK, "ok")
+	check("/readyz", http.StatusServiceUnavailable, "the engine does not answer")
+	reason.Store(new(error))
+	check("/readyz", http.StatusOK, "ok")
+	if status, _ := s.get("/"); status != http.StatusNotFound {
+		t.Errorf("/ answers %d", status)
+	}
+	response, err := s.client.Post("http://metrics/healthz", "text/plain", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("a POST answers %d", response.StatusCode)
+	}
+}
+
+func TestProfilesAreOptIn(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		s := serve(t, ServerOptions{Metrics: NewMetrics(MetricsOptions{}), Profiles: on})
+		for _, path := range []string{
+			"/debug/pprof/", "/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=1", "/debug/pprof/heap?gc=1",
+			"/debug/pprof/profile?seconds=0.01", "/debug/pprof/trace?seconds=0.01",
+		} {
+			want := http.StatusNotFound
+			if on {
+				want = http.StatusOK
+			}
+			if status, _ := s.get(path); status != want {
+				t.Errorf("profiles %t: %s answers %d, want %d", on, path, status, want)
+			}
+		}
+	}
+}
+
+func TestProfilesThatCannotBe(t *testing.T) {
+	s := serve(t, ServerOptions{Metrics: NewMetrics(MetricsOptions{}), Profiles: true})
+	for path, want := range map[string]int{
+		"/debug/pprof/nonsense":             http.StatusNotFound,
+		"/debug/pprof/profile?seconds=long": http.StatusBadRequest,
+		"/debug/pprof/profile?seconds=1e9":  http.StatusBadRequest,
+		"/debug/pprof/trace?seconds=-1":     http.StatusBadRequest,
+	} {
+		if status, _ := s.get(path); status != want {
+			t.Errorf("%s answers %d, want %d", path, status, want)
+		}
+	}
+}
+
+func TestCloseWithoutServe(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewServer(ServerOptions{Listener: listener, Metrics: NewMetrics(MetricsOptions{}), Ready: func() error { return nil }})
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again, err := net.Listen("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatalf("the port is still taken: %v", err)
+	}
+	again.Close()
+	if err := s.Serve(); err != nil {
+		t.Errorf("Serve after Close: %v", err)
+	}
+}
+
+// TestCloseCutsOff has a client that hangs in the middle of a scrape.
+func TestCloseCutsOff(t *testing.T) {
+	m := NewMetrics(MetricsOptions{})
+	asked, answer := make(chan struct{}), make(chan struct{})
+	defer close(answer)
+	m.Watch(Sources{
+		Cache:   func() CacheStats { close(asked); <-answer; return CacheStats{} },
+		Logs:    func() LogStats { return LogStats{} },
+		Streams: func() map[string]int { return nil },
+	})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewServer(ServerOptions{Listener: listener, Metrics: m, Ready: func() error { return nil }})
+	served := make(chan error, 1)
+	go func() { served <- s.Serve() }()
+	scraped := make(chan error, 1)
+	go func() {
+		response, err := http.Get("http://" + listener.Addr().String() + "/metrics")
+		if err == nil {
+			response.Body.Close()
+		}
+		scraped <- err
+	}()
+	<-asked
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Close: %v, want that it was cut off", err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if err := <-scraped; err == nil {
+		t.Error("the scrape has an answer")
+	}
+}

@@ -1,0 +1,232 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// collected is an OTLP collector that keeps what it gets.
+type collected struct {
+	collector.UnimplementedTraceServiceServer
+	endpoint string
+
+	mu    sync.Mutex
+	spans []*otlp.Span
+	by    map[string]string // the attributes of who sent them
+}
+
+// collect starts a collector that ends with the test.
+func collect(t *testing.T) *collected {
+	t.Helper()
+	c := &collected{by: map[string]string{}}
+	c.endpoint = "http://" + serveGRPC(t, func(server *grpc.Server) { collector.RegisterTraceServiceServer(server, c) })
+	return c
+}
+
+// serveGRPC serves until the test ends and returns the address.
+func serveGRPC(t *testing.T, register func(*grpc.Server), opts ...grpc.ServerOption) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(opts...)
+	register(server)
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return listener.Addr().String()
+}
+
+// Export implements collector.TraceServiceServer.
+func (c *collected) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, resource := range request.GetResourceSpans() {
+		for _, attribute := range resource.GetResource().GetAttributes() {
+			c.by[attribute.GetKey()] = attribute.GetValue().GetStringValue()
+		}
+		for _, scope := range resource.GetScopeSpans() {
+			c.spans = append(c.spans, scope.GetSpans()...)
+		}
+	}
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// named returns the spans by the last part of their names.
+func (c *collected) named() map[string]*otlp.Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	spans := map[string]*otlp.Span{}
+	for _, span := range c.spans {
+		spans[path.Base(span.GetName())] = span
+	}
+	return spans
+}
+
+// versions answers Version after an engine call that works and a CNI operation that fails.
+type versions struct {
+	runtimeapi.UnimplementedRuntimeServiceServer
+	metrics *Metrics
+}
+
+func (v versions) Version(ctx context.Context, _ *runtimeapi.VersionRequest) (*runtimeapi.VersionResponse, error) {
+	calling, called := v.metrics.EngineCall(ctx, "list containers")
+	_, inner := v.metrics.EngineCall(calling, "connect")
+	inner(nil)
+	called(nil)
+	_, joined := v.metrics.CNIOperation(ctx, "ADD")
+	joined(errors.New("a $ecret of the plugin"))
+	return &runtimeapi.VersionResponse{}, nil
+}
+
+// ask makes one Version request to a server that is traced.
+func ask(t *testing.T, tracing *Tracing, ctx context.Context) {
+	t.Helper()
+	address := serveGRPC(t, func(server *grpc.Server) {
+		runtimeapi.RegisterRuntimeServiceServer(server, versions{metrics: NewMetrics(MetricsOptions{Tracer: tracing.Tracer()})})
+	}, tracing.ServerOption())
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := runtimeapi.NewRuntimeServiceClient(conn).Version(ctx, &runtimeapi.VersionRequest{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kubelet returns the context of a request that belongs to a trace.
+func kubelet(t *testing.T, flags trace.TraceFlags) (context.Context, trace.SpanContext) {
+	t.Helper()
+	span := trace.NewSpanContext(trace.SpanContextConfig{
+		TraceID: trace.TraceID{1, 2, 3}, SpanID: trace.SpanID{4, 5, 6}, TraceFlags: flags,
+	})
+	header := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(trace.ContextWithSpanContext(t.Context(), span), header)
+	return metadata.AppendToOutgoingContext(t.Context(), "traceparent", header.Get("traceparent")), span
+}
+
+func TestKubeletsTraceIsContinued(t *testing.T) {
+	c := collect(t)
+	tracing, err := NewTracing(t.Context(), TracingOptions{Endpoint: c.endpoint, Version: "v1.2.3"}) // begins no traces
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, parent := kubelet(t, trace.FlagsSampled)
+	ask(t, tracing, ctx)
+	if err := tracing.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	spans := c.named()
+	rpc, call, inner, cni := spans["Version"], spans["docker list containers"], spans["docker connect"], spans["CNI ADD"]
+	if rpc == nil || call == nil || inner == nil || cni == nil {
+		t.Fatalf("spans are missing: %v", spans)
+	}
+	above := parent.SpanID()
+	for _, link := range []struct {
+		name   string
+		span   *otlp.Span
+		parent []byte
+	}{
+		{"the request", rpc, above[:]},
+		{"the engine call", call, rpc.GetSpanId()},
+		{"the call inside", inner, call.GetSpanId()},
+		{"the CNI operation", cni, rpc.GetSpanId()},
+	} {
+		id := parent.TraceID()
+		if string(link.span.GetTraceId()) != string(id[:]) || string(link.span.GetParentSpanId()) != string(link.parent) {
+			t.Errorf("%s is not where it belongs: %v", link.name, link.span)
+		}
+	}
+	if cni.GetStatus().GetCode() != otlp.Status_STATUS_CODE_ERROR || strings.Contains(cni.String(), "$ecret") {
+		t.Errorf("want an error without its text, got %v", cni)
+	}
+	if c.by["service.name"] != "criadapter" || c.by["service.version"] != "v1.2.3" {
+		t.Errorf("sent by %v", c.by)
+	}
+}
+
+func TestSampling(t *testing.T) {
+	unsampled, _ := kubelet(t, 0)
+	for _, test := range []struct {
+		name string
+		rate int
+		ctx  context.Context
+		want bool
+	}{
+		{"no trace, rate 0", 0, t.Context(), false},
+		{"no trace, all", perMillion, t.Context(), true},
+		{"a trace that its client does not record", perMillion, unsampled, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := collect(t)
+			tracing, err := NewTracing(t.Context(), TracingOptions{Endpoint: c.endpoint, SamplesPerMillion: test.rate})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask(t, tracing, test.ctx)
+			if err := tracing.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(c.named()) > 0; got != test.want {
+				t.Errorf("recorded: %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+// TestCollectorAway shows that nothing waits for a collector, and that the end does not either.
+func TestCollectorAway(t *testing.T) {
+	noMoreGoroutines := testutil.NoMoreGoroutines(t)
+	taken, err := net.Listen("tcp", "127.0.0.1:0") // accepts and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	tracing, err := NewTracing(t.Context(), TracingOptions{Endpoint: "http://" + taken.Addr().String(), SamplesPerMillion: perMillion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := NewMetrics(MetricsOptions{Tracer: tracing.Tracer()})
+	begun := time.Now()
+	for range 10_000 { // more than the queue takes
+		_, done := m.EngineCall(t.Context(), "ping")
+		done(nil)
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("10000 calls took %s", took)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	begun = time.Now()
+	if err := tracing.Close(ctx); err == nil {
+		t.Error("the last spans were sent to nobody")
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Errorf("Close took %s", took)
+	}
+	noMoreGoroutines()
+}

@@ -1,0 +1,61 @@
+package testutil
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// patience is how long Eventually and Until wait before they fail the test: far
+// longer than anything takes that works, on a machine that has other work too.
+const patience = 30 * time.Second
+
+// Eventually repeats check until it returns nil, and fails the test with its last
+// error after Patience. Call it from the test's own goroutine.
+func Eventually(t testing.TB, check func() error) {
+	t.Helper()
+	if err := poll(patience, check); err != nil {
+		t.Fatalf("not within %s: %v", patience, err)
+	}
+}
+
+// EventuallyWithin is Eventually for what takes longer, or has a name.
+func EventuallyWithin(t testing.TB, within time.Duration, what string, check func() error) {
+	t.Helper()
+	if err := poll(within, check); err != nil {
+		t.Fatalf("%s: not within %s: %v", what, within, err)
+	}
+}
+
+// Until is Eventually for a condition that holds or does not.
+func Until(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	if err := poll(patience, holds(condition)); err != nil {
+		t.Fatalf("not within %s: %s", patience, what)
+	}
+}
+
+func holds(condition func() bool) func() error {
+	return func() error {
+		if !condition() {
+			return errors.New("it does not hold")
+		}
+		return nil
+	}
+}
+
+// poll repeats check until it returns nil or the time is over, and returns its last error. It is called once at least.
+func poll(within time.Duration, check func() error) error {
+	deadline := time.Now().Add(within)
+	backoff := wait.Backoff{Duration: time.Millisecond, Factor: 1.5, Steps: math.MaxInt, Cap: 50 * time.Millisecond}
+	for {
+		err := check()
+		if err == nil || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(backoff.Step())
+	}
+}

@@ -1,0 +1,87 @@
+package testutil
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// failing is a test that notes how it failed.
+type failing struct {
+	testing.TB
+	text string
+}
+
+func (f *failing) Helper() {}
+
+func (f *failing) Fatalf(format string, args ...any) { f.text = fmt.Sprintf(format, args...) }
+
+func TestEventually(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		Until(t, "a second is over", func() bool { return time.Since(begun) >= time.Second })
+		if took := time.Since(begun); took > 1100*time.Millisecond {
+			t.Errorf("noticed after %s", took)
+		}
+		for name, c := range map[string]struct {
+			wait func(testing.TB)
+			want string
+		}{
+			"an error": {func(t testing.TB) { Eventually(t, func() error { return errors.New("still 3") }) }, "not within 30s: still 3"},
+			"a name": {func(t testing.TB) {
+				EventuallyWithin(t, time.Minute, "the pod", func() error { return errors.New("pending") })
+			}, "the pod: not within 1m0s: pending"},
+			"a condition":    {func(t testing.TB) { Until(t, "it ends", func() bool { return false }) }, "not within 30s: it ends"},
+			"no time at all": {func(t testing.TB) { EventuallyWithin(t, 0, "once", func() error { return nil }) }, ""},
+		} {
+			test := &failing{TB: t}
+			if c.wait(test); test.text != c.want {
+				t.Errorf("%s: failed with %q, want %q", name, test.text, c.want)
+			}
+		}
+	})
+}
+
+func TestNoMoreGoroutines(t *testing.T) {
+	test := &failing{TB: t}
+	release := make(chan struct{})
+	check := NoMoreGoroutines(test)
+	go func() { <-release }()
+	time.AfterFunc(10*time.Millisecond, func() { close(release) })
+	if check(); test.text != "" {
+		t.Errorf("failed with %s", test.text)
+	}
+}
+
+func TestLeftGoroutineFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		test := &failing{TB: t}
+		check := NoMoreGoroutines(test)
+		release := make(chan struct{})
+		for range 20 { // more than goroutines of earlier tests may end meanwhile
+			go func() { <-release }()
+		}
+		if check(); !strings.Contains(test.text, "goroutine ") {
+			t.Errorf("failed with %q, want the stacks", test.text)
+		}
+		close(release)
+	})
+}
+
+func TestBuffer(t *testing.T) {
+	var b Buffer
+	var group sync.WaitGroup
+	for range 10 {
+		group.Go(func() { _, _ = io.WriteString(&b, "ab") })
+		group.Go(func() { _ = b.String() })
+	}
+	group.Wait()
+	if got := b.String(); got != strings.Repeat("ab", 10) {
+		t.Errorf("got %q", got)
+	}
+}

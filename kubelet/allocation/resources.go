@@ -1,0 +1,107 @@
+package allocation
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Same says whether two pods have the same resources that can be resized, in all containers of a.
+func Same(a, b *v1.Pod) bool {
+	same := true
+	model.EachContainer(&a.Spec, func(c *v1.Container, _ model.Kind) {
+		if other, _ := model.FindContainer(&b.Spec, c.Name); other != nil && len(model.ChangedResources(c.Resources, other.Resources)) > 0 {
+			same = false
+		}
+	})
+	return same
+}
+
+// Restarts says whether a container has to be started again for a change of these resources, by its resizePolicy.
+func Restarts(c *v1.Container, changed []v1.ResourceName) bool {
+	for _, name := range changed {
+		for _, policy := range c.ResizePolicy {
+			if policy.ResourceName == name && policy.RestartPolicy == v1.RestartContainer {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Meanwhile is a pod with the limits that it needs as a whole while a resize is on its way: of allocated and actuated
+// the greater one of each container, none where one of both has none. Its class of service is that of allocated.
+func Meanwhile(allocated *v1.Pod, actuated func(name string) (v1.ResourceRequirements, bool)) *v1.Pod {
+	return with(allocated, func(c *v1.Container) v1.ResourceRequirements {
+		now, known := actuated(c.Name)
+		if !known {
+			return c.Resources
+		}
+		out := *c.Resources.DeepCopy()
+		for _, name := range model.ResizableResources() {
+			limit, limited := out.Limits[name]
+			before, wasLimited := now.Limits[name]
+			switch {
+			case !limited:
+			case !wasLimited:
+				delete(out.Limits, name)
+			case before.Cmp(limit) > 0:
+				// What was one amount stays one: else a guaranteed pod would be of another class meanwhile.
+				if request, ok := out.Requests[name]; ok && request.Cmp(limit) == 0 {
+					out.Requests[name] = before
+				}
+				out.Limits[name] = before
+			}
+		}
+		return out
+	})
+}
+
+// with is the pod with other resources that can be resized; the pod itself where nothing differs.
+func with(pod *v1.Pod, resources func(*v1.Container) v1.ResourceRequirements) *v1.Pod {
+	var changed *v1.Pod
+	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
+		wanted := resources(c)
+		if len(model.ChangedResources(c.Resources, wanted)) == 0 {
+			return
+		}
+		if changed == nil {
+			changed = pod.DeepCopy()
+		}
+		target, _ := model.FindContainer(&changed.Spec, c.Name)
+		for _, name := range model.ResizableResources() {
+			set(&target.Resources.Requests, name, wanted.Requests)
+			set(&target.Resources.Limits, name, wanted.Limits)
+		}
+	})
+	if changed == nil {
+		return pod
+	}
+	return changed
+}
+
+func set(list *v1.ResourceList, name v1.ResourceName, from v1.ResourceList) {
+	amount, ok := from[name]
+	if !ok {
+		delete(*list, name)
+		return
+	}
+	if *list == nil {
+		*list = v1.ResourceList{}
+	}
+	(*list)[name] = amount
+}
+
+// resizable is the part of requirements that can be resized.
+func resizable(r v1.ResourceRequirements) v1.ResourceRequirements {
+	var out v1.ResourceRequirements
+	for _, name := range model.ResizableResources() {
+		if _, ok := r.Requests[name]; ok {
+			set(&out.Requests, name, r.Requests)
+		}
+		if _, ok := r.Limits[name]; ok {
+			set(&out.Limits, name, r.Limits)
+		}
+	}
+	return out
+}

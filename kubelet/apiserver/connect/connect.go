@@ -1,0 +1,71 @@
+// Package connect makes the clients of a Kubernetes API server from a kubeconfig file, as cmd/kubelet/app does. Of
+// client-go it takes the typed clients of the groups that it needs only: the whole set of typed clients would make the
+// program half as large again.
+package connect
+
+import (
+	"fmt"
+	"time"
+
+	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	nodev1 "k8s.io/client-go/kubernetes/typed/node/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const (
+	// requestTimeout bounds each request that is no watch, as the kubelet does for its heartbeats; without it a server
+	// that is gone would hold its caller until TCP gives up.
+	requestTimeout = 10 * time.Second
+	// queries and burst limit how much one node asks of the server, with the kubelet's values.
+	queries, burst = 50, 100
+)
+
+// Clients are the ways to the API server that a kubelet needs. They are safe for concurrent use.
+type Clients struct {
+	// Watch is Core for watches, which last; the others bound each request.
+	Core           corev1.CoreV1Interface
+	Coordination   coordinationv1.CoordinationV1Interface
+	Authentication authenticationv1.AuthenticationV1Interface
+	Authorization  authorizationv1.AuthorizationV1Interface
+	Node           nodev1.NodeV1Interface
+	Watch          corev1.CoreV1Interface
+	// Server is the address, for messages.
+	Server string
+}
+
+// Connect reads a kubeconfig file and makes the clients. Nothing is sent: a server that is away is met with the first
+// request, and may come later. A file that cannot be read, or names certificates that cannot, is an error.
+func Connect(kubeconfig, userAgent string) (*Clients, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	config.QPS, config.Burst = queries, burst
+	rest.AddUserAgent(config, userAgent)
+	bounded := rest.CopyConfig(config)
+	bounded.Timeout = requestTimeout
+	clients := &Clients{Server: config.Host}
+	if clients.Core, err = corev1.NewForConfig(bounded); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	if clients.Coordination, err = coordinationv1.NewForConfig(bounded); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	if clients.Authentication, err = authenticationv1.NewForConfig(bounded); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	if clients.Authorization, err = authorizationv1.NewForConfig(bounded); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	if clients.Node, err = nodev1.NewForConfig(bounded); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	if clients.Watch, err = corev1.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", kubeconfig, err)
+	}
+	return clients, nil
+}

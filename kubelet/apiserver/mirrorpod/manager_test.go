@@ -1,0 +1,294 @@
+package mirrorpod
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/apitest"
+)
+
+// bench has mirrors on a server, all in fake time.
+type bench struct {
+	*testing.T
+	server   *apitest.Server
+	mirrors  *Manager
+	node     atomic.Pointer[v1.Node]
+	problems []string
+}
+
+func inBubble(t *testing.T, test func(b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bench{T: t, server: apitest.New()}
+		b.node.Store(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "n"}})
+		b.mirrors = New(Options{
+			Pods: b.server.Core(), Node: b.node.Load,
+			Problem: func(name string, _ *v1.Pod, err error) { b.problems = append(b.problems, name+": "+err.Error()) },
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- b.mirrors.Run(ctx) }()
+		synctest.Wait()
+		test(b)
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func static(name, hash string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "ns", UID: types.UID(hash), ResourceVersion: "7", Labels: map[string]string{"l": "v"},
+			Annotations: map[string]string{model.AnnotationConfigSource: model.SourceFile, model.AnnotationConfigHash: hash},
+		},
+		Spec:   v1.PodSpec{NodeName: "node", Containers: []v1.Container{{Name: "c", Image: "i"}}},
+		Status: v1.PodStatus{Phase: v1.PodRunning},
+	}
+}
+
+func (b *bench) want(pods ...*v1.Pod) {
+	b.mirrors.SetStaticPods(pods)
+	b.mirrors.SetSourcesReady()
+	b.show()
+}
+
+// show is what the source of pods does: it sets what the server has of name a, again until nothing changes any more.
+func (b *bench) show() {
+	for range 3 {
+		synctest.Wait()
+		if pod := b.server.Pod("ns", "a"); pod != nil {
+			b.mirrors.SetMirrorPods([]*v1.Pod{pod})
+		} else {
+			b.mirrors.SetMirrorPods(nil)
+		}
+	}
+	synctest.Wait()
+}
+
+// wantMirror compares the hash that the mirror of static pod a has; empty for no mirror.
+func (b *bench) wantMirror(hash string) *v1.Pod {
+	b.Helper()
+	mirror := b.server.Pod("ns", "a")
+	got := ""
+	if mirror != nil {
+		got = mirror.Annotations[model.AnnotationConfigMirror]
+	}
+	if got != hash {
+		b.Errorf("mirror %q, want %q", got, hash)
+	}
+	return mirror
+}
+
+func (b *bench) wantCalls(want ...string) {
+	b.Helper()
+	if got := b.server.Calls(); !slices.Equal(got, want) {
+		b.Errorf("calls %q, want %q", got, want)
+	}
+}
+
+func TestLifeOfAMirror(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		pod := static("a", "1")
+		b.want(pod)
+		mirror := b.wantMirror("1")
+		owner := mirror.OwnerReferences[0]
+		if mirror.UID == pod.UID || mirror.Labels["l"] != "v" || mirror.Spec.NodeName != "node" || mirror.Status.Phase != v1.PodPending ||
+			owner.Kind != "Node" || owner.Name != "node" || owner.UID != "n" || !*owner.Controller || mirror.Spec.Tolerations[0] != staysOnNode {
+			t.Errorf("mirror %+v", mirror)
+		}
+		if model.IsMirror(pod) || pod.Spec.Tolerations != nil {
+			t.Error("the static pod was changed")
+		}
+		b.wantCalls("POST pods")
+		b.want(pod)
+		time.Sleep(5 * time.Minute)
+		b.wantCalls()
+
+		b.want(static("a", "2"))
+		if replaced := b.wantMirror("2"); replaced.UID == mirror.UID {
+			t.Error("the mirror was not replaced")
+		}
+		b.wantCalls("DELETE pods/a", "POST pods")
+		b.want()
+		b.wantMirror("")
+		if b.problems != nil {
+			t.Errorf("problems %q", b.problems)
+		}
+	})
+}
+
+func TestMirrorIsMadeAnew(t *testing.T) {
+	tests := []struct {
+		name string
+		lose func(b *bench)
+	}{
+		{"deleted gracefully", func(b *bench) {
+			if err := b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}); err != nil {
+				b.Fatal(err)
+			}
+		}},
+		{"removed by force", func(b *bench) { b.server.Remove("ns", "a") }},
+		{"replaced by another one's", func(b *bench) {
+			b.server.Remove("ns", "a")
+			other := static("a", "other")
+			other.UID, other.Annotations[model.AnnotationConfigMirror] = "", "other"
+			b.server.Put(other)
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inBubble(t, func(b *bench) {
+				b.want(static("a", "1"))
+				before := b.wantMirror("1")
+				test.lose(b)
+				b.show()
+				if after := b.wantMirror("1"); after == nil || after.UID == before.UID || after.DeletionTimestamp != nil {
+					t.Errorf("after it was lost: %+v", after)
+				}
+			})
+		})
+	}
+}
+
+// TestLossThatNobodySaw makes a mirror anew that came and went before the source of pods looked.
+func TestLossThatNobodySaw(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.mirrors.SetStaticPods([]*v1.Pod{static("a", "1")})
+		synctest.Wait()
+		b.server.Remove("ns", "a")
+		time.Sleep(61 * time.Second)
+		b.wantMirror("1")
+	})
+}
+
+// TestMirrorFromBefore adopts the mirror that an earlier process made, whether it is seen first or not, and replaces
+// one of an older manifest.
+func TestMirrorFromBefore(t *testing.T) {
+	for _, hash := range []string{"1", "old"} {
+		for _, seen := range []bool{true, false} {
+			inBubble(t, func(b *bench) {
+				mirror := static("a", hash)
+				mirror.UID, mirror.Annotations[model.AnnotationConfigMirror] = "", hash
+				kept := b.server.Put(mirror)
+				if seen {
+					b.mirrors.SetMirrorPods([]*v1.Pod{kept})
+				}
+				synctest.Wait()
+				b.wantCalls() // the sources of static pods have not been seen
+				b.want(static("a", "1"))
+				if got := b.wantMirror("1"); (got.UID == kept.UID) != (hash == "1") {
+					t.Errorf("hash %s, seen %v: %+v", hash, seen, got)
+				}
+				if b.problems != nil {
+					t.Errorf("problems %q", b.problems)
+				}
+			})
+		}
+	}
+}
+
+func TestOrphanedMirrorIsRemoved(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		mirror := static("a", "1")
+		mirror.Annotations[model.AnnotationConfigMirror] = "1"
+		kept := b.server.Put(mirror)
+		plain := b.server.Put(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "plain", Namespace: "ns"}})
+		b.mirrors.SetMirrorPods([]*v1.Pod{kept, plain})
+		synctest.Wait()
+		b.wantMirror("1")
+		b.mirrors.SetStaticPods([]*v1.Pod{plain})
+		b.show()
+		b.wantMirror("1") // a source that has not been seen yet may name it
+		b.mirrors.SetSourcesReady()
+		b.show()
+		b.wantMirror("")
+		if b.server.Pod("ns", "plain") == nil {
+			t.Error("a pod that is no mirror was removed")
+		}
+	})
+}
+
+// TestDeletionSparesTheNext does not delete another pod that has the name of a mirror that was seen.
+func TestDeletionSparesTheNext(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.want(static("a", "1"))
+		stale := b.server.Pod("ns", "a")
+		b.server.Remove("ns", "a")
+		next := b.server.Put(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}})
+		if err := b.mirrors.delete(b.Context(), stale); err != nil {
+			t.Error(err)
+		}
+		if got := b.server.Pod("ns", "a"); got == nil || got.UID != next.UID {
+			t.Errorf("the server has %+v", got)
+		}
+	})
+}
+
+func TestNameOfAnotherPod(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.server.Put(&v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "ns"}})
+		err := b.mirrors.ensure(b.Context(), static("a", "1"), nil)
+		if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "metadata.name") {
+			t.Errorf("%v", err)
+		}
+		b.wantMirror("")
+	})
+}
+
+func TestNodeIsNotRegisteredYet(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		registered := b.node.Load()
+		for _, node := range []*v1.Node{nil, {}, {ObjectMeta: metav1.ObjectMeta{UID: "n", DeletionTimestamp: &metav1.Time{}}}} {
+			b.node.Store(node)
+			if err := b.mirrors.ensure(b.Context(), static("a", "1"), nil); !errdefs.IsFailedPrecondition(err) {
+				t.Errorf("%+v: %v", node, err)
+			}
+		}
+		b.want(static("a", "1"))
+		time.Sleep(3 * time.Second)
+		b.node.Store(registered)
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		b.wantMirror("1")
+		if len(b.problems) != 1 || !strings.HasPrefix(b.problems[0], "a_ns: ") {
+			t.Errorf("problems %q", b.problems)
+		}
+	})
+}
+
+func TestServerAway(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		b.server.SetAway(true)
+		b.want(static("a", "1"))
+		time.Sleep(time.Minute)
+		b.want(static("a", "2"))
+		b.server.SetAway(false)
+		time.Sleep(31 * time.Second)
+		b.wantMirror("2")
+		b.server.SetFail(func(string) error { return errors.New("not now") })
+		b.show()
+		b.want()
+		time.Sleep(time.Minute)
+		b.server.SetFail(nil)
+		time.Sleep(31 * time.Second)
+		synctest.Wait()
+		b.wantMirror("")
+		if len(b.problems) != 2 {
+			t.Errorf("problems %q", b.problems)
+		}
+	})
+}

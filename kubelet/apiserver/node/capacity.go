@@ -1,0 +1,75 @@
+package node
+
+import (
+	"errors"
+	"maps"
+	"runtime"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// capacity is what the node has. What could not be read is left out and named in the error.
+func (r *Reporter) capacity() (v1.ResourceList, error) {
+	list := v1.ResourceList{
+		v1.ResourceCPU:  *resource.NewQuantity(int64(runtime.NumCPU()), resource.DecimalSI),
+		v1.ResourcePods: *resource.NewQuantity(int64(r.opts.MaxPods), resource.DecimalSI),
+	}
+	mem, memoryErr := r.machine.memory()
+	if memoryErr == nil {
+		list[v1.ResourceMemory] = *resource.NewQuantity(mem.total, resource.BinarySI)
+	}
+	disk, diskErr := r.machine.statfs(r.opts.RootDir)
+	if diskErr == nil {
+		list[v1.ResourceEphemeralStorage] = *resource.NewQuantity(disk.bytes, resource.BinarySI)
+	}
+	pages, pagesErr := r.machine.hugepages()
+	maps.Copy(list, pages)
+	maps.Copy(list, r.opts.capacity)
+	return list, errors.Join(memoryErr, diskErr, pagesErr)
+}
+
+// withCapacity puts what is ours in place of what the status has. Resources that others advertise stay; huge pages of
+// sizes that are gone do not.
+func withCapacity(status *v1.NodeStatus, ours v1.ResourceList) {
+	all := maps.Clone(status.Capacity)
+	if all == nil {
+		all = v1.ResourceList{}
+	}
+	maps.DeleteFunc(all, func(name v1.ResourceName, _ resource.Quantity) bool { return hugepage(name) })
+	maps.Copy(all, ours)
+	status.Capacity = all
+}
+
+func hugepage(name v1.ResourceName) bool {
+	return strings.HasPrefix(string(name), v1.ResourceHugePagesPrefix)
+}
+
+// allocatable is what pods can have of the capacity: all but what is reserved, what must stay free lest the node comes
+// under pressure, and, of the memory, what is set aside as huge pages. It is never negative.
+func (o *Options) allocatable(capacity v1.ResourceList) v1.ResourceList {
+	list := v1.ResourceList{}
+	for name, amount := range capacity {
+		left := amount.DeepCopy()
+		if reserved, ok := o.Reserved[name]; ok {
+			left.Sub(reserved)
+		}
+		switch name {
+		case v1.ResourceMemory:
+			left.Sub(*resource.NewQuantity(o.thresholds.memory, resource.BinarySI))
+			for other, pages := range capacity {
+				if hugepage(other) {
+					left.Sub(pages)
+				}
+			}
+		case v1.ResourceEphemeralStorage:
+			left.Sub(*resource.NewQuantity(amount.Value()/100*o.thresholds.diskPercent, resource.BinarySI))
+		}
+		if left.Sign() < 0 {
+			left = *resource.NewQuantity(0, amount.Format)
+		}
+		list[name] = left
+	}
+	return list
+}

@@ -1,0 +1,145 @@
+package node
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// nodeCondition is a condition as it is now.
+type nodeCondition struct {
+	kind            v1.NodeConditionType
+	status          v1.ConditionStatus
+	reason, message string
+}
+
+// pressureKind has the words of a kind of pressure, as the kubelet has them. The messages have no figures: each would
+// be a change to send.
+type pressureKind struct {
+	kind                        v1.NodeConditionType
+	short                       func(*Reporter) (bool, error)
+	shortReason, shortMessage   string
+	enoughReason, enoughMessage string
+}
+
+var pressureKinds = []pressureKind{
+	{v1.NodeMemoryPressure, (*Reporter).memoryShort,
+		"KubeletHasInsufficientMemory", "kubelet has insufficient memory available",
+		"KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
+	{v1.NodeDiskPressure, (*Reporter).diskShort,
+		"KubeletHasDiskPressure", "kubelet has disk pressure",
+		"KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
+	{v1.NodePIDPressure, (*Reporter).pidsShort,
+		"KubeletHasInsufficientPID", "kubelet has insufficient PID available",
+		"KubeletHasSufficientPID", "kubelet has sufficient PID available"},
+}
+
+// pressures looks at memory, disks and process ids.
+func (r *Reporter) pressures(now time.Time) []nodeCondition {
+	var conditions []nodeCondition
+	for _, p := range pressureKinds {
+		short, err := p.short(r)
+		switch {
+		case err != nil:
+			conditions = append(conditions, nodeCondition{p.kind, v1.ConditionUnknown, "KubeletCannotMeasure", err.Error()})
+		case r.lasting(p.kind, short, now):
+			conditions = append(conditions, nodeCondition{p.kind, v1.ConditionTrue, p.shortReason, p.shortMessage})
+		default:
+			conditions = append(conditions, nodeCondition{p.kind, v1.ConditionFalse, p.enoughReason, p.enoughMessage})
+		}
+	}
+	return conditions
+}
+
+// lasting says whether there is pressure or was a short while ago.
+func (r *Reporter) lasting(kind v1.NodeConditionType, short bool, now time.Time) bool {
+	if short {
+		r.lastShort[kind] = now
+	}
+	last, ever := r.lastShort[kind]
+	return short || ever && now.Sub(last) < r.opts.pressureTransition
+}
+
+func (r *Reporter) memoryShort() (bool, error) {
+	mem, err := r.machine.memory()
+	return mem.available < r.opts.thresholds.memory, err
+}
+
+func (r *Reporter) diskShort() (bool, error) {
+	limits := r.opts.thresholds
+	for _, disk := range []struct {
+		dir           string
+		bytes, inodes int64
+	}{
+		{r.opts.RootDir, limits.diskPercent, limits.inodesPercent},
+		{r.opts.ImageDir, limits.imageDiskPercent, limits.imageInodesPercent},
+	} {
+		usage, err := r.machine.statfs(disk.dir)
+		if err != nil {
+			return false, err
+		}
+		if below(usage.freeBytes, usage.bytes, disk.bytes) || below(usage.freeInodes, usage.inodes, disk.inodes) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (r *Reporter) pidsShort() (bool, error) {
+	running, limit, err := r.machine.tasks()
+	return below(limit-running, limit, r.opts.thresholds.pidPercent), err
+}
+
+// below says whether free is less than so many percent of all. Of nothing, nothing can be short.
+func below(free, all, percent int64) bool {
+	return all > 0 && float64(free) < float64(all)*float64(percent)/100
+}
+
+// readiness is whether the node can run pods, with every reason why not.
+func (r *Reporter) readiness(capacityErr error) nodeCondition {
+	var why []string
+	note := func(what string, err error) {
+		if err != nil {
+			why = append(why, what+": "+err.Error())
+		}
+	}
+	note("container runtime not ready", ask(r.opts.RuntimeErr))
+	note("container runtime network not ready", ask(r.opts.NetworkErr))
+	note("missing node capacity", capacityErr)
+	if len(why) == 0 {
+		return nodeCondition{v1.NodeReady, v1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"}
+	}
+	return nodeCondition{v1.NodeReady, v1.ConditionFalse, "KubeletNotReady", strings.Join(why, "; ")}
+}
+
+func ask(why func() error) error {
+	if why == nil {
+		return nil
+	}
+	return why()
+}
+
+// withConditions puts the conditions in place of those of their kinds and leaves all others. The time of a transition
+// changes with the status only.
+func withConditions(status *v1.NodeStatus, conditions []nodeCondition, now time.Time) {
+	list := slices.Clone(status.Conditions)
+	for _, c := range conditions {
+		next := v1.NodeCondition{
+			Type: c.kind, Status: c.status, Reason: c.reason, Message: c.message,
+			LastHeartbeatTime: metav1.NewTime(now), LastTransitionTime: metav1.NewTime(now),
+		}
+		i := slices.IndexFunc(list, func(old v1.NodeCondition) bool { return old.Type == c.kind })
+		if i < 0 {
+			list = append(list, next)
+			continue
+		}
+		if list[i].Status == next.Status {
+			next.LastTransitionTime = list[i].LastTransitionTime
+		}
+		list[i] = next
+	}
+	status.Conditions = list
+}

@@ -1,0 +1,82 @@
+package node
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/test/apitest"
+)
+
+func TestLease(t *testing.T) {
+	m := fakeMachine(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		r, end := start(t, s, m, Options{})
+		defer end()
+		<-r.Registered()
+		synctest.Wait()
+		first := currentLease(s)
+		if first == nil {
+			t.Fatal("there is no lease")
+		}
+		owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: "here", UID: currentNode(s).UID}
+		if *first.Spec.HolderIdentity != "here" || *first.Spec.LeaseDurationSeconds != 40 || first.Namespace != "kube-node-lease" ||
+			len(first.OwnerReferences) != 1 || first.OwnerReferences[0] != owner {
+			t.Errorf("lease %+v", first)
+		}
+		time.Sleep(35 * time.Second)
+		if got := currentLease(s).Spec.RenewTime.Sub(first.Spec.RenewTime.Time); got != 30*time.Second {
+			t.Errorf("after 35 seconds the lease is %v newer, want 30s", got)
+		}
+		if gets, puts := len(s.Requests("GET", "/leases/here")), len(s.Requests("PUT", "/leases/here")); gets != 1 || puts != 3 {
+			t.Errorf("%d GETs and %d PUTs, want 1 and 3", gets, puts)
+		}
+
+		s.Delete(blankLease())
+		time.Sleep(10 * time.Second)
+		if currentLease(s) == nil || currentLease(s).OwnerReferences[0] != owner {
+			t.Error("a lease that was deleted is not made again")
+		}
+
+		// Somebody else writes into it.
+		theirs := currentLease(s)
+		theirs.Annotations, theirs.OwnerReferences = map[string]string{"a": "b"}, nil
+		s.Set(theirs)
+		time.Sleep(10 * time.Second)
+		if currentLease(s).Annotations["a"] != "b" || len(currentLease(s).OwnerReferences) != 1 || time.Since(currentLease(s).Spec.RenewTime.Time) > 10*time.Second {
+			t.Errorf("a lease that another changed became %+v", currentLease(s))
+		}
+	})
+}
+
+// TestLeaseServerAway: renewals go on as soon as the server is back, whether it refused or was silent.
+func TestLeaseServerAway(t *testing.T) {
+	m := fakeMachine(t, nil)
+	for _, how := range []string{"refuses", "silent"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := apitest.New()
+				r, end := start(t, s, m, Options{})
+				defer end()
+				<-r.Registered()
+				time.Sleep(12 * time.Second)
+				s.SetAway(how == "refuses")
+				s.SetHang(how == "silent")
+				time.Sleep(time.Minute)
+				if since := time.Since(currentLease(s).Spec.RenewTime.Time); since < time.Minute {
+					t.Fatalf("the lease was renewed %v ago", since)
+				}
+				s.SetAway(false)
+				s.SetHang(false)
+				// A request that is under way when the server comes back may have to run into its time limit first.
+				time.Sleep(10*time.Second + lastPause)
+				if since := time.Since(currentLease(s).Spec.RenewTime.Time); since > 10*time.Second+lastPause {
+					t.Errorf("17 seconds after the server came back the lease is %v old", since)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,171 @@
+package node
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// machine reads what the kernel and the system say.
+type machine struct {
+	// root is the directory in which proc, sys and etc are.
+	root string
+	// statfs says how full the filesystem of a directory is.
+	statfs func(dir string) (filesystem, error)
+}
+
+// filesystem has sizes in bytes and numbers of inodes. One that has no fixed number of inodes has none.
+type filesystem struct {
+	bytes, freeBytes   int64
+	inodes, freeInodes int64
+}
+
+func thisMachine() machine { return machine{root: "/", statfs: statfs} }
+
+func statfs(dir string) (filesystem, error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return filesystem{}, fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	return filesystem{
+		bytes: int64(s.Blocks) * s.Frsize, freeBytes: int64(s.Bavail) * s.Frsize, // what root alone may use does not count
+		inodes: int64(s.Files), freeInodes: int64(s.Ffree),
+	}, nil
+}
+
+func (m machine) read(name string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(m.root, name))
+	return strings.TrimSpace(string(content)), err
+}
+
+// first is the content of the first file that has any, or empty.
+func (m machine) first(names ...string) string {
+	for _, name := range names {
+		if text, err := m.read(name); err == nil && text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func (m machine) number(name string) (int64, error) {
+	text, err := m.read(name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(text, 10, 64)
+}
+
+// memory is /proc/meminfo, in bytes.
+type memory struct{ total, available, swap int64 }
+
+func (m machine) memory() (memory, error) {
+	text, err := m.read("proc/meminfo")
+	if err != nil {
+		return memory{}, err
+	}
+	var mem memory
+	wanted := map[string]*int64{"MemTotal:": &mem.total, "MemAvailable:": &mem.available, "SwapTotal:": &mem.swap}
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) != 3 || fields[2] != "kB" || wanted[fields[0]] == nil {
+			continue
+		}
+		kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			return memory{}, fmt.Errorf("/proc/meminfo: %s %w", fields[0], err)
+		}
+		*wanted[fields[0]] = kilobytes << 10
+		delete(wanted, fields[0])
+	}
+	if mem.total == 0 || wanted["MemAvailable:"] != nil {
+		return memory{}, fmt.Errorf("/proc/meminfo has no MemTotal or no MemAvailable")
+	}
+	return mem, nil
+}
+
+// tasks are the processes and threads that there are, and how many there can be.
+func (m machine) tasks() (running, limit int64, err error) {
+	for _, name := range []string{"proc/sys/kernel/pid_max", "proc/sys/kernel/threads-max"} {
+		most, err := m.number(name)
+		if err != nil {
+			return 0, 0, err
+		}
+		if limit == 0 || most < limit {
+			limit = most
+		}
+	}
+	load, err := m.read("proc/loadavg")
+	if err != nil {
+		return 0, 0, err
+	}
+	// 0.00 0.01 0.05 1/197 4711: the fourth are the runnable tasks and all of them
+	fields := strings.Fields(load)
+	if len(fields) < 4 {
+		return 0, 0, fmt.Errorf("/proc/loadavg has no count of tasks")
+	}
+	_, all, _ := strings.Cut(fields[3], "/")
+	running, err = strconv.ParseInt(all, 10, 64)
+	if err != nil {
+		return 0, 0, fmt.Errorf("/proc/loadavg: %w", err)
+	}
+	return running, limit, nil
+}
+
+// hugepages are the pages that are set aside, in bytes by size; a size of which there are none is there, too.
+func (m machine) hugepages() (v1.ResourceList, error) {
+	const directory = "sys/kernel/mm/hugepages"
+	entries, err := os.ReadDir(filepath.Join(m.root, directory))
+	if os.IsNotExist(err) {
+		return nil, nil // a kernel without huge pages
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := v1.ResourceList{}
+	for _, entry := range entries {
+		text := strings.TrimSuffix(strings.TrimPrefix(entry.Name(), "hugepages-"), "kB")
+		kilobytes, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			continue
+		}
+		pages, err := m.number(filepath.Join(directory, entry.Name(), "nr_hugepages"))
+		if err != nil {
+			return nil, err
+		}
+		size := resource.NewQuantity(kilobytes<<10, resource.BinarySI)
+		list[v1.ResourceName(v1.ResourceHugePagesPrefix+size.String())] = *resource.NewQuantity(pages*kilobytes<<10, resource.BinarySI)
+	}
+	return list, nil
+}
+
+// info is what identifies machine and system. What the machine does not have is empty.
+func (m machine) info() v1.NodeSystemInfo {
+	machineID := m.first("etc/machine-id", "var/lib/dbus/machine-id")
+	systemUUID := m.first("sys/class/dmi/id/product_uuid", "proc/device-tree/system-id", "proc/device-tree/vm,uuid")
+	if systemUUID == "" {
+		systemUUID = machineID
+	}
+	return v1.NodeSystemInfo{
+		MachineID: machineID, SystemUUID: strings.TrimRight(systemUUID, "\x00"), BootID: m.first("proc/sys/kernel/random/boot_id"),
+		KernelVersion: m.first("proc/sys/kernel/osrelease"), OSImage: m.osImage(),
+		OperatingSystem: runtime.GOOS, Architecture: runtime.GOARCH,
+	}
+}
+
+// osImage is the distribution's own name for itself.
+func (m machine) osImage() string {
+	for line := range strings.Lines(m.first("etc/os-release", "usr/lib/os-release")) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "PRETTY_NAME="); ok {
+			return strings.Trim(name, `"'`)
+		}
+	}
+	return "Unknown"
+}

@@ -1,0 +1,262 @@
+package node
+
+import (
+	"errors"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+func newTest(t *testing.T, opts Options, different map[string]string) *Reporter {
+	t.Helper()
+	opts.Name, opts.IPs = "here", []string{"192.0.2.1"}
+	r, err := newReporter(opts, fakeMachine(t, different))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestPressure makes the machine short of one thing each.
+func TestPressure(t *testing.T) {
+	meminfo := func(available string) map[string]string {
+		return map[string]string{"proc/meminfo": "MemTotal: 8388608 kB\nMemAvailable: " + available + " kB\n"}
+	}
+	images := Options{ImageDir: "/images"}
+	tests := []struct {
+		name      string
+		opts      Options
+		different map[string]string
+		disks     map[string]filesystem // by directory; calmDisk for those that are missing
+		kind      v1.NodeConditionType
+		want      string // status and reason
+	}{
+		{name: "memory at the threshold", different: meminfo("102400"), kind: v1.NodeMemoryPressure, want: "False KubeletHasSufficientMemory"},
+		{name: "memory", different: meminfo("102399"), kind: v1.NodeMemoryPressure, want: "True KubeletHasInsufficientMemory"},
+		{name: "memory, own threshold", opts: Options{thresholds: thresholds{memory: 1 << 20}}, different: meminfo("102399"), kind: v1.NodeMemoryPressure, want: "False KubeletHasSufficientMemory"},
+		{name: "memory unknown", different: map[string]string{"proc/meminfo": ""}, kind: v1.NodeMemoryPressure, want: "Unknown KubeletCannotMeasure"},
+		{name: "memory without MemAvailable", different: map[string]string{"proc/meminfo": "MemTotal: 8388608 kB\n"}, kind: v1.NodeMemoryPressure, want: "Unknown KubeletCannotMeasure"},
+		{name: "memory without capacity", different: map[string]string{"proc/meminfo": ""}, kind: v1.NodeReady, want: "False KubeletNotReady"},
+
+		{name: "disk of one filesystem", disks: map[string]filesystem{"/": disk(15, 50)}, kind: v1.NodeDiskPressure, want: "False KubeletHasNoDiskPressure"},
+		{name: "disk of one filesystem, images need more", disks: map[string]filesystem{"/": disk(14, 50)}, kind: v1.NodeDiskPressure, want: "True KubeletHasDiskPressure"},
+		{name: "disk of pods", opts: images, disks: map[string]filesystem{"/": disk(10, 50)}, kind: v1.NodeDiskPressure, want: "False KubeletHasNoDiskPressure"},
+		{name: "disk of pods short", opts: images, disks: map[string]filesystem{"/": disk(9, 50)}, kind: v1.NodeDiskPressure, want: "True KubeletHasDiskPressure"},
+		{name: "disk of images", opts: images, disks: map[string]filesystem{"/images": disk(14, 50)}, kind: v1.NodeDiskPressure, want: "True KubeletHasDiskPressure"},
+		{name: "inodes", disks: map[string]filesystem{"/": disk(50, 4)}, kind: v1.NodeDiskPressure, want: "True KubeletHasDiskPressure"},
+		{name: "no inodes at all", disks: map[string]filesystem{"/": {bytes: 100, freeBytes: 50}}, kind: v1.NodeDiskPressure, want: "False KubeletHasNoDiskPressure"},
+
+		{name: "tasks", different: map[string]string{"proc/loadavg": "0 0 0 1/31200 1\n"}, kind: v1.NodePIDPressure, want: "True KubeletHasInsufficientPID"},
+		{name: "tasks enough", different: map[string]string{"proc/loadavg": "0 0 0 1/31000 1\n"}, kind: v1.NodePIDPressure, want: "False KubeletHasSufficientPID"},
+		{name: "threads", different: map[string]string{"proc/sys/kernel/threads-max": "100\n"}, kind: v1.NodePIDPressure, want: "True KubeletHasInsufficientPID"},
+		{name: "tasks unknown", different: map[string]string{"proc/loadavg": "nothing\n"}, kind: v1.NodePIDPressure, want: "Unknown KubeletCannotMeasure"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r := newTest(t, test.opts, test.different)
+			r.machine.statfs = func(dir string) (filesystem, error) {
+				if seen, ok := test.disks[dir]; ok {
+					return seen, nil
+				}
+				return calmDisk, nil
+			}
+			status := r.statusOf(v1.NodeStatus{})
+			got := condition(&v1.Node{Status: status}, test.kind)
+			if text := string(got.Status) + " " + got.Reason; text != test.want {
+				t.Errorf("%s (%s), want %s", text, got.Message, test.want)
+			}
+		})
+	}
+}
+
+func disk(percent, inodesPercent int64) filesystem {
+	return filesystem{bytes: 1000, freeBytes: 10 * percent, inodes: 1000, freeInodes: 10 * inodesPercent}
+}
+
+// TestPressureLasts: it is reported for five minutes after it was seen last.
+func TestPressureLasts(t *testing.T) {
+	r := newTest(t, Options{}, nil)
+	began := time.Now()
+	for _, step := range []struct {
+		after time.Duration
+		short bool
+		want  bool
+	}{
+		{0, false, false}, {time.Minute, true, true}, {2 * time.Minute, true, true}, {3 * time.Minute, false, true},
+		{7*time.Minute - time.Second, false, true}, {7 * time.Minute, false, false}, {8 * time.Minute, false, false},
+	} {
+		if got := r.lasting(v1.NodeDiskPressure, step.short, began.Add(step.after)); got != step.want {
+			t.Errorf("after %v: %v, want %v", step.after, got, step.want)
+		}
+	}
+	if r.lasting(v1.NodeMemoryPressure, false, began.Add(2*time.Minute)) {
+		t.Error("pressure of one kind is another's")
+	}
+}
+
+func TestReadiness(t *testing.T) {
+	runtime, network := errors.New("runtime is down"), errors.New("no network")
+	r := newTest(t, Options{RuntimeErr: func() error { return runtime }, NetworkErr: func() error { return network }}, nil)
+	got := r.readiness(errors.New("no memory"))
+	want := "container runtime not ready: runtime is down; container runtime network not ready: no network; missing node capacity: no memory"
+	if got.status != v1.ConditionFalse || got.reason != "KubeletNotReady" || got.message != want {
+		t.Errorf("%+v", got)
+	}
+	runtime, network = nil, nil
+	if got := r.readiness(nil); got.status != v1.ConditionTrue || got.reason != "KubeletReady" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestCapacity(t *testing.T) {
+	tests := []struct {
+		name                string
+		opts                Options
+		of                  v1.ResourceName
+		capacity, remaining string
+	}{
+		{"memory: threshold and huge pages", Options{}, v1.ResourceMemory, "8Gi", "8088Mi"},
+		{"memory reserved", Options{Reserved: list("memory", "1Gi")}, v1.ResourceMemory, "8Gi", "7064Mi"},
+		{"memory reserved beyond", Options{Reserved: list("memory", "9Gi")}, v1.ResourceMemory, "8Gi", "0"},
+		{"disk", Options{}, v1.ResourceEphemeralStorage, "100Gi", "90Gi"},
+		{"pods", Options{}, v1.ResourcePods, "110", "110"},
+		{"few pods", Options{MaxPods: 3}, v1.ResourcePods, "3", "3"},
+		{"cpu", Options{capacity: list("cpu", "8"), Reserved: list("cpu", "500m")}, v1.ResourceCPU, "8", "7500m"},
+		{"huge pages", Options{}, "hugepages-2Mi", "4Mi", "4Mi"},
+		{"huge pages of which there are none", Options{}, "hugepages-1Gi", "0", "0"},
+		{"what only the options know", Options{capacity: list("example.com/card", "2")}, "example.com/card", "2", "2"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			status := newTest(t, test.opts, nil).Node().Status
+			for what, pair := range map[string][2]any{
+				"capacity": {status.Capacity[test.of], test.capacity}, "allocatable": {status.Allocatable[test.of], test.remaining},
+			} {
+				got, want := pair[0].(resource.Quantity), resource.MustParse(pair[1].(string))
+				if got.Cmp(want) != 0 {
+					t.Errorf("%s is %s, want %s", what, got.String(), want.String())
+				}
+			}
+		})
+	}
+}
+
+func list(name v1.ResourceName, amount string) v1.ResourceList {
+	return v1.ResourceList{name: resource.MustParse(amount)}
+}
+
+func TestInfo(t *testing.T) {
+	r := newTest(t, Options{}, map[string]string{
+		"etc/machine-id": "", "var/lib/dbus/machine-id": "bus\n", "sys/class/dmi/id/product_uuid": "UUID\n",
+		"etc/os-release": "", "usr/lib/os-release": "PRETTY_NAME='Quoted'\n", "proc/meminfo": "MemTotal: 4 kB\nMemAvailable: 3 kB\nSwapTotal: 2 kB\n",
+	})
+	info := r.Node().Status.NodeInfo
+	if info.MachineID != "bus" || info.SystemUUID != "UUID" || info.OSImage != "Quoted" || info.ContainerRuntimeVersion != "Unknown" ||
+		info.Swap == nil || *info.Swap.Capacity != 2048 {
+		t.Errorf("%+v", info)
+	}
+}
+
+// TestThisMachine reads the real one.
+func TestThisMachine(t *testing.T) {
+	r, err := New(Options{Name: "here", IPs: []string{"192.0.2.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := r.Node().Status
+	for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourcePods} {
+		have, left := status.Capacity[name], status.Allocatable[name]
+		if have.Sign() <= 0 || left.Sign() <= 0 || left.Cmp(have) > 0 {
+			t.Errorf("%s: capacity %s, allocatable %s", name, have.String(), left.String())
+		}
+	}
+	if ready := condition(r.Node(), v1.NodeReady); ready.Status != v1.ConditionTrue {
+		t.Errorf("ready %+v", ready)
+	}
+	for _, kind := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure, v1.NodePIDPressure} {
+		if c := condition(r.Node(), kind); c.Status == v1.ConditionUnknown || c.Status == "" {
+			t.Errorf("%s: %+v", kind, c)
+		}
+	}
+	if info := status.NodeInfo; info.BootID == "" || info.KernelVersion == "" || info.OSImage == "" || info.OperatingSystem != "linux" {
+		t.Errorf("info %+v", info)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	dep := func(path, version string) *debug.Module { return &debug.Module{Path: path, Version: version} }
+	replaced := dep("k8s.io/api", "v0.1.0")
+	replaced.Replace = dep("example.com/api", "v0.30.1")
+	for want, info := range map[string]*debug.BuildInfo{
+		"v1.37.2-core": {Deps: []*debug.Module{dep("k8s.io/apimachinery", "v0.1.0"), dep("k8s.io/api", "v0.37.2")}},
+		"v1.30.1-core": {Deps: []*debug.Module{replaced}},
+		"v0.0.0-core":  {Deps: []*debug.Module{dep("k8s.io/client-go", "v0.37.2")}},
+	} {
+		if got := versionOf(info); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if got := versionOf(nil); got != "v0.0.0-core" {
+		t.Errorf("without build information: %s", got)
+	}
+}
+
+func TestImages(t *testing.T) {
+	var images []*runtimeapi.Image
+	for i := range 60 {
+		images = append(images, &runtimeapi.Image{RepoTags: []string{strings.Repeat("x", i+1)}, RepoDigests: []string{"d"}, Size: uint64(i / 2)})
+	}
+	images = append(images, &runtimeapi.Image{Size: 1000}, // nobody can ask for an image without a name
+		&runtimeapi.Image{Size: 999, RepoTags: []string{"4", "5", "6"}, RepoDigests: []string{"1", "2", "3"}})
+	got := largest(ContainerImages(images))
+	if len(got) != maxImages || got[0].SizeBytes != 999 || strings.Join(got[0].Names, "") != "12345" {
+		t.Errorf("%d images, the first %+v", len(got), got[0])
+	}
+	if got[1].SizeBytes != 29 || len(got[1].Names[1]) != 59 || got[2].SizeBytes != 29 || len(got[2].Names[1]) != 60 {
+		t.Errorf("not in order: %+v, %+v", got[1], got[2])
+	}
+	if len(images[61].RepoTags) != 3 {
+		t.Error("the runtime's answer was changed")
+	}
+}
+
+func TestRuntimeFeatures(t *testing.T) {
+	handlers, features := RuntimeFeatures(&runtimeapi.StatusResponse{
+		RuntimeHandlers: []*runtimeapi.RuntimeHandler{
+			{Name: "runc", Features: &runtimeapi.RuntimeHandlerFeatures{RecursiveReadOnlyMounts: true}}, {Name: ""},
+		},
+		Features: &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: true},
+	})
+	if len(handlers) != 2 || handlers[0].Name != "" || *handlers[0].Features.RecursiveReadOnlyMounts ||
+		!*handlers[1].Features.RecursiveReadOnlyMounts || *handlers[1].Features.UserNamespaces || !*features.SupplementalGroupsPolicy {
+		t.Errorf("%v %v", handlers, features)
+	}
+	if handlers, features := RuntimeFeatures(nil); handlers != nil || features != nil {
+		t.Error("a runtime that does not report any has features")
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	for want, change := range map[string]func(*Options){
+		"name":               func(o *Options) { o.Name = "Not_A_Name" },
+		"ips":                func(o *Options) { o.IPs = nil },
+		`ips: "x"`:           func(o *Options) { o.IPs = []string{"x"} },
+		"labels[l]":          func(o *Options) { o.Labels = map[string]string{"l": "not a value"} },
+		`labels: "not a key`: func(o *Options) { o.Labels = map[string]string{"not a key": "l"} },
+		"taints[k].effect":   func(o *Options) { o.Taints = []v1.Taint{{Key: "k", Effect: "Never"}} },
+		"reserved[cpu]":      func(o *Options) { o.Reserved = list("cpu", "-1") },
+	} {
+		opts := Options{Name: "here", IPs: []string{"192.0.2.1"}}
+		change(&opts)
+		_, err := New(opts)
+		if err == nil || !strings.Contains(err.Error(), want) || !errdefs.IsInvalidArgument(err) {
+			t.Errorf("error %v, want an ErrInvalidArgument that names %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,394 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/test/apitest"
+)
+
+func TestRegister(t *testing.T) {
+	m := fakeMachine(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		var events []string
+		r, end := start(t, s, m, Options{
+			Labels: map[string]string{"disk": "fast"}, Taints: []v1.Taint{{Key: "k", Effect: v1.TaintEffectNoSchedule}}, Port: 10250, version: "v1.2.3-core",
+			RuntimeVersion: func() string { return "docker://20.10" }, IPs: []string{"192.0.2.1", "2001:db8::1"},
+			Images: func(context.Context) ([]v1.ContainerImage, error) {
+				return []v1.ContainerImage{{Names: []string{"i"}, SizeBytes: 7}}, nil
+			},
+			Event: func(_ bool, reason, _ string) { events = append(events, reason) },
+		})
+		if before := r.Node(); before.Status.Allocatable.Pods().Value() != 110 || before.Labels["disk"] != "fast" {
+			t.Errorf("before it is registered the node is %+v", before)
+		}
+		<-r.Registered()
+		end()
+		node := currentNode(s)
+		if node.Labels["disk"] != "fast" || node.Labels[v1.LabelHostname] != "here" || node.Labels[v1.LabelOSStable] != "linux" || node.Labels[v1.LabelArchStable] == "" {
+			t.Errorf("labels %v", node.Labels)
+		}
+		if len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "k" {
+			t.Errorf("taints %v", node.Spec.Taints)
+		}
+		if ready := condition(node, v1.NodeReady); ready.Status != v1.ConditionTrue || ready.Reason != "KubeletReady" || ready.LastTransitionTime.IsZero() {
+			t.Errorf("ready %+v", ready)
+		}
+		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"}, {Type: "InternalIP", Address: "2001:db8::1"}, {Type: "Hostname", Address: "here"}}
+		if !slices.Equal(node.Status.Addresses, want) {
+			t.Errorf("addresses %v", node.Status.Addresses)
+		}
+		info := node.Status.NodeInfo
+		if info.ContainerRuntimeVersion != "docker://20.10" || info.OSImage != "Test Linux 1" || info.KernelVersion != "6.1.0-test" ||
+			info.MachineID != "machine" || info.SystemUUID != "machine" || info.BootID != "boot" || info.KubeletVersion != "v1.2.3-core" {
+			t.Errorf("info %+v", info)
+		}
+		if node.Status.DaemonEndpoints.KubeletEndpoint.Port != 10250 || len(node.Status.Images) != 1 {
+			t.Errorf("port %v, images %v", node.Status.DaemonEndpoints, node.Status.Images)
+		}
+		if r.Node().UID != node.UID || node.UID == "" {
+			t.Errorf("UID %q, the server's is %q", r.Node().UID, node.UID)
+		}
+		if !slices.Contains(events, "NodeReady") || !slices.Contains(events, "NodeHasSufficientMemory") {
+			t.Errorf("events %v", events)
+		}
+	})
+}
+
+// TestAdopt: the node is there already, and others wrote into it.
+func TestAdopt(t *testing.T) {
+	m := fakeMachine(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		yesterday := metav1.NewTime(time.Now().Add(-24 * time.Hour).Truncate(time.Second))
+		s := apitest.New()
+		s.Set(&v1.Node{
+			ObjectMeta: metav1.ObjectMeta{Name: "here", UID: "old", Annotations: map[string]string{"a": "b"},
+				Labels: map[string]string{v1.LabelArchStable: "vax", v1.LabelOSStable: "linux", "theirs": "yes", "disk": "theirs"}},
+			Spec: v1.NodeSpec{PodCIDR: "10.0.0.0/24", Taints: []v1.Taint{{Key: "theirs", Effect: v1.TaintEffectNoExecute}}},
+			Status: v1.NodeStatus{
+				Capacity: v1.ResourceList{
+					"example.com/card": resource.MustParse("3"), v1.ResourceCPU: resource.MustParse("1000"), "hugepages-16Mi": resource.MustParse("16Mi"),
+				},
+				Conditions: []v1.NodeCondition{
+					{Type: v1.NodeNetworkUnavailable, Status: v1.ConditionFalse, Reason: "theirs", LastHeartbeatTime: yesterday, LastTransitionTime: yesterday},
+					{Type: v1.NodeReady, Status: v1.ConditionUnknown, Reason: "NodeStatusUnknown", LastTransitionTime: yesterday},
+					{Type: v1.NodePIDPressure, Status: v1.ConditionFalse, LastTransitionTime: yesterday},
+				},
+				Addresses: []v1.NodeAddress{{Type: v1.NodeExternalIP, Address: "198.51.100.1"}, {Type: v1.NodeInternalIP, Address: "192.0.2.200"}},
+				NodeInfo:  v1.NodeSystemInfo{BootID: "earlier"},
+			},
+		})
+		var events []string
+		r, end := start(t, s, m, Options{
+			Labels: map[string]string{"disk": "fast"}, IPs: []string{"192.0.2.1", "2001:db8::1"},
+			Event: func(_ bool, reason, _ string) { events = append(events, reason) },
+		})
+		<-r.Registered()
+		end()
+		node := currentNode(s)
+		if node.UID != "old" || node.Annotations["a"] != "b" || node.Labels["theirs"] != "yes" || node.Labels["disk"] != "theirs" ||
+			node.Spec.PodCIDR == "" || node.Spec.Taints[0].Key != "theirs" {
+			t.Errorf("what others set is changed: %+v", node)
+		}
+		if node.Labels[v1.LabelArchStable] == "vax" || node.Labels[v1.LabelHostname] != "here" {
+			t.Errorf("labels %v", node.Labels)
+		}
+		theirs := condition(node, v1.NodeNetworkUnavailable)
+		if theirs.Reason != "theirs" || !theirs.LastHeartbeatTime.Equal(&yesterday) {
+			t.Errorf("their condition is %+v", theirs)
+		}
+		if ready := condition(node, v1.NodeReady); ready.Status != v1.ConditionTrue || !ready.LastTransitionTime.After(yesterday.Time) {
+			t.Errorf("ready %+v", ready)
+		}
+		if pids := condition(node, v1.NodePIDPressure); !pids.LastTransitionTime.Equal(&yesterday) || pids.LastHeartbeatTime.IsZero() {
+			t.Errorf("a condition that did not change has %+v", pids)
+		}
+		want := []v1.NodeAddress{{Type: "InternalIP", Address: "192.0.2.1"}, {Type: "InternalIP", Address: "2001:db8::1"},
+			{Type: "Hostname", Address: "here"}, {Type: "ExternalIP", Address: "198.51.100.1"}}
+		if !slices.Equal(node.Status.Addresses, want) {
+			t.Errorf("addresses %v", node.Status.Addresses)
+		}
+		capacity := node.Status.Capacity
+		if cards := capacity["example.com/card"]; cards.Value() != 3 || capacity.Cpu().Value() == 1000 || capacity.Memory().Value() != 8<<30 {
+			t.Errorf("capacity %v", capacity)
+		}
+		if _, stale := capacity["hugepages-16Mi"]; stale {
+			t.Error("huge pages of a size that the machine has not are still there")
+		}
+		if cards := node.Status.Allocatable["example.com/card"]; cards.Value() != 3 {
+			t.Errorf("allocatable %v", node.Status.Allocatable)
+		}
+		if !slices.Contains(events, "Rebooted") || !slices.Contains(events, "NodeReady") || slices.Contains(events, "NodeHasSufficientPID") {
+			t.Errorf("events %v", events)
+		}
+	})
+}
+
+// TestRegisterRetries: the server comes after a minute.
+func TestRegisterRetries(t *testing.T) {
+	m := fakeMachine(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		s.SetAway(true)
+		r, end := start(t, s, m, Options{})
+		time.Sleep(time.Minute)
+		s.SetAway(false)
+		began := time.Now()
+		<-r.Registered()
+		if took := time.Since(began); took > 7*time.Second {
+			t.Errorf("registered %v after the server came", took)
+		}
+		end()
+		tries := s.Requests("POST", "/nodes")
+		for i, want := range []time.Duration{100, 200, 400, 800, 1600, 3200, 5000, 5000, 5000} {
+			want *= time.Millisecond
+			if got := tries[i+1].At.Sub(tries[i].At); got < want || got > want*14/10 {
+				t.Errorf("pause %d is %v, want %v and at most two fifths more", i, got, want)
+			}
+		}
+	})
+}
+
+// TestStatusOnlyWhenChanged: nothing is sent while nothing changes, what changed is sent alone, and all at least each
+// five minutes.
+func TestStatusOnlyWhenChanged(t *testing.T) {
+	m := fakeMachine(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		var broken atomic.Bool
+		r, end := start(t, s, m, Options{NetworkErr: func() error {
+			if broken.Load() {
+				return errors.New("cni config uninitialized")
+			}
+			return nil
+		}})
+		defer end()
+		<-r.Registered()
+		time.Sleep(4 * time.Minute)
+		if patches := s.Requests("PATCH", ""); len(patches) != 0 {
+			t.Fatalf("a node that did not change was patched: %v", patches)
+		}
+		broken.Store(true)
+		r.Wake()
+		synctest.Wait()
+		ready := condition(r.Node(), v1.NodeReady)
+		if ready.Status != v1.ConditionFalse || ready.Reason != "KubeletNotReady" || !strings.Contains(ready.Message, "network not ready: cni config") {
+			t.Errorf("ready %+v", ready)
+		}
+		patches := s.Requests("PATCH", "/nodes/here/status")
+		if len(patches) != 1 {
+			t.Fatalf("%d patches", len(patches))
+		}
+		onlyKey(t, patches[0].Body, "conditions")
+		time.Sleep(4*time.Minute + 50*time.Second)
+		if n := len(s.Requests("PATCH", "")); n != 1 {
+			t.Errorf("%d patches in less than five minutes", n)
+		}
+		time.Sleep(20 * time.Second)
+		if n := len(s.Requests("PATCH", "")); n != 2 {
+			t.Errorf("%d patches after five minutes, want the heartbeat, too", n)
+		}
+		after := condition(currentNode(s), v1.NodeReady)
+		if !after.LastTransitionTime.Equal(&ready.LastTransitionTime) || !after.LastHeartbeatTime.After(ready.LastHeartbeatTime.Time) {
+			t.Errorf("after the heartbeat: %+v, before: %+v", after, ready)
+		}
+		broken.Store(false)
+		time.Sleep(11 * time.Second)
+		if ready := condition(currentNode(s), v1.NodeReady); ready.Status != v1.ConditionTrue || !ready.LastTransitionTime.After(after.LastTransitionTime.Time) {
+			t.Errorf("ready again: %+v", ready)
+		}
+	})
+}
+
+// onlyKey wants the patch to change that part of the status and nothing else.
+func onlyKey(t *testing.T, patch, key string) {
+	t.Helper()
+	var tree map[string]map[string]any
+	if err := json.Unmarshal([]byte(patch), &tree); err != nil {
+		t.Fatal(err)
+	}
+	for name := range tree["status"] {
+		if name != key && name != "$setElementOrder/"+key {
+			t.Errorf("the patch changes %s: %s", name, patch)
+		}
+	}
+	if len(tree) != 1 || tree["status"][key] == nil {
+		t.Errorf("the patch is %s", patch)
+	}
+}
+
+// TestRuntimeHangs: a runtime that does not answer is reported, and its images stay.
+func TestRuntimeHangs(t *testing.T) {
+	m := fakeMachine(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		var hangs atomic.Bool
+		var lists atomic.Int32
+		r, end := start(t, s, m, Options{
+			RuntimeErr: func() error {
+				if hangs.Load() {
+					return context.DeadlineExceeded
+				}
+				return nil
+			},
+			Images: func(ctx context.Context) ([]v1.ContainerImage, error) {
+				lists.Add(1)
+				if hangs.Load() {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				return []v1.ContainerImage{{Names: []string{"i"}, SizeBytes: 7}}, nil
+			},
+		})
+		defer end()
+		<-r.Registered()
+		time.Sleep(29 * time.Second)
+		if n := lists.Load(); n != 1 {
+			t.Errorf("the images were listed %d times in half a minute", n)
+		}
+		hangs.Store(true)
+		time.Sleep(11*time.Second + imagesTimeout)
+		node := currentNode(s)
+		if ready := condition(node, v1.NodeReady); ready.Status != v1.ConditionFalse || len(node.Status.Images) != 1 {
+			t.Errorf("ready %+v, images %v", ready, node.Status.Images)
+		}
+		if n := lists.Load(); n != 2 {
+			t.Errorf("the images were listed %d times", n)
+		}
+	})
+}
+
+// TestServerAway: a minute without a server ends with a status that is right, and what changed meanwhile is known here.
+func TestServerAway(t *testing.T) {
+	m := fakeMachine(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		r, end := start(t, s, m, Options{})
+		defer end()
+		<-r.Registered()
+		s.SetAway(true)
+		m.write(t, "proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 1000 kB\n")
+		time.Sleep(time.Minute)
+		if got := condition(r.Node(), v1.NodeMemoryPressure); got.Status != v1.ConditionTrue {
+			t.Errorf("without a server the node's memory pressure is %+v", got)
+		}
+		if _, err := r.Refresh(t.Context()); err == nil {
+			t.Error("the node was fetched from a server that is away")
+		}
+		s.SetAway(false)
+		time.Sleep(lastPause)
+		if got := condition(currentNode(s), v1.NodeMemoryPressure); got.Status != v1.ConditionTrue || got.Reason != "KubeletHasInsufficientMemory" {
+			t.Errorf("the server's node has %+v", got)
+		}
+	})
+}
+
+// TestRefresh: labels that somebody set just now are seen.
+func TestRefresh(t *testing.T) {
+	m := fakeMachine(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		r, end := start(t, s, m, Options{})
+		defer end()
+		<-r.Registered()
+		synctest.Wait()
+		labelled := currentNode(s)
+		labelled.Labels["new"] = "yes"
+		s.Set(labelled)
+		if r.Node().Labels["new"] != "" {
+			t.Fatal("it is seen already")
+		}
+		node, err := r.Refresh(t.Context())
+		if err != nil || node.Labels["new"] != "yes" || r.Node().Labels["new"] != "yes" {
+			t.Errorf("%v, %v", node.Labels, err)
+		}
+	})
+}
+
+// TestDeleted: somebody took the node out of the cluster.
+func TestDeleted(t *testing.T) {
+	m := fakeMachine(t, nil)
+	synctest.Test(t, func(t *testing.T) {
+		s := apitest.New()
+		r, end := start(t, s, m, Options{})
+		defer end()
+		if r.Exists() {
+			t.Error("the node exists before it is registered")
+		}
+		<-r.Registered()
+		time.Sleep(15 * time.Second)
+		if !r.Exists() {
+			t.Error("the node does not exist")
+		}
+		s.Delete(r.Node())
+		s.Delete(blankLease())
+		time.Sleep(15 * time.Second)
+		if r.Exists() {
+			t.Error("the node exists after it was deleted")
+		}
+		s.Delete(blankLease()) // one that was renewed before anybody knew
+		time.Sleep(time.Minute)
+		if currentNode(s) != nil || currentLease(s) != nil {
+			t.Error("the node or its lease is there again")
+		}
+		// Another registration, by a second process or by hand, is taken over with its UID.
+		s.Set(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here", UID: "second"}})
+		time.Sleep(30 * time.Second)
+		if !r.Exists() || r.Node().UID != "second" || condition(currentNode(s), v1.NodeReady).Status != v1.ConditionTrue {
+			t.Errorf("the second node is %+v", currentNode(s))
+		}
+		if currentLease(s) == nil || currentLease(s).OwnerReferences[0].UID != "second" {
+			t.Errorf("its lease is %+v", currentLease(s))
+		}
+	})
+}
+
+// TestShutdown: a server that does not answer holds nothing up.
+func TestShutdown(t *testing.T) {
+	m := fakeMachine(t, nil)
+	for name, before := range map[string]time.Duration{"registering": 0, "registered": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := apitest.New()
+				s.SetHang(before == 0)
+				_, end := start(t, s, m, Options{})
+				time.Sleep(before)
+				s.SetHang(true)
+				time.Sleep(25 * time.Second)
+				began := time.Now()
+				end()
+				if took := time.Since(began); took != 0 {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
+
+func TestNoServer(t *testing.T) {
+	r, err := newReporter(Options{Name: "here", IPs: []string{"192.0.2.1"}}, fakeMachine(t, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Node().Status.Allocatable.Memory().IsZero() {
+		t.Error("the node has no memory")
+	}
+	if err := r.Run(t.Context()); err == nil {
+		t.Error("it runs without a server")
+	}
+	if _, err := r.Refresh(t.Context()); err == nil {
+		t.Error("it was fetched without a server")
+	}
+}

@@ -1,0 +1,159 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"runtime"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// initial is the node as it is registered.
+func (r *Reporter) initial() *v1.Node {
+	return &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: r.opts.Name, Labels: r.labels()},
+		Spec:       v1.NodeSpec{Taints: r.opts.Taints},
+		Status:     r.statusOf(v1.NodeStatus{}),
+	}
+}
+
+// identity are the labels that must always be right.
+var identity = []string{v1.LabelHostname, v1.LabelOSStable, v1.LabelArchStable}
+
+func (r *Reporter) labels() map[string]string {
+	labels := map[string]string{v1.LabelHostname: r.opts.Name, v1.LabelOSStable: runtime.GOOS, v1.LabelArchStable: runtime.GOARCH}
+	maps.Copy(labels, r.opts.Labels)
+	return labels
+}
+
+// register makes the node, or takes over the one that is there.
+func (r *Reporter) register(ctx context.Context) error {
+	release, err := r.take(ctx)
+	if err != nil {
+		return err
+	}
+	node := r.initial()
+	node.Status.Images = r.images.get(ctx, r.opts.Images)
+	made, err := r.nodes.Create(ctx, node, metav1.CreateOptions{})
+	if err == nil {
+		r.reported = time.Now()
+		r.keep(made)
+		r.announce(nil, made)
+	}
+	release()
+	if apierrors.IsAlreadyExists(err) {
+		return r.sync(ctx)
+	}
+	return err
+}
+
+// take waits for the turn.
+func (r *Reporter) take(ctx context.Context) (release func(), err error) {
+	select {
+	case r.turn <- struct{}{}:
+		return func() { <-r.turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// sync compares the server's node with what it is to be, and sends what differs.
+func (r *Reporter) sync(ctx context.Context) error {
+	release, err := r.take(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	current, err := r.nodes.Get(ctx, r.opts.Name, metav1.GetOptions{})
+	r.gone.Store(apierrors.IsNotFound(err))
+	if err != nil {
+		r.refreshLocally()
+		if r.gone.Load() {
+			return fmt.Errorf("node %s was deleted; restart to register it again: %w", r.opts.Name, err)
+		}
+		return err
+	}
+	if current, err = r.correctLabels(ctx, current); err != nil {
+		return err
+	}
+	wanted := current.DeepCopy()
+	wanted.Status = r.statusOf(current.Status)
+	wanted.Status.Images = r.images.get(ctx, r.opts.Images)
+	r.keep(wanted)
+	if time.Since(r.reported) < r.opts.reportEvery && !changed(&current.Status, &wanted.Status) {
+		return nil
+	}
+	patch, err := statusPatch(&current.Status, &wanted.Status)
+	if err != nil {
+		return err
+	}
+	got, err := r.nodes.PatchStatus(ctx, r.opts.Name, patch)
+	if err != nil {
+		return err
+	}
+	r.reported = time.Now()
+	r.keep(got)
+	r.announce(current, got)
+	return nil
+}
+
+// refreshLocally keeps the status right for those who ask for the node while the server is away.
+func (r *Reporter) refreshLocally() {
+	node := r.Node().DeepCopy()
+	node.Status = r.statusOf(node.Status)
+	r.keep(node)
+}
+
+// correctLabels sets those of the identity that are wrong.
+func (r *Reporter) correctLabels(ctx context.Context, current *v1.Node) (*v1.Node, error) {
+	wanted, wrong := r.labels(), map[string]string{}
+	for _, key := range identity {
+		if value, ok := current.Labels[key]; !ok || value != wanted[key] {
+			wrong[key] = wanted[key]
+		}
+	}
+	if len(wrong) == 0 {
+		return current, nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": wrong}})
+	if err != nil {
+		return nil, err
+	}
+	return r.nodes.Patch(ctx, r.opts.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+}
+
+// announce has an event for each condition that changed; before is nil for a new node.
+func (r *Reporter) announce(before, after *v1.Node) {
+	old := map[v1.NodeConditionType]v1.ConditionStatus{}
+	if before != nil {
+		for _, condition := range before.Status.Conditions {
+			old[condition.Type] = condition.Status
+		}
+		if id := before.Status.NodeInfo.BootID; id != "" && id != after.Status.NodeInfo.BootID {
+			r.opts.Event(true, "Rebooted", fmt.Sprintf("Node %s has been rebooted, boot id: %s", r.opts.Name, after.Status.NodeInfo.BootID))
+		}
+	}
+	for _, condition := range after.Status.Conditions {
+		words, ok := eventReasons[condition.Type]
+		if !ok || old[condition.Type] == condition.Status {
+			continue
+		}
+		if reason := words[condition.Status]; reason != "" {
+			r.opts.Event(false, reason, fmt.Sprintf("Node %s status is now: %s", r.opts.Name, reason))
+		}
+	}
+}
+
+// eventReasons are the kubelet's words for a condition that changed.
+var eventReasons = map[v1.NodeConditionType]map[v1.ConditionStatus]string{
+	v1.NodeReady:          {v1.ConditionTrue: "NodeReady", v1.ConditionFalse: "NodeNotReady"},
+	v1.NodeMemoryPressure: {v1.ConditionTrue: "NodeHasInsufficientMemory", v1.ConditionFalse: "NodeHasSufficientMemory"},
+	v1.NodeDiskPressure:   {v1.ConditionTrue: "NodeHasDiskPressure", v1.ConditionFalse: "NodeHasNoDiskPressure"},
+	v1.NodePIDPressure:    {v1.ConditionTrue: "NodeHasInsufficientPID", v1.ConditionFalse: "NodeHasSufficientPID"},
+}

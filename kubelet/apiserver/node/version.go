@@ -1,0 +1,32 @@
+package node
+
+import (
+	"runtime/debug"
+	"strings"
+)
+
+// moduleVersion is the Kubernetes release whose API this program was built with, marked as this core's: v1.37.2-core
+// for k8s.io/api v0.37.2. Clients compare it with the API server's version, so it is the API's and not our own release.
+func moduleVersion() string {
+	info, _ := debug.ReadBuildInfo()
+	return versionOf(info)
+}
+
+func versionOf(info *debug.BuildInfo) string {
+	const unknown = "v0.0.0-core" // it must be a version to be read
+	if info == nil {
+		return unknown
+	}
+	for _, module := range info.Deps {
+		if module.Path != "k8s.io/api" {
+			continue
+		}
+		if module.Replace != nil {
+			module = module.Replace
+		}
+		if rest, ok := strings.CutPrefix(module.Version, "v0."); ok {
+			return "v1." + rest + "-core"
+		}
+	}
+	return unknown
+}

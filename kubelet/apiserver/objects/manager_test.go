@@ -1,0 +1,325 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/apiserver/reflector"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/apitest"
+)
+
+// run is a Server that runs as long as the test, on an API server in memory.
+func run(t *testing.T, api *apitest.Server) *Manager {
+	s := New(Options{Core: api.Client(t), patience: 5 * time.Second, retry: reflector.Retry{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}})
+	ctx, cancel := context.WithCancel(context.Background())
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		if err := s.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		ended.Wait()
+	})
+	return s
+}
+
+func meta(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "shop", Name: name} }
+
+func settings(color string) *v1.ConfigMap {
+	return &v1.ConfigMap{ObjectMeta: meta("settings"), Data: map[string]string{"color": color}}
+}
+
+// podWith mounts config maps, and has secrets in its environment.
+func podWith(uid string, configMaps, secrets []string) *v1.Pod {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: "pod" + uid, Namespace: "shop"}}
+	for _, name := range configMaps {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, v1.Volume{Name: name, VolumeSource: v1.VolumeSource{
+			ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: name}},
+		}})
+	}
+	c := v1.Container{Name: "c"}
+	for _, name := range secrets {
+		c.EnvFrom = append(c.EnvFrom, v1.EnvFromSource{SecretRef: &v1.SecretEnvSource{LocalObjectReference: v1.LocalObjectReference{Name: name}}})
+	}
+	pod.Spec.Containers = []v1.Container{c}
+	return pod
+}
+
+// eventually waits until ok, looking whenever the manager signals a change.
+func eventually(t *testing.T, s *Manager, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.After(10 * time.Second); !ok(); {
+		select {
+		case <-s.Changed():
+		case <-deadline:
+			t.Fatalf("%s: not so, and nothing more changes", what)
+		}
+	}
+}
+
+// color is what the pod sees of its settings.
+func color(s *Manager, pod *v1.Pod) string {
+	found, err := s.ConfigMap(pod, "settings")
+	if err != nil {
+		return err.Error()
+	}
+	return found.Data["color"]
+}
+
+func TestServer(t *testing.T) {
+	api := apitest.Start(t)
+	api.Set(settings("red"))
+	api.Set(&v1.Secret{ObjectMeta: meta("key"), Data: map[string][]byte{"token": []byte("t0p")}})
+	s := run(t, api)
+	pod := podWith("1", []string{"settings", "missing"}, []string{"key"})
+	s.RegisterPod(pod)
+	if got := color(s, pod); got != "red" {
+		t.Errorf("at first %s", got)
+	}
+	if found, err := s.Secret(pod, "key"); err != nil || string(found.Data["token"]) != "t0p" {
+		t.Errorf("secret %v, %v", found, err)
+	}
+	if _, err := s.ConfigMap(pod, "missing"); !errdefs.IsNotFound(err) {
+		t.Errorf("missing: %v, want an ErrNotFound", err)
+	}
+	if _, err := s.ConfigMap(pod, "stranger"); !errdefs.IsFailedPrecondition(err) {
+		t.Errorf("one that the pod does not name: %v, want an ErrFailedPrecondition", err)
+	}
+	api.Set(settings("blue"))
+	eventually(t, s, "blue", func() bool { return color(s, pod) == "blue" })
+	api.Set(&v1.ConfigMap{ObjectMeta: meta("missing")})
+	eventually(t, s, "there now", func() bool { _, err := s.ConfigMap(pod, "missing"); return err == nil })
+	api.Delete(settings(""))
+	eventually(t, s, "deleted", func() bool { _, err := s.ConfigMap(pod, "settings"); return errdefs.IsNotFound(err) })
+}
+
+// TestServerTellsChangesOfContent alone: what else is written to an object concerns no pod.
+func TestServerTellsChangesOfContent(t *testing.T) {
+	api := apitest.Start(t)
+	api.Set(settings("red"))
+	s := run(t, api)
+	pod := podWith("1", []string{"settings"}, nil)
+	s.RegisterPod(pod)
+	eventually(t, s, "read", func() bool { return color(s, pod) == "red" })
+	for len(s.Changed()) > 0 {
+		<-s.Changed()
+	}
+	labelled := settings("red")
+	labelled.Labels = map[string]string{"a": "b"}
+	api.Set(labelled)
+	select {
+	case <-s.Changed():
+		t.Error("a label counts as a change")
+	case <-time.After(50 * time.Millisecond):
+	}
+}
+
+// TestServerCountsUsers watches an object once, as long as a pod names it.
+func TestServerCountsUsers(t *testing.T) {
+	api := apitest.Start(t)
+	api.Set(settings("red"))
+	s := run(t, api)
+	one, two := podWith("1", []string{"settings"}, nil), podWith("2", []string{"settings"}, nil)
+	s.RegisterPod(one)
+	s.RegisterPod(two)
+	s.RegisterPod(two) // as each update of a pod does
+	if color(s, one) != "red" || color(s, two) != "red" || count(api, "list configmaps") != 1 {
+		t.Errorf("asked %q", api.Asked())
+	}
+	s.UnregisterPod(one.UID)
+	s.UnregisterPod(one.UID)
+	if color(s, two) != "red" {
+		t.Error("forgotten with the first pod")
+	}
+	s.RegisterPod(podWith("2", nil, nil)) // it was edited
+	if _, err := s.ConfigMap(two, "settings"); !errdefs.IsFailedPrecondition(err) || len(s.items) != 0 {
+		t.Errorf("error %v and items %v for what nobody names", err, s.items)
+	}
+	s.RegisterPod(two)
+	if color(s, two) != "red" || count(api, "list configmaps") != 2 {
+		t.Errorf("asked %q", api.Asked())
+	}
+}
+
+func count(api *apitest.Server, what string) int {
+	n := 0
+	for _, asked := range api.Asked() {
+		if strings.HasPrefix(asked, what) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestServerImmutable reads an immutable object and leaves the server alone then.
+func TestServerImmutable(t *testing.T) {
+	api := apitest.Start(t)
+	yes := true
+	fixed := settings("red")
+	fixed.Immutable = &yes
+	api.Set(fixed)
+	s := run(t, api)
+	pod := podWith("1", []string{"settings"}, nil)
+	s.RegisterPod(pod)
+	if got := color(s, pod); got != "red" {
+		t.Errorf("read %s", got)
+	}
+	s.watches.Wait() // for the end of the only watch
+	api.Delete(fixed)
+	if got := color(s, pod); got != "red" {
+		t.Errorf("later %s", got)
+	}
+}
+
+// TestServerAway says why there is no answer, keeps what it knows, and goes on.
+func TestServerAway(t *testing.T) {
+	api := apitest.Start(t)
+	api.Set(settings("red"))
+	s := run(t, api)
+	s.opts.patience = 50 * time.Millisecond
+	one, two := podWith("1", []string{"settings"}, nil), podWith("2", nil, []string{"key"})
+	s.RegisterPod(one)
+	eventually(t, s, "red", func() bool { return color(s, one) == "red" })
+	api.Fail(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no relationship found","code":403}`)
+	})
+	s.RegisterPod(two)
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		_, err := s.Secret(two, "key")
+		if errdefs.IsUnavailable(err) && strings.Contains(err.Error(), "no relationship found") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("error %v, want an ErrUnavailable with the reason", err)
+		}
+	}
+	if got := color(s, one); got != "red" {
+		t.Errorf("what was known is %s", got)
+	}
+	api.Set(settings("blue"))
+	api.Set(&v1.Secret{ObjectMeta: meta("key")})
+	api.Forget()
+	api.Fail(nil)
+	eventually(t, s, "blue", func() bool { return color(s, one) == "blue" })
+	eventually(t, s, "the secret", func() bool { _, err := s.Secret(two, "key"); return err == nil })
+}
+
+// TestTrackBeforeRun has no answer before Run, and watches from then on.
+func TestTrackBeforeRun(t *testing.T) {
+	api := apitest.Start(t)
+	s := New(Options{Core: api.Client(t), patience: 10 * time.Millisecond})
+	pod := podWith("1", []string{"settings"}, nil)
+	s.RegisterPod(pod)
+	if _, err := s.ConfigMap(pod, "settings"); !errdefs.IsUnavailable(err) {
+		t.Errorf("error %v, want an ErrUnavailable", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	ended.Go(func() { _ = s.Run(ctx) }) // it returns ctx's error
+	<-s.Changed()
+	if _, err := s.ConfigMap(pod, "settings"); !errdefs.IsNotFound(err) {
+		t.Errorf("error %v, want an ErrNotFound", err)
+	}
+	cancel()
+	ended.Wait()
+	s.RegisterPod(podWith("2", []string{"late"}, nil)) // starts nothing any more
+	s.watches.Wait()
+}
+
+// TestReferences finds objects wherever a pod may name one.
+func TestReferences(t *testing.T) {
+	local := func(name string) v1.LocalObjectReference { return v1.LocalObjectReference{Name: name} }
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Spec: v1.PodSpec{
+		ImagePullSecrets: []v1.LocalObjectReference{local("pull"), local("")},
+		Volumes: []v1.Volume{
+			{VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+			{VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: local("volume")}}},
+			{VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "volume"}}},
+			{VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+				{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: local("kube-root-ca.crt")}},
+				{Secret: &v1.SecretProjection{LocalObjectReference: local("projected")}},
+				{ServiceAccountToken: &v1.ServiceAccountTokenProjection{}},
+			}}}},
+		},
+		InitContainers: []v1.Container{{EnvFrom: []v1.EnvFromSource{{ConfigMapRef: &v1.ConfigMapEnvSource{LocalObjectReference: local("init")}}}}},
+		Containers: []v1.Container{{
+			EnvFrom: []v1.EnvFromSource{{SecretRef: &v1.SecretEnvSource{LocalObjectReference: local("env")}}},
+			Env: []v1.EnvVar{
+				{Value: "plain"},
+				{ValueFrom: &v1.EnvVarSource{ConfigMapKeyRef: &v1.ConfigMapKeySelector{LocalObjectReference: local("key")}}},
+				{ValueFrom: &v1.EnvVarSource{SecretKeyRef: &v1.SecretKeySelector{LocalObjectReference: local("key")}}},
+				{ValueFrom: &v1.EnvVarSource{FieldRef: &v1.ObjectFieldSelector{}}},
+			},
+		}},
+	}}
+	var got []string
+	for k := range references(pod) {
+		got = append(got, k.String())
+	}
+	slices.Sort(got)
+	want := []string{
+		`configmap "shop/init"`, `configmap "shop/key"`, `configmap "shop/kube-root-ca.crt"`, `configmap "shop/volume"`,
+		`secret "shop/env"`, `secret "shop/key"`, `secret "shop/projected"`, `secret "shop/pull"`, `secret "shop/volume"`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("found %q, want %q", got, want)
+	}
+}
+
+// answers is an Objects that records who was asked.
+type answers string
+
+func (a answers) ConfigMap(*v1.Pod, string) (*v1.ConfigMap, error) {
+	return &v1.ConfigMap{ObjectMeta: meta(string(a))}, nil
+}
+
+func (a answers) Secret(*v1.Pod, string) (*v1.Secret, error) {
+	return &v1.Secret{ObjectMeta: meta(string(a))}, nil
+}
+
+func TestByOrigin(t *testing.T) {
+	both := ByOrigin(answers("manifests"), answers("server"))
+	for source, want := range map[string]string{
+		model.SourceFile: "manifests", model.SourceHTTP: "manifests", model.SourceAPI: "server", "": "server",
+	} {
+		pod := &v1.Pod{}
+		if source != "" {
+			pod.Annotations = map[string]string{model.AnnotationConfigSource: source}
+		}
+		configMap, _ := both.ConfigMap(pod, "x")
+		secret, _ := both.Secret(pod, "x")
+		if configMap.Name != want || secret.Name != want {
+			t.Errorf("a pod from %q sees what %s and %s have, want %s", source, configMap.Name, secret.Name, want)
+		}
+	}
+}
+
+// TestStaticPodsNameNothing at the server.
+func TestStaticPodsNameNothing(t *testing.T) {
+	api := apitest.Start(t)
+	s := run(t, api)
+	pod := podWith("1", []string{"settings"}, nil)
+	pod.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
+	s.RegisterPod(pod)
+	s.UnregisterPod(pod.UID)
+	if len(s.items) != 0 || len(api.Asked()) != 0 {
+		t.Errorf("asked %q", api.Asked())
+	}
+}

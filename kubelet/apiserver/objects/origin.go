@@ -1,0 +1,34 @@
+package objects
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/volumekinds"
+)
+
+// ByOrigin answers static pods from the manifests' objects and all other pods from the server's. A kubelet refuses
+// references of static pods; ours runs without a server, too, so manifests bring their own objects, and those must not
+// be seen by pods that the server sent. Both are required.
+func ByOrigin(manifests, server volumekinds.Objects) volumekinds.Objects {
+	return byOrigin{manifests: manifests, server: server}
+}
+
+type byOrigin struct{ manifests, server volumekinds.Objects }
+
+func (o byOrigin) of(pod *v1.Pod) volumekinds.Objects {
+	if model.IsStatic(pod) {
+		return o.manifests
+	}
+	return o.server
+}
+
+// ConfigMap is volumekinds.Objects.
+func (o byOrigin) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
+	return o.of(pod).ConfigMap(pod, name)
+}
+
+// Secret is volumekinds.Objects.
+func (o byOrigin) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
+	return o.of(pod).Secret(pod, name)
+}

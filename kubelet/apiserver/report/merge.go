@@ -1,0 +1,113 @@
+package report
+
+import (
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/status"
+)
+
+// maxMessages bounds the termination messages of all containers of a pod together, in bytes, as the kubelet does.
+const maxMessages = 12 << 10
+
+// merged is the status that the server should have: the store's, with what is not the kubelet's to change as the server
+// shows it. The two pods are not changed.
+func merged(shown, pod *v1.Pod) v1.PodStatus {
+	next, server := normalised(pod, &pod.Status), &shown.Status
+	next.Conditions = mergedConditions(server.Conditions, next.Conditions)
+	next.NominatedNodeName = server.NominatedNodeName
+	next.ResourceClaimStatuses = server.ResourceClaimStatuses
+	next.ExtendedResourceClaimStatus = server.ExtendedResourceClaimStatus
+	next.NodeAllocatableResourceClaimStatuses = server.NodeAllocatableResourceClaimStatuses
+	if server.StartTime != nil {
+		next.StartTime = server.StartTime // it never changes, whatever a restarted kubelet remembers
+	}
+	if model.Terminal(server.Phase) && !model.Terminal(next.Phase) {
+		// Somebody else ended the pod, of which its worker does not know yet.
+		next.Phase, next.Reason, next.Message = server.Phase, server.Reason, server.Message
+	}
+	if next.QOSClass == "" {
+		next.QOSClass = server.QOSClass
+	}
+	if model.IsStatic(pod) {
+		observe(next, shown.Generation)
+	}
+	return *next
+}
+
+// observe says that a mirror pod was observed in its current generation, which the static pod does not have.
+func observe(s *v1.PodStatus, generation int64) {
+	s.ObservedGeneration = generation
+	for i := range s.Conditions {
+		if status.Owned(s.Conditions[i].Type) {
+			s.Conditions[i].ObservedGeneration = generation
+		}
+	}
+}
+
+// mergedConditions keeps the server's order. Conditions of others stay, also the scheduler's word that the pod is
+// scheduled; a condition whose value the server has already keeps its time.
+func mergedConditions(server, ours []v1.PodCondition) []v1.PodCondition {
+	var list []v1.PodCondition
+	for _, old := range server {
+		next := find(ours, old.Type)
+		switch {
+		case !status.Owned(old.Type), old.Type == v1.PodScheduled && old.Status == v1.ConditionTrue:
+			list = append(list, old)
+		case next != nil && next.Status == old.Status && !old.LastTransitionTime.IsZero():
+			kept := *next
+			kept.LastTransitionTime = old.LastTransitionTime
+			list = append(list, kept)
+		case next != nil:
+			list = append(list, *next)
+		}
+	}
+	for _, next := range ours {
+		if status.Owned(next.Type) && find(list, next.Type) == nil {
+			list = append(list, next)
+		}
+	}
+	return list
+}
+
+func find(list []v1.PodCondition, kind v1.PodConditionType) *v1.PodCondition {
+	i := slices.IndexFunc(list, func(c v1.PodCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return nil
+	}
+	return &list[i]
+}
+
+// normalised is a copy of a status as it comes back from the server: times in whole seconds. Messages of ended
+// containers share maxMessages.
+func normalised(pod *v1.Pod, s *v1.PodStatus) *v1.PodStatus {
+	out := s.DeepCopy()
+	truncate := func(at *metav1.Time) { *at = at.Rfc3339Copy() }
+	if out.StartTime != nil {
+		truncate(out.StartTime)
+	}
+	for i := range out.Conditions {
+		truncate(&out.Conditions[i].LastProbeTime)
+		truncate(&out.Conditions[i].LastTransitionTime)
+	}
+	limit := maxMessages / max(1, len(pod.Spec.InitContainers)+len(pod.Spec.Containers)+len(pod.Spec.EphemeralContainers))
+	for _, list := range [][]v1.ContainerStatus{out.InitContainerStatuses, out.ContainerStatuses, out.EphemeralContainerStatuses} {
+		for i := range list {
+			for _, state := range []*v1.ContainerState{&list[i].State, &list[i].LastTerminationState} {
+				if state.Running != nil {
+					truncate(&state.Running.StartedAt)
+				}
+				if end := state.Terminated; end != nil {
+					truncate(&end.StartedAt)
+					truncate(&end.FinishedAt)
+					end.Message = strings.ToValidUTF8(end.Message[:min(limit, len(end.Message))], "") // the cut may be within a character
+				}
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,417 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+const (
+	getA    = "GET pods/a"
+	patchA  = "PATCH pods/a/status"
+	deleteA = "DELETE pods/a"
+)
+
+func TestStatusIsSentWhenItChanges(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		a := b.pod("a")
+		b.set(a, v1.PodRunning)
+		b.wantCalls(getA, patchA)
+		b.wantPhase("a", v1.PodRunning)
+		b.set(a, v1.PodRunning) // the same
+		b.wantCalls()
+		a.ResourceVersion, a.Labels = "1000", map[string]string{"edited": "yes"} // not of the status
+		b.set(a, v1.PodRunning)
+		b.wantCalls()
+		if got := b.server.Pod("ns", "a"); got.Labels != nil || got.Status.ObservedGeneration != 1 {
+			t.Errorf("the server's pod: %+v", got)
+		}
+		b.saw("a")
+		time.Sleep(time.Minute)
+		b.wantCalls()
+	})
+}
+
+func TestNewestStatusWins(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		a := b.pod("a")
+		b.server.SetFail(func(call string) error {
+			if call == patchA {
+				return errors.New("etcd is slow")
+			}
+			return nil
+		})
+		b.set(a, v1.PodRunning)
+		b.set(a, v1.PodRunning, func(s *v1.PodStatus) { s.PodIP = "10.0.0.2" })
+		b.set(a, v1.PodSucceeded)
+		b.server.SetFail(nil)
+		b.server.Calls()
+		time.Sleep(10 * time.Second)
+		b.wantCalls(getA, patchA)
+		b.wantPhase("a", v1.PodSucceeded)
+	})
+}
+
+// TestServerAway has what changed in between sent soon after the server is back, and tries with growing pauses.
+func TestServerAway(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		pods := map[string]*v1.Pod{}
+		for i := range 20 {
+			name := fmt.Sprint("p", i)
+			pods[name] = b.pod(name)
+			b.set(pods[name], v1.PodPending)
+		}
+		b.server.Calls()
+		b.server.SetFail(func(string) error { return errors.New("not now") })
+		for _, pod := range pods {
+			b.set(pod, v1.PodRunning)
+		}
+		time.Sleep(time.Minute)
+		if calls := len(b.server.Calls()); calls < 20*6 || calls > 20*12 {
+			t.Errorf("%d requests in a minute to a server that fails", calls)
+		}
+		b.server.SetFail(nil)
+		time.Sleep(11 * time.Second)
+		for name := range pods {
+			b.wantPhase(name, v1.PodRunning)
+		}
+	})
+}
+
+func TestConditionsOfOthersStay(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		a := b.pod("a")
+		b.set(a, v1.PodRunning)
+		b.server.Edit("ns", "a", func(pod *v1.Pod) {
+			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: "example.org/gate", Status: v1.ConditionTrue})
+			pod.Status.NominatedNodeName = "other"
+			pod.Status.ResourceClaimStatuses = []v1.PodResourceClaimStatus{{Name: "claim"}}
+		})
+		b.set(a, v1.PodRunning, func(s *v1.PodStatus) { s.PodIP = "10.0.0.2" })
+		got := b.server.Pod("ns", "a").Status
+		if find(got.Conditions, "example.org/gate") == nil || got.NominatedNodeName != "other" || len(got.ResourceClaimStatuses) != 1 {
+			t.Errorf("status %+v", got)
+		}
+		if scheduled := find(got.Conditions, v1.PodScheduled); scheduled.Reason != "scheduler" || scheduled.LastTransitionTime.Unix() != 1000 {
+			t.Errorf("scheduled %+v", scheduled)
+		}
+	})
+}
+
+// TestConditionAddedMeanwhile keeps a condition that somebody adds between the reporter's question and its patch.
+func TestConditionAddedMeanwhile(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		a := b.pod("a")
+		stale := b.server.Pod("ns", "a")
+		b.server.Edit("ns", "a", func(pod *v1.Pod) {
+			pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{Type: "example.org/gate", Status: v1.ConditionTrue})
+		})
+		a.Status = v1.PodStatus{Phase: v1.PodRunning}
+		if _, err := b.statuses.patch(b.Context(), stale, merged(stale, a)); err != nil {
+			t.Fatal(err)
+		}
+		b.wantPhase("a", v1.PodRunning)
+		if got := b.server.Pod("ns", "a").Status; find(got.Conditions, "example.org/gate") == nil {
+			t.Errorf("conditions %+v", got.Conditions)
+		}
+	})
+}
+
+func TestForeignChangeIsSetRight(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		b.set(b.pod("a"), v1.PodRunning)
+		b.server.Edit("ns", "a", func(pod *v1.Pod) { pod.Status.Phase = v1.PodPending })
+		b.saw("a")
+		b.server.Calls()
+		time.Sleep(11 * time.Second)
+		b.wantCalls(getA, patchA)
+		b.wantPhase("a", v1.PodRunning)
+		b.saw("a")
+		time.Sleep(time.Minute)
+		b.wantCalls()
+	})
+}
+
+// TestTerminalPhaseStays as somebody else set it: there is no way back, and the kubelet ends the pod.
+func TestTerminalPhaseStays(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		a := b.pod("a")
+		b.set(a, v1.PodRunning)
+		b.server.Edit("ns", "a", func(pod *v1.Pod) { pod.Status.Phase, pod.Status.Reason = v1.PodFailed, "Evicted" })
+		b.saw("a")
+		time.Sleep(time.Minute)
+		b.wantPhase("a", v1.PodFailed)
+		if reason := b.server.Pod("ns", "a").Status.Reason; reason != "Evicted" {
+			t.Errorf("its reason became %q", reason)
+		}
+	})
+}
+
+// TestFieldThatTheServerDrops is not sent again and again.
+func TestFieldThatTheServerDrops(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		a := b.pod("a")
+		b.set(a, v1.PodRunning)
+		b.server.Edit("ns", "a", func(pod *v1.Pod) { pod.Status.PodIP = "" })
+		b.saw("a")
+		b.statuses.note(a.UID, sentStatus{pod: b.store.Get(a.UID), answer: b.server.Pod("ns", "a").Status})
+		b.server.Calls()
+		time.Sleep(time.Minute)
+		b.wantCalls()
+	})
+}
+
+func TestPodIsForgotten(t *testing.T) {
+	tests := []struct {
+		name string
+		lose func(b *statusBench)
+	}{
+		{"removed by force", func(b *statusBench) { b.server.Remove("ns", "a") }},
+		{"another pod has its name", func(b *statusBench) {
+			b.server.Remove("ns", "a")
+			b.pod("a")
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inStatusBubble(t, func(b *statusBench) {
+				a := b.pod("a")
+				b.set(a, v1.PodRunning)
+				b.saw("a")
+				test.lose(b)
+				b.server.Calls()
+				b.set(a, v1.PodFailed)
+				b.wantCalls(getA)
+				b.set(a, v1.PodSucceeded)
+				b.finish("another")
+				time.Sleep(time.Minute)
+				b.wantCalls()
+				b.store.Forget(a.UID)
+				time.Sleep(11 * time.Second)
+				synctest.Wait()
+				if len(b.statuses.sent)+len(b.statuses.observed) != 0 {
+					t.Errorf("still kept: %v %v", b.statuses.sent, b.statuses.observed)
+				}
+			})
+		})
+	}
+}
+
+// TestPodGoesMeanwhile forgets a pod that goes between question and patch.
+func TestPodGoesMeanwhile(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		b.server.SetFail(func(call string) error {
+			if call == patchA {
+				return apierrors.NewNotFound(v1.Resource("pods"), "a")
+			}
+			return nil
+		})
+		b.set(b.pod("a"), v1.PodRunning)
+		time.Sleep(time.Minute)
+		b.wantCalls(getA, patchA)
+	})
+}
+
+// TestUIDIsAPrecondition patches nothing when another pod takes the name between question and patch.
+func TestUIDIsAPrecondition(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		a := b.pod("a")
+		b.server.Remove("ns", "a")
+		b.pod("a")
+		if _, err := b.statuses.patch(b.Context(), a, v1.PodStatus{Phase: v1.PodFailed}); err == nil {
+			t.Error("another pod's status was patched")
+		}
+		if err := b.statuses.remove(b.Context(), a); err != nil {
+			t.Error(err)
+		}
+		b.wantPhase("a", v1.PodPending)
+	})
+}
+
+func TestFinalisation(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		a := b.pod("a")
+		b.set(a, v1.PodRunning)
+		if err := b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		a = b.server.Pod("ns", "a")
+		b.server.Calls()
+		b.set(a, v1.PodRunning)
+		b.wantCalls(getA, patchA) // its generation changed
+		b.set(a, v1.PodSucceeded)
+		b.wantCalls(getA, patchA)
+		b.wantPhase("a", v1.PodSucceeded)
+		b.finish(a.UID)
+		b.wantCalls(getA, deleteA)
+		if b.server.Pod("ns", "a") != nil {
+			t.Error("the pod is not removed")
+		}
+		b.set(a, v1.PodFailed)
+		time.Sleep(time.Minute)
+		b.wantCalls()
+	})
+}
+
+// TestFinalisationIsTriedAgain also when nobody wakes the reporter.
+func TestFinalisationIsTriedAgain(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		a := b.pod("a")
+		if err := b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		b.finished[a.UID] = true
+		b.server.SetFail(func(call string) error {
+			if strings.HasPrefix(call, "DELETE") {
+				return errors.New("not now")
+			}
+			return nil
+		})
+		b.set(b.server.Pod("ns", "a"), v1.PodFailed)
+		b.wantPhase("a", v1.PodFailed)
+		b.server.SetFail(nil)
+		time.Sleep(2 * time.Second)
+		if b.server.Pod("ns", "a") != nil {
+			t.Error("the pod is not removed")
+		}
+	})
+}
+
+func TestWhatIsNotFinalised(t *testing.T) {
+	tests := []struct {
+		name              string
+		deleted, finished bool
+		phase             v1.PodPhase
+	}{
+		{"not deleted", false, true, v1.PodSucceeded},
+		{"not finished", true, false, v1.PodSucceeded},
+		{"not shown to have ended", true, true, v1.PodRunning},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			inStatusBubble(t, func(b *statusBench) {
+				a := b.pod("a")
+				if test.deleted {
+					if err := b.server.Core().Pods("ns").Delete(b.Context(), "a", metav1.DeleteOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				b.saw("a")
+				b.set(b.server.Pod("ns", "a"), test.phase)
+				if test.finished {
+					b.finish(a.UID)
+				}
+				time.Sleep(time.Minute)
+				b.wantPhase("a", test.phase)
+			})
+		})
+	}
+}
+
+func TestStaticPodIsShownByItsMirror(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		pod := static("a", "hash")
+		b.set(pod, v1.PodRunning)
+		b.set(pod, v1.PodRunning, func(s *v1.PodStatus) { s.PodIP = "10.0.0.2" })
+		time.Sleep(65 * time.Second)
+		b.wantCalls() // there is no mirror
+		b.mirror(pod)
+		b.sawMirrors("a")
+		synctest.Wait()
+		b.wantCalls(getA, patchA)
+		got := b.server.Pod("ns", "a").Status
+		if got.Phase != v1.PodRunning || got.PodIP != "10.0.0.2" || got.ObservedGeneration != 4 || find(got.Conditions, v1.PodReady).ObservedGeneration != 4 {
+			t.Errorf("status %+v", got)
+		}
+		b.sawMirrors("a")
+		time.Sleep(time.Minute)
+		b.wantCalls()
+		b.finish(pod.UID)
+		b.server.Edit("ns", "a", func(pod *v1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Now()} })
+		b.sawMirrors("a")
+		b.set(pod, v1.PodFailed)
+		time.Sleep(time.Minute)
+		b.wantPhase("a", v1.PodFailed) // and it is there: mirrors are not finalised
+		b.server.Calls()
+		b.server.Remove("ns", "a")
+		b.set(pod, v1.PodSucceeded)
+		b.wantCalls(getA)
+		b.sawMirrors()
+		b.set(pod, v1.PodFailed)
+		time.Sleep(time.Minute)
+		b.wantCalls()
+		b.mirror(pod)
+		b.sawMirrors("a")
+		synctest.Wait()
+		b.wantPhase("a", v1.PodFailed)
+	})
+}
+
+// TestWhatIsNoMirror leaves alone a pod that has a static pod's name.
+func TestWhatIsNoMirror(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		b.pod("a")
+		b.mirror(static("b", "old"))
+		b.set(static("a", "hash"), v1.PodRunning)
+		b.set(static("b", "new"), v1.PodRunning)
+		b.sawMirrors("b")
+		time.Sleep(time.Minute)
+		b.wantPhase("a", v1.PodPending)
+		b.wantPhase("b", "")
+	})
+}
+
+func TestMergedStatus(t *testing.T) {
+	at := func(seconds int64) metav1.Time { return metav1.Unix(seconds, 0) }
+	shown := &v1.Pod{Status: v1.PodStatus{
+		StartTime: &metav1.Time{Time: at(5).Time}, QOSClass: v1.PodQOSBurstable,
+		Conditions: []v1.PodCondition{
+			{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: at(10)},
+			{Type: v1.PodResizePending, Status: v1.ConditionTrue},
+			{Type: v1.ContainersReady, Status: v1.ConditionTrue, LastTransitionTime: at(10)},
+		},
+	}}
+	long := strings.Repeat("ä", maxMessages)
+	pod := &v1.Pod{
+		Spec: v1.PodSpec{Containers: make([]v1.Container, 3)},
+		Status: v1.PodStatus{
+			StartTime: &metav1.Time{Time: at(7).Time},
+			Conditions: []v1.PodCondition{
+				{Type: v1.PodReady, Status: v1.ConditionTrue, LastTransitionTime: at(20), ObservedGeneration: 3},
+				{Type: v1.ContainersReady, Status: v1.ConditionFalse, LastTransitionTime: metav1.NewTime(at(30).Add(time.Millisecond))},
+				{Type: "example.org/gone", Status: v1.ConditionTrue},
+			},
+			ContainerStatuses: []v1.ContainerStatus{{State: v1.ContainerState{Terminated: &v1.ContainerStateTerminated{Message: "x" + long}}}},
+		},
+	}
+	got := merged(shown, pod)
+	if got.StartTime.Unix() != 5 || got.QOSClass != v1.PodQOSBurstable {
+		t.Errorf("status %+v", got)
+	}
+	if message := got.ContainerStatuses[0].State.Terminated.Message; len(message) != maxMessages/3-1 || strings.ToValidUTF8(message, "?") != message {
+		t.Errorf("a message of %d bytes", len(message))
+	}
+	var conditions []string
+	for _, c := range got.Conditions {
+		conditions = append(conditions, fmt.Sprintf("%s %s %d", c.Type, c.Status, c.LastTransitionTime.UnixMilli()))
+	}
+	want := []string{"Ready True 10000", "ContainersReady False 30000"}
+	if fmt.Sprint(conditions) != fmt.Sprint(want) {
+		t.Errorf("conditions %q, want %q", conditions, want)
+	}
+	if got.Conditions[0].ObservedGeneration != 3 {
+		t.Errorf("%+v", got.Conditions[0])
+	}
+	if pod.Annotations != nil || model.IsStatic(pod) {
+		t.Error("the pod of this test is static")
+	}
+}

@@ -1,0 +1,134 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/containerd/log"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// work takes pods from the queue until it is shut down.
+func (s *StatusSyncer) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID]) {
+	for {
+		uid, shutdown := queue.Get()
+		if shutdown {
+			return
+		}
+		if ctx.Err() == nil {
+			s.syncPod(ctx, queue, uid)
+		}
+		queue.Done(uid)
+	}
+}
+
+// syncPod reports one pod, and has it tried again later if that failed. The second failure in a row is logged: the
+// first one is usual for a new pod, of which the server's authorizer may not know yet that it is this node's.
+func (s *StatusSyncer) syncPod(ctx context.Context, queue workqueue.TypedRateLimitingInterface[types.UID], uid types.UID) {
+	err := s.report(ctx, uid)
+	if err == nil {
+		queue.Forget(uid)
+		return
+	}
+	level := log.DebugLevel
+	if queue.NumRequeues(uid) == 1 && ctx.Err() == nil {
+		level = log.WarnLevel
+	}
+	log.G(ctx).WithError(err).WithField("podUID", uid).Log(level, "pod status not sent, it is tried again")
+	queue.AddRateLimited(uid)
+}
+
+// report brings the server's view of one pod up to what the store has now.
+func (s *StatusSyncer) report(ctx context.Context, uid types.UID) error {
+	pod := s.opts.Store.Get(uid)
+	if pod == nil {
+		return nil
+	}
+	if model.IsStatic(pod) && !s.hasMirror(pod) {
+		s.note(uid, sentStatus{gone: true}) // a node may not even ask for a pod that is not its own
+		return nil
+	}
+	shown, err := s.send(ctx, pod)
+	if apierrors.IsNotFound(err) {
+		s.note(uid, sentStatus{gone: true})
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.note(uid, sentStatus{pod: pod, answer: shown.Status})
+	if !s.removable(shown) {
+		return nil
+	}
+	if err := s.remove(ctx, shown); err != nil {
+		return fmt.Errorf("finalise pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	s.note(uid, sentStatus{gone: true})
+	return nil
+}
+
+// send has the server show the status of a pod, and returns the pod as the server has it then. A pod that is not there
+// any more, or another one of its name, is a NotFound.
+func (s *StatusSyncer) send(ctx context.Context, pod *v1.Pod) (*v1.Pod, error) {
+	shown, err := s.opts.Pods.Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+	if err == nil && !shows(shown, pod) {
+		err = apierrors.NewNotFound(v1.Resource("pods"), pod.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	wanted := merged(shown, pod)
+	if equality.Semantic.DeepEqual(*normalised(pod, &shown.Status), wanted) {
+		return shown, nil
+	}
+	if shown, err = s.patch(ctx, shown, wanted); err != nil {
+		return nil, fmt.Errorf("patch the status of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return shown, nil
+}
+
+// shows says whether the server's pod is the store's pod, or its mirror as it is now.
+func shows(shown, pod *v1.Pod) bool {
+	if model.IsStatic(pod) {
+		return model.IsMirror(shown) && mirrored(shown) == types.UID(pod.Annotations[model.AnnotationConfigHash])
+	}
+	return shown.UID == pod.UID
+}
+
+// patch changes the status from what is shown to what is wanted; a change of something else in between stays. The UID
+// in the patch is a precondition: the server refuses it for a pod that has the name by now.
+func (s *StatusSyncer) patch(ctx context.Context, shown *v1.Pod, wanted v1.PodStatus) (*v1.Pod, error) {
+	before, err := json.Marshal(v1.Pod{Status: shown.Status})
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: shown.UID}, Status: wanted})
+	if err != nil {
+		return nil, err
+	}
+	patch, err := strategicpatch.CreateTwoWayMergePatch(before, after, v1.Pod{})
+	if err != nil {
+		return nil, err
+	}
+	return s.opts.Pods.Pods(shown.Namespace).Patch(ctx, shown.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+}
+
+// remove has the server forget a pod that has ended. One that is gone, or another of its name, is no failure.
+func (s *StatusSyncer) remove(ctx context.Context, shown *v1.Pod) error {
+	err := s.opts.Pods.Pods(shown.Namespace).Delete(ctx, shown.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: new(int64), Preconditions: metav1.NewUIDPreconditions(string(shown.UID)),
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,218 @@
+package review
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/cache"
+	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+)
+
+// server knows the token "good" of the user ann, who may get what there is, and counts what it is asked.
+type server struct {
+	*Reviewer
+	asked atomic.Int32
+	away  atomic.Bool
+	// hold is held while nothing is answered.
+	hold sync.RWMutex
+}
+
+// clock is what the time is.
+type clock struct{ now time.Time }
+
+func (c *clock) Now() time.Time { return c.now }
+
+// start starts a server. Its clients may ask burst times, and then hardly again; 0 is no limit.
+func start(t *testing.T, burst int) *server {
+	t.Helper()
+	s := &server{}
+	web := httptest.NewServer(http.HandlerFunc(s.answer))
+	t.Cleanup(web.Close)
+	config := &rest.Config{Host: web.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}, QPS: -1}
+	if burst > 0 {
+		config.QPS, config.Burst = 0.001, burst
+	}
+	tokens, err := authentication.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	access, err := authorization.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Reviewer = New(tokens, access)
+	return s
+}
+
+func (s *server) answer(w http.ResponseWriter, r *http.Request) {
+	s.asked.Add(1)
+	s.hold.RLock()
+	defer s.hold.RUnlock()
+	if s.away.Load() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusCreated)
+	if strings.HasSuffix(r.URL.Path, "/tokenreviews") {
+		var review authenticationv1.TokenReview
+		_ = json.NewDecoder(r.Body).Decode(&review)
+		review.Status.Authenticated = review.Spec.Token == "good"
+		review.Status.User.Username = "ann"
+		_ = json.NewEncoder(w).Encode(review)
+		return
+	}
+	var review authorizationv1.SubjectAccessReview
+	_ = json.NewDecoder(r.Body).Decode(&review)
+	review.Status.Allowed = review.Spec.User == "ann" && review.Spec.ResourceAttributes.Verb == "get"
+	review.Status.Reason = "because"
+	_ = json.NewEncoder(w).Encode(review)
+}
+
+// wantAsked compares how often the server was asked since the last time.
+func (s *server) wantAsked(t *testing.T, want int32) {
+	t.Helper()
+	if got := s.asked.Swap(0); got != want {
+		t.Errorf("%d questions, want %d", got, want)
+	}
+}
+
+func TestToken(t *testing.T) {
+	s := start(t, 0)
+	now := &clock{time.Now()}
+	s.invalid = cache.NewLRUExpireCacheWithClock(cached, now)
+	for range 3 {
+		if user, valid, err := s.Token(t.Context(), "good"); err != nil || !valid || user.Username != "ann" {
+			t.Errorf("good: %v, %v, %v", user, valid, err)
+		}
+	}
+	s.wantAsked(t, 1)
+	for range 2 {
+		if _, valid, err := s.Token(t.Context(), "bad"); err != nil || valid {
+			t.Errorf("bad: %v, %v", valid, err)
+		}
+	}
+	s.wantAsked(t, 1)
+	now.now = now.now.Add(invalidTTL + time.Second) // it may have become valid
+	if _, valid, err := s.Token(t.Context(), "bad"); err != nil || valid {
+		t.Errorf("bad, later: %v, %v", valid, err)
+	}
+	s.wantAsked(t, 1)
+	s.away.Store(true)
+	if _, valid, err := s.Token(t.Context(), "good"); err != nil || !valid {
+		t.Errorf("known while the server is away: %v, %v", valid, err)
+	}
+	if _, valid, err := s.Token(t.Context(), "new"); err == nil || valid {
+		t.Errorf("new while the server is away: %v, %v", valid, err)
+	}
+}
+
+// question is whether the user may do something.
+func question(user, verb string) authorizationv1.SubjectAccessReviewSpec {
+	return authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb}}
+}
+
+// TestRateLimit does not wait for the client's own rate limit longer than for a review.
+func TestRateLimit(t *testing.T) {
+	s := start(t, 1)
+	if _, _, err := s.Token(t.Context(), "bad"); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Access(t.Context(), question("bob", "get")); err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan error, 2)
+	go func() {
+		_, _, err := s.Token(t.Context(), "good")
+		answered <- err
+	}()
+	go func() {
+		_, _, err := s.Access(t.Context(), question("ann", "get"))
+		answered <- err
+	}()
+	for range 2 {
+		select {
+		case err := <-answered:
+			if err == nil {
+				t.Error("asked above the rate limit")
+			}
+		case <-time.After(timeout + 5*time.Second):
+			t.Fatal("it waits for the rate limit")
+		}
+	}
+}
+
+// TestTooMany refuses reviews beyond those that are going on; what is known is answered still.
+func TestTooMany(t *testing.T) {
+	s := start(t, 0)
+	if _, valid, err := s.Token(t.Context(), "good"); err != nil || !valid {
+		t.Fatalf("good: %v, %v", valid, err)
+	}
+	s.asked.Store(0)
+	s.hold.Lock()
+	var waiting sync.WaitGroup
+	for i := range concurrent {
+		waiting.Go(func() {
+			if _, valid, err := s.Token(t.Context(), fmt.Sprint("bad", i)); err != nil || valid {
+				t.Errorf("a review that waited: %v, %v", valid, err)
+			}
+		})
+		waiting.Go(func() {
+			if _, _, err := s.Access(t.Context(), question("ann", fmt.Sprint("verb", i))); err != nil {
+				t.Errorf("a review that waited: %v", err)
+			}
+		})
+	}
+	for deadline := time.Now().Add(5 * time.Second); s.asked.Load() < 2*concurrent && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_, _, tokenErr := s.Token(ctx, "one more")
+	_, _, accessErr := s.Access(ctx, question("ann", "one more"))
+	for _, err := range []error{tokenErr, accessErr} {
+		if seconds, ok := apierrors.SuggestsClientDelay(err); !ok || seconds < 1 {
+			t.Errorf("one more: %v", err)
+		}
+	}
+	if _, valid, err := s.Token(ctx, "good"); err != nil || !valid {
+		t.Errorf("known: %v, %v", valid, err)
+	}
+	s.hold.Unlock()
+	waiting.Wait()
+	if _, valid, err := s.Token(t.Context(), "one more"); err != nil || valid {
+		t.Errorf("afterwards: %v, %v", valid, err)
+	}
+}
+
+func TestAccess(t *testing.T) {
+	s := start(t, 0)
+	for _, c := range []struct {
+		user, verb string
+		want       bool
+	}{{"ann", "get", true}, {"ann", "create", false}, {"bob", "get", false}} {
+		for range 2 {
+			if allowed, reason, err := s.Access(t.Context(), question(c.user, c.verb)); err != nil || allowed != c.want || reason != "because" {
+				t.Errorf("%s %s: %v, %q, %v", c.user, c.verb, allowed, reason, err)
+			}
+		}
+		s.wantAsked(t, 1)
+	}
+	s.away.Store(true)
+	if allowed, _, err := s.Access(t.Context(), question("ann", "list")); err == nil || allowed {
+		t.Errorf("while the server is away: %v, %v", allowed, err)
+	}
+}

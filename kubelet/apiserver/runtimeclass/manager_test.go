@@ -1,0 +1,43 @@
+package runtimeclass
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	node "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	nodev1 "k8s.io/client-go/kubernetes/typed/node/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/criadapter/criadapter/test/apitest"
+)
+
+// TestHandler asks for a class, goes on while the server is away, and forgets one that was removed.
+func TestHandler(t *testing.T) {
+	server := apitest.Start(t)
+	client, err := nodev1.NewForConfig(&rest.Config{Host: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	class := &node.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: "sandboxed"}, Handler: "kata"}
+	server.Set(class)
+	m := New(client)
+	if _, err := m.Handler(t.Context(), "none"); err == nil || !strings.Contains(err.Error(), `"none"`) {
+		t.Errorf("a class that there is not: %v", err)
+	}
+	want := func(when string) {
+		t.Helper()
+		if got, err := m.Handler(t.Context(), "sandboxed"); got != "kata" || err != nil {
+			t.Errorf("%s: %q, %v", when, got, err)
+		}
+	}
+	want("there")
+	server.SetFail(func(string) error { return http.ErrServerClosed })
+	want("the server is away")
+	server.SetFail(nil)
+	server.Delete(class)
+	if got, err := m.Handler(t.Context(), "sandboxed"); err == nil {
+		t.Errorf("removed: %q", got)
+	}
+}

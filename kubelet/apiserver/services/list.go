@@ -1,0 +1,96 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/apiserver/reflector"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// masterNamespace and masterName are the service of the API server itself: pods of every namespace see it.
+const masterNamespace, masterName = v1.NamespaceDefault, "kubernetes"
+
+// errUnknown says that no list has come yet.
+var errUnknown = errors.New("the API server has not listed its services yet: a container that starts now would lack their variables")
+
+// List is what the API server has of services. It is safe for concurrent use.
+type List struct {
+	services corev1.ServicesGetter
+
+	mu    sync.RWMutex
+	known bool
+	all   map[types.NamespacedName]*v1.Service
+}
+
+// New makes an empty list; Run fills it. The client must not bound its requests: watches last.
+func New(services corev1.ServicesGetter) *List { return &List{services: services} }
+
+// Run lists and watches the services until ctx ends, and returns nil then.
+func (l *List) Run(ctx context.Context) error {
+	reflector.Run(ctx, l.services.Services(metav1.NamespaceAll), reflector.Options[*v1.Service]{Store: store{l}})
+	return nil
+}
+
+// Environment returns the variables for the pod's containers: of the API server's service always, of those of the
+// pod's namespace unless spec.enableServiceLinks is false. A static pod has none: it may start before there is a
+// cluster. Before the first list it is an error.
+func (l *List) Environment(pod *v1.Pod) (map[string]string, error) {
+	if model.IsStatic(pod) {
+		return nil, nil
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if !l.known {
+		return nil, errUnknown
+	}
+	links := pod.Spec.EnableServiceLinks == nil || *pod.Spec.EnableServiceLinks
+	env := map[string]string{}
+	if master := l.all[types.NamespacedName{Namespace: masterNamespace, Name: masterName}]; master != nil {
+		variables(env, master)
+	}
+	for name, service := range l.all {
+		if links && name.Namespace == pod.Namespace {
+			variables(env, service)
+		}
+	}
+	return env, nil
+}
+
+// store is the list as package reflector sees it.
+type store struct{ list *List }
+
+func key(service *v1.Service) types.NamespacedName {
+	return types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
+}
+
+// Replace is reflector.Store.
+func (s store) Replace(services []*v1.Service) {
+	all := make(map[types.NamespacedName]*v1.Service, len(services))
+	for _, service := range services {
+		all[key(service)] = service
+	}
+	s.list.mu.Lock()
+	defer s.list.mu.Unlock()
+	s.list.all, s.list.known = all, true
+}
+
+// Set is reflector.Store.
+func (s store) Set(service *v1.Service) {
+	s.list.mu.Lock()
+	defer s.list.mu.Unlock()
+	s.list.all[key(service)] = service
+}
+
+// Delete is reflector.Store.
+func (s store) Delete(service *v1.Service) {
+	s.list.mu.Lock()
+	defer s.list.mu.Unlock()
+	delete(s.list.all, key(service))
+}

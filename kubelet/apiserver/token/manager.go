@@ -1,0 +1,152 @@
+// Package token is the kubelet's token manager (pkg/kubelet/token): it gets service account tokens for pods, each bound
+// to its pod, so that it is worth nothing once the pod is gone, kept until it nears its end, and then asked for again.
+package token
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+const (
+	// maxAge is how old a token becomes, however long it would be good for.
+	maxAge = 24 * time.Hour
+	// maxJitter spreads the renewals of tokens that were made together.
+	maxJitter = 10 * time.Second
+	// defaultLife is what the API server sets for a projection that does not say how long its token is to be good for.
+	defaultLife = int64(60 * 60)
+	// defaultAccount is the service account of pods that name none.
+	defaultAccount = "default"
+)
+
+// Options configure a Manager. ServiceAccounts is required.
+type Options struct {
+	// ServiceAccounts issues the tokens; the core client of the API server is one. Its requests must be bounded in time.
+	ServiceAccounts corev1.ServiceAccountsGetter
+}
+
+// Manager keeps the tokens of pods, in memory alone. It is safe for concurrent use.
+type Manager struct {
+	opts Options
+	now  func() time.Time
+
+	mu     sync.Mutex
+	tokens map[types.UID]map[request]issued
+}
+
+// request is what a token was asked for with, besides its pod.
+type request struct {
+	account, audience string
+	life              int64 // in seconds
+}
+
+// issued is a token and when it is due and over, by this machine's clock.
+type issued struct {
+	token        string
+	renew, until time.Time
+}
+
+// New makes a manager that has no token yet.
+func New(opts Options) *Manager {
+	return &Manager{opts: opts, now: time.Now, tokens: map[types.UID]map[request]issued{}}
+}
+
+// Token returns a token for the pod's service account, bound to the pod, with the audience and lifetime that the
+// projection asks for. One that was returned before is returned again until it has lived through four fifths of its
+// life, or 24 hours; after that it is only returned while the API server gives no new one and it is still good. A
+// static pod, of which the API server knows nothing, is an errdefs.ErrInvalidArgument; what the API server says is
+// wrapped.
+func (m *Manager) Token(ctx context.Context, pod *v1.Pod, projection *v1.ServiceAccountTokenProjection) (string, error) {
+	if model.IsStatic(pod) {
+		return "", fmt.Errorf("serviceAccountToken: a static pod has no service account: %w", errdefs.ErrInvalidArgument)
+	}
+	wanted := request{account: pod.Spec.ServiceAccountName, audience: projection.Audience, life: defaultLife}
+	if wanted.account == "" {
+		wanted.account = defaultAccount
+	}
+	if projection.ExpirationSeconds != nil {
+		wanted.life = *projection.ExpirationSeconds
+	}
+	now := m.now()
+	kept, ok := m.find(pod.UID, wanted)
+	if ok && now.Before(kept.renew) {
+		return kept.token, nil
+	}
+	fresh, err := m.issue(ctx, pod, wanted)
+	if err == nil {
+		m.keep(pod.UID, wanted, fresh)
+		return fresh.token, nil
+	}
+	if ok && now.Before(kept.until) {
+		log.G(ctx).WithError(err).WithFields(log.Fields{"pod": pod.Namespace + "/" + pod.Name, "podUID": pod.UID, "until": kept.until}).
+			Warn("service account token not renewed, the old one is used on")
+		return kept.token, nil
+	}
+	return "", err
+}
+
+func (m *Manager) find(uid types.UID, wanted request) (issued, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept, ok := m.tokens[uid][wanted]
+	return kept, ok
+}
+
+func (m *Manager) keep(uid types.UID, wanted request, fresh issued) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.tokens[uid] == nil {
+		m.tokens[uid] = map[request]issued{}
+	}
+	m.tokens[uid][wanted] = fresh
+}
+
+// issue asks the API server for a token.
+func (m *Manager) issue(ctx context.Context, pod *v1.Pod, wanted request) (issued, error) {
+	ask := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
+		ExpirationSeconds: &wanted.life,
+		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID},
+	}}
+	if wanted.audience != "" { // otherwise it is the API server's own
+		ask.Spec.Audiences = []string{wanted.audience}
+	}
+	answer, err := m.opts.ServiceAccounts.ServiceAccounts(pod.Namespace).CreateToken(ctx, wanted.account, ask, metav1.CreateOptions{})
+	if err != nil {
+		return issued{}, fmt.Errorf("request a token of service account %q: %w", pod.Namespace+"/"+wanted.account, err)
+	}
+	if answer.Status.Token == "" {
+		return issued{}, fmt.Errorf("request a token of service account %q: the API server answered with none: %w",
+			pod.Namespace+"/"+wanted.account, errdefs.ErrInternal)
+	}
+	life := time.Duration(wanted.life) * time.Second
+	if granted := answer.Spec.ExpirationSeconds; granted != nil { // the server may grant less or more
+		life = time.Duration(*granted) * time.Second
+	}
+	until := answer.Status.ExpirationTimestamp.Time
+	return issued{token: answer.Status.Token, renew: renewal(until, life), until: until}, nil
+}
+
+// renewal is when a token that is good until then, for so long, is to be replaced.
+func renewal(until time.Time, life time.Duration) time.Time {
+	from := until.Add(-life)
+	return from.Add(min(life*4/5, maxAge) - rand.N(min(maxJitter, life/10+1)))
+}
+
+// Forget drops the tokens of a pod that is gone.
+func (m *Manager) Forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.tokens, uid)
+}

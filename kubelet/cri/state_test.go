@@ -1,0 +1,107 @@
+package cri
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// answers is a runtime that is asked for its status alone.
+type answers struct {
+	internalapi.RuntimeService
+	began  time.Time
+	asked  []time.Duration
+	status func() (*runtimeapi.StatusResponse, error)
+}
+
+func (a *answers) Status(context.Context, bool) (*runtimeapi.StatusResponse, error) {
+	a.asked = append(a.asked, time.Since(a.began))
+	return a.status()
+}
+
+// conditions is an answer; a condition with a reason is false.
+func conditions(runtime, network string) *runtimeapi.StatusResponse {
+	return &runtimeapi.StatusResponse{Status: &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+		{Type: runtimeapi.RuntimeReady, Status: runtime == "", Reason: runtime},
+		{Type: runtimeapi.NetworkReady, Status: network == "", Reason: network},
+	}}}
+}
+
+// TestRuntimeState tells runtime and network apart, and an error from an answer.
+func TestRuntimeState(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer           *runtimeapi.StatusResponse
+		err              error
+		runtime, network string
+	}{
+		"ready":            {answer: conditions("", "")},
+		"no network":       {answer: conditions("", "NoPlugin"), network: "NetworkReady is false: NoPlugin"},
+		"no engine":        {answer: conditions("EngineAway", ""), runtime: "RuntimeReady is false: EngineAway"},
+		"no answer":        {err: errors.New("refused"), runtime: "refused", network: "refused"},
+		"nothing about it": {answer: &runtimeapi.StatusResponse{}, runtime: "does not report RuntimeReady", network: "does not report NetworkReady"},
+		"nothing is ready": {answer: conditions("EngineAway", "NoPlugin"), runtime: "EngineAway", network: "NoPlugin"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := &answers{status: func() (*runtimeapi.StatusResponse, error) { return test.answer, test.err }}
+			s := NewState(New(a, nil, "n"))
+			if s.Runtime() == nil || s.Network() == nil || s.Last() != nil {
+				t.Error("it is ready before it was asked")
+			}
+			_, err := s.ask(t.Context())
+			for _, part := range []struct {
+				got  error
+				want string
+			}{{s.Runtime(), test.runtime}, {s.Network(), test.network}} {
+				if (part.got == nil) != (part.want == "") || part.got != nil && !strings.Contains(part.got.Error(), part.want) {
+					t.Errorf("got %v, want %q", part.got, part.want)
+				}
+			}
+			if ready := test.runtime == "" && test.network == ""; (err == nil) != ready {
+				t.Errorf("as a whole: %v, want ready %t", err, ready)
+			}
+			if s.Last() != test.answer {
+				t.Errorf("the last answer is %v", s.Last())
+			}
+		})
+	}
+}
+
+// jittered says whether a time is that many milliseconds, and at most the jitter of all pauses more.
+func jittered(got, want time.Duration) bool {
+	late := got - want*time.Millisecond
+	return late >= 0 && late <= 150*time.Millisecond
+}
+
+// TestRuntimeIsAskedSoonerWhileItIsNotReady asks each period, and from 100 ms on twice as rarely while something is
+// wrong; changed is called once for each
+// change.
+func TestRuntimeIsAskedSoonerWhileItIsNotReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &answers{began: time.Now()}
+		away := func() bool { at := time.Since(a.began); return at >= 5*time.Second && at < 6*time.Second }
+		a.status = func() (*runtimeapi.StatusResponse, error) {
+			if away() {
+				return nil, errors.New("refused")
+			}
+			return conditions("", ""), nil
+		}
+		var changed []time.Duration
+		s := NewState(New(a, nil, "n"))
+		ctx, cancel := context.WithTimeout(t.Context(), 17*time.Second)
+		defer cancel()
+		s.Run(ctx, 5*time.Second, func() { changed = append(changed, time.Since(a.began)) })
+		if want := []time.Duration{0, 5000, 5100, 5300, 5700, 6500, 11500, 16500}; !slices.EqualFunc(a.asked, want, jittered) {
+			t.Errorf("asked after %v, want %v", a.asked, want)
+		}
+		if want := []time.Duration{0, 5000, 6500}; !slices.EqualFunc(changed, want, jittered) {
+			t.Errorf("changed after %v, want %v", changed, want)
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+
+	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/kubelet/apiserver"
+	"github.com/criadapter/criadapter/kubelet/nodeapi"
+)
+
+// endpoints are what is served over HTTP; each is nil when it is not wanted.
+type endpoints struct {
+	readOnly *nodeapi.Server
+	nodeAPI  *nodeapi.API
+}
+
+// listen opens the endpoints that are wanted. The read-only one fills in what both need.
+func listen(opts Options, readOnly nodeapi.Options, runtime nodeapi.Runtime, cluster *apiserver.Cluster) (endpoints, error) {
+	server, err := listenReadOnly(readOnly)
+	api, apiErr := listenNodeAPI(opts, readOnly.Reads, runtime, cluster)
+	return endpoints{readOnly: server, nodeAPI: api}, errors.Join(err, apiErr)
+}
+
+func listenReadOnly(opts nodeapi.Options) (*nodeapi.Server, error) {
+	if opts.Address == "" {
+		return nil, nil
+	}
+	return nodeapi.Listen(opts)
+}
+
+func listenNodeAPI(kubelet Options, reads nodeapi.Reads, runtime nodeapi.Runtime, cluster *apiserver.Cluster) (*nodeapi.API, error) {
+	opts := kubelet.API
+	if opts.Port == 0 {
+		return nil, nil
+	}
+	var reviewer nodeapi.Reviewer
+	if r := cluster.Reviewer(); r != nil {
+		reviewer = r
+	}
+	return nodeapi.ListenTLS(nodeapi.APIOptions{
+		Address: net.JoinHostPort(opts.Address, strconv.Itoa(int(opts.Port))), Reads: reads, Runtime: runtime,
+		CertFile: opts.CertFile, KeyFile: opts.KeyFile, CertDir: opts.CertDir, ClientCAFile: opts.ClientCAFile,
+		NodeName: kubelet.NodeName, IPs: kubelet.NodeIPs, Users: opts.Users, Groups: opts.Groups, Reviewer: reviewer,
+	})
+}
+
+// runReadOnly serves reads until ctx ends.
+func (e endpoints) runReadOnly(ctx context.Context) error {
+	if e.readOnly == nil {
+		return nil
+	}
+	log.G(ctx).WithField("address", e.readOnly.Address()).Info("serving reads")
+	return e.readOnly.Run(ctx)
+}
+
+// runNodeAPI serves the kubelet's API until ctx ends.
+func (e endpoints) runNodeAPI(ctx context.Context) error {
+	if e.nodeAPI == nil {
+		return nil
+	}
+	log.G(ctx).WithField("address", e.nodeAPI.Address()).Info("serving the kubelet API")
+	return e.nodeAPI.Run(ctx)
+}
+
+// readAddress is where the read-only endpoint listens, empty for nowhere.
+func (e endpoints) readAddress() string {
+	if e.readOnly == nil {
+		return ""
+	}
+	return e.readOnly.Address()
+}

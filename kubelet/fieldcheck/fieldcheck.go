@@ -1,0 +1,45 @@
+// Package fieldcheck has the checks of single fields that the validation of pods is made of, as
+// pkg/apis/core/validation has them. Each returns an error that names the field, or nothing.
+package fieldcheck
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// OneOf is an error when value is none of the allowed ones.
+func OneOf[T ~string](at *field.Path, value T, allowed ...T) field.ErrorList {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	return field.ErrorList{field.NotSupported(at, value, allowed)}
+}
+
+// AtLeast is an error when value is less than least.
+func AtLeast[T int32 | int64](at *field.Path, value, least T) field.ErrorList {
+	if value < least {
+		return field.ErrorList{field.Invalid(at, value, fmt.Sprintf("it must be at least %d", least))}
+	}
+	return nil
+}
+
+// NoBacksteps is an error when a path has a part "..", by which it could leave the directory that it is in.
+func NoBacksteps(at *field.Path, path string) field.ErrorList {
+	for part := range strings.SplitSeq(path, "/") {
+		if part == ".." {
+			return field.ErrorList{field.Invalid(at, path, "it must not contain ..")}
+		}
+	}
+	return nil
+}
+
+// Required is an error when value is empty.
+func Required(at *field.Path, value string) field.ErrorList {
+	if value == "" {
+		return field.ErrorList{field.Required(at, "")}
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package housekeeping
+
+import (
+	"context"
+
+	"github.com/containerd/log"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/admission"
+	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/pleg"
+	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/status"
+	"github.com/criadapter/criadapter/kubelet/volumemanager"
+)
+
+// PodConfig knows what the sources list; *podconfig.PodConfig is one.
+type PodConfig interface {
+	// Settled is for the goroutine that handles the updates, SeenAllSources and HasPod are for all.
+	Settled() bool
+	SeenAllSources() bool
+	HasPod(uid types.UID) bool
+}
+
+// CleanerOptions configure a Cleaner. All are required.
+type CleanerOptions struct {
+	PodConfig  PodConfig
+	PLEG       *pleg.Generator
+	Cache      *pleg.Cache
+	Workers    *podworkers.Workers
+	Rejections *admission.Rejections
+	Status     *status.Manager
+	Volumes    *volumemanager.Manager
+	Cgroups    *cgroup.Manager
+}
+
+// Cleaner cleans up after pods. Only the goroutine that handles the updates of PodConfig may call Clean; Finished is
+// safe for concurrent use.
+type Cleaner struct {
+	opts CleanerOptions
+}
+
+// NewCleaner makes a Cleaner.
+func NewCleaner(opts CleanerOptions) *Cleaner { return &Cleaner{opts: opts} }
+
+// Clean ends pods that run and that nobody wants, and forgets what is gone for good. It does nothing before all sources
+// are complete and what they list is handled: one that is late may list what runs.
+func (c *Cleaner) Clean(ctx context.Context) {
+	if !c.opts.PodConfig.Settled() {
+		return
+	}
+	running := c.opts.PLEG.Pods() // before the workers: a pod that ends in between is known to one of the two
+	known := c.opts.Workers.Pods()
+	for uid, pod := range running {
+		if _, ok := known[uid]; !ok && pod.Running() && c.stillRuns(ctx, uid) {
+			c.endUnwanted(pod)
+		}
+	}
+	c.opts.Rejections.Keep(c.opts.PodConfig.HasPod)
+	for _, pod := range c.opts.Status.List() {
+		if _, ok := known[pod.UID]; !ok && !c.opts.Rejections.Has(pod.UID) {
+			c.opts.Status.Forget(pod.UID)
+			c.opts.Cache.Forget(pod.UID)
+		}
+	}
+	c.remove(ctx, leftover{"volumes", c.opts.Volumes.Pods, c.opts.Volumes.Unmount}, running)
+	c.remove(ctx, leftover{"cgroup", c.opts.Cgroups.Pods, c.opts.Cgroups.Remove}, running)
+}
+
+// Finished says whether nothing is left of a pod, or never was anything.
+func (c *Cleaner) Finished(uid types.UID) bool {
+	if c.opts.Workers.Has(uid) {
+		return c.opts.Workers.Finished(uid)
+	}
+	pod := c.opts.PLEG.Pods()[uid]
+	return c.opts.Rejections.Has(uid) && (pod == nil || !pod.Running())
+}
+
+// endUnwanted ends what runs of a pod that no source lists, or that this node does not take any more.
+func (c *Cleaner) endUnwanted(pod *cri.Pod) {
+	if rejected := c.opts.Rejections.Get(pod.UID); rejected != nil {
+		c.opts.Workers.Terminate(rejected, podworkers.Termination{Reason: "this node does not take the pod"})
+		return
+	}
+	c.opts.Workers.Terminate(orphan(pod), podworkers.Termination{Reason: "no source names the pod", Gone: true})
+}
+
+// orphan is what can be said of a pod by what the runtime has of it.
+func orphan(pod *cri.Pod) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: pod.UID, Name: pod.Name, Namespace: pod.Namespace}}
+}
+
+// stillRuns asks the runtime: the last list may be older than the pod's end.
+func (c *Cleaner) stillRuns(ctx context.Context, uid types.UID) bool {
+	status, err := c.opts.Cache.Refresh(ctx, uid)
+	return err == nil && status.Alive()
+}
+
+// leftover is a kind of thing that pods which ended while no kubelet ran may have left.
+type leftover struct {
+	what   string
+	pods   func() ([]types.UID, error)
+	remove func(ctx context.Context, uid types.UID) error
+}
+
+// remove removes what is left of one kind. Which pods are wanted is asked after the list is made: a pod is known before
+// it has anything that is in it.
+func (c *Cleaner) remove(ctx context.Context, left leftover, running map[types.UID]*cri.Pod) {
+	uids, err := left.pods()
+	if err != nil {
+		log.G(ctx).WithError(err).WithField("leftovers", left.what).Warn("leftovers of pods cannot be listed")
+		return
+	}
+	for _, uid := range uids {
+		if c.opts.Workers.Has(uid) || running[uid] != nil && running[uid].Running() {
+			continue
+		}
+		if err := left.remove(ctx, uid); err != nil {
+			log.G(ctx).WithError(err).WithFields(log.Fields{"leftovers": left.what, "podUID": uid}).
+				Warn("leftovers of a pod that is gone cannot be removed yet")
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package housekeeping
+
+import (
+	"context"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	apitest "k8s.io/cri-api/pkg/apis/testing"
+
+	"github.com/criadapter/criadapter/kubelet/admission"
+	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
+	"github.com/criadapter/criadapter/kubelet/pleg"
+	"github.com/criadapter/criadapter/kubelet/podconfig"
+	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/status"
+	"github.com/criadapter/criadapter/kubelet/volumemanager"
+)
+
+// killer notes which pods are ended.
+type killer struct {
+	nothing
+	killed chan types.UID
+}
+
+func (k killer) SyncTerminatingPod(_ context.Context, pod *v1.Pod, _ podworkers.Termination, _ time.Time) error {
+	k.killed <- pod.UID
+	return nil
+}
+
+// restarted is a node after a restart of the kubelet core: what it has is from before, and no worker knows of it.
+type restarted struct {
+	*Cleaner
+	killer
+	rootDir string
+	config  *podconfig.PodConfig
+}
+
+// restart has pods run, and others that left only a directory.
+func restart(ctx context.Context, t *testing.T, running, directories []types.UID) *restarted {
+	t.Helper()
+	r := &restarted{
+		killer: killer{killed: make(chan types.UID, 10)}, rootDir: t.TempDir(),
+		config: podconfig.New(podconfig.Options{Sources: []string{model.SourceFile}}),
+	}
+	fake := apitest.NewFakeRuntimeService()
+	for _, uid := range running {
+		name := string(uid)
+		if _, err := fake.RunPodSandbox(ctx, &runtimeapi.PodSandboxConfig{
+			Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name},
+			Labels:   map[string]string{model.LabelPodUID: name, model.LabelPodName: name, model.LabelPodNamespace: "default", model.LabelOwner: "us"},
+		}, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, uid := range directories {
+		if err := os.MkdirAll(model.PodDirectory(r.rootDir, uid), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime := cri.New(fake, apitest.NewFakeImageService(), "us")
+	cache := pleg.NewCache(runtime)
+	generator := pleg.New(pleg.Options{Runtime: runtime, Cache: cache, NoEvents: true})
+	go generator.Run(ctx)
+	synctest.Wait() // the first list is made
+	r.Cleaner = NewCleaner(CleanerOptions{
+		PodConfig: r.config, PLEG: generator, Cache: cache, Workers: podworkers.New(ctx, podworkers.Options{PodSyncer: r.killer}),
+		Rejections: admission.NewRejections(), Status: status.NewManager(),
+		Volumes: volumemanager.New(volumemanager.Options{RootDir: r.rootDir}), Cgroups: cgroup.New(ctx, cgroup.Options{}),
+	})
+	return r
+}
+
+// clean cleans and compares which pods were killed for it, and which have a directory after it.
+func (r *restarted) clean(t *testing.T, when string, killed, directories []types.UID) {
+	t.Helper()
+	r.Clean(t.Context())
+	synctest.Wait()
+	var ended []types.UID
+	for len(r.killed) > 0 {
+		ended = append(ended, <-r.killed)
+	}
+	left, err := r.opts.Volumes.Pods()
+	if err != nil || !slices.Equal(ended, killed) || !slices.Equal(left, directories) {
+		t.Errorf("%s: killed %v and left %v, want %v and %v: %v", when, ended, left, killed, directories, err)
+	}
+}
+
+// TestCleanAfterRestart leaves alone what is of a pod that a source has set and the sync loop has not handled yet: every
+// pod that runs is of that kind for a moment after a restart.
+func TestCleanAfterRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := restart(ctx, t, []types.UID{"runs", "stray"}, []types.UID{"directory", "left"})
+		wanted := map[types.UID]*v1.Pod{}
+		for _, uid := range []types.UID{"runs", "directory"} {
+			pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
+			pod.Name, pod.UID = string(uid), uid
+			pod.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceFile}
+			wanted[uid] = pod
+		}
+		r.clean(t, "before the source", nil, []types.UID{"directory", "left"})
+		if err := r.config.Set(ctx, model.SourceFile, slices.Collect(maps.Values(wanted))); err != nil {
+			t.Fatal(err)
+		}
+		r.clean(t, "before its pods are handled", nil, []types.UID{"directory", "left"})
+		for _, pod := range (<-r.config.Updates()).Pods {
+			r.opts.Workers.Update(pod)
+		}
+		r.clean(t, "after that", []types.UID{"stray"}, []types.UID{"directory"})
+		cancel()
+		r.opts.Workers.Wait()
+	})
+}

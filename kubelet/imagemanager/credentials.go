@@ -1,0 +1,207 @@
+package imagemanager
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/containerd/errdefs"
+	"github.com/distribution/reference"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// dockerHub is how Docker's own registry, which short names mean, is called in credentials.
+const dockerHub = "index.docker.io"
+
+// credentials are those of the pod's pull secrets and then of the node's files that are meant for the image, the most
+// specific of each first. A secret that does not exist, or a file that cannot be read, is recorded and left out: the
+// image may not need it. A secret that cannot be read is an error.
+func (p *Puller) credentials(r Request) ([]*runtimeapi.AuthConfig, error) {
+	if (p.opts.Secrets == nil || len(r.Pod.Spec.ImagePullSecrets) == 0) && len(p.opts.Files) == 0 {
+		return nil, nil
+	}
+	named, err := reference.ParseNormalizedNamed(r.Image)
+	if err != nil {
+		return nil, fmt.Errorf("image %q: %w: %w", r.Image, err, errdefs.ErrInvalidArgument)
+	}
+	found, err := p.ofSecrets(r, named)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range p.opts.Files {
+		logins, err := parseFile(path)
+		if err != nil {
+			r.Record("FailedToReadImagePullCredentials", fmt.Sprintf("Unable to read the credentials in %s, pulling without them: %v", path, err))
+		}
+		found = append(found, lookup(logins, named)...)
+	}
+	return found, nil
+}
+
+// ofSecrets are the credentials of the pod's pull secrets.
+func (p *Puller) ofSecrets(r Request, named reference.Named) ([]*runtimeapi.AuthConfig, error) {
+	if p.opts.Secrets == nil {
+		return nil, nil
+	}
+	var found []*runtimeapi.AuthConfig
+	for _, ref := range r.Pod.Spec.ImagePullSecrets {
+		secret, err := p.opts.Secrets.Secret(r.Pod, ref.Name)
+		if err != nil {
+			r.Record("FailedToRetrieveImagePullSecret", fmt.Sprintf("Unable to retrieve image pull secret %q, pulling without it: %v", ref.Name, err))
+			continue
+		}
+		logins, err := parseSecret(secret)
+		if err != nil {
+			return nil, fmt.Errorf("imagePullSecrets: secret %q: %w", ref.Name, err)
+		}
+		found = append(found, lookup(logins, named)...)
+	}
+	return found, nil
+}
+
+// login is a user of a registry, or of a part of one.
+type login struct {
+	// place is where the login holds: a host with globs in its parts, perhaps a port, perhaps the beginning of a path.
+	place          *url.URL
+	user, password string
+}
+
+// entry is one registry in Docker's configuration file.
+type entry struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+	Auth     string `json:"auth"`
+}
+
+// parseFile reads the logins of Docker's configuration file; none where there is none.
+func parseFile(path string) ([]login, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseSecret(&v1.Secret{Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: text}})
+}
+
+// parseSecret reads the logins of a secret in one of Docker's two formats, the most specific first. Errors do not quote
+// what is secret.
+func parseSecret(secret *v1.Secret) ([]login, error) {
+	var entries map[string]entry
+	var key string
+	var err error
+	switch secret.Type {
+	case v1.SecretTypeDockerConfigJson:
+		key = v1.DockerConfigJsonKey
+		var file struct {
+			Auths map[string]entry `json:"auths"`
+		}
+		err = json.Unmarshal(secret.Data[key], &file)
+		entries = file.Auths
+	case v1.SecretTypeDockercfg:
+		key = v1.DockerConfigKey
+		err = json.Unmarshal(secret.Data[key], &entries)
+	default:
+		return nil, fmt.Errorf("type: %q is neither %s nor %s: %w", secret.Type, v1.SecretTypeDockerConfigJson, v1.SecretTypeDockercfg, errdefs.ErrInvalidArgument)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data[%s]: it is not a Docker configuration in JSON: %w", key, errdefs.ErrInvalidArgument)
+	}
+	var logins []login
+	// In descending order a longer path comes before the shorter one that it begins with.
+	for _, server := range slices.Backward(slices.Sorted(maps.Keys(entries))) {
+		if entries[server] == (entry{}) {
+			continue // Docker keeps it elsewhere, with a credential helper
+		}
+		login, err := entries[server].login(server)
+		if err != nil {
+			return nil, fmt.Errorf("data[%s]: registry %q: %w: %w", key, server, err, errdefs.ErrInvalidArgument)
+		}
+		logins = append(logins, login)
+	}
+	return logins, nil
+}
+
+// login makes a login of an entry; server is its name in the file: a host, or a URL as Docker wrote it once.
+func (e entry) login(server string) (login, error) {
+	if !strings.HasPrefix(server, "https://") && !strings.HasPrefix(server, "http://") {
+		server = "https://" + server
+	}
+	place, err := url.Parse(server)
+	if err != nil {
+		return login{}, errors.New("it is not the address of a registry")
+	}
+	for _, version := range []string{"/v1/", "/v2/"} {
+		if rest, ok := strings.CutPrefix(place.Path, version); ok {
+			place.Path = "/" + rest
+		}
+	}
+	l := login{place: place, user: e.Username, password: e.Password}
+	if e.Auth == "" {
+		return l, nil
+	}
+	decoded, err := base64.StdEncoding.DecodeString(e.Auth)
+	if err != nil {
+		return login{}, errors.New("auth is not base64")
+	}
+	user, password, ok := strings.Cut(string(decoded), ":")
+	if !ok {
+		return login{}, errors.New(`auth is not the base64 form of "user:password"`)
+	}
+	l.user, l.password = user, strings.Trim(password, "\x00")
+	return l, nil
+}
+
+// lookup returns the logins that hold for an image.
+func lookup(logins []login, image reference.Named) []*runtimeapi.AuthConfig {
+	var found, hub []*runtimeapi.AuthConfig
+	for _, l := range logins {
+		// The server's address is left out: with a glob in it, it is no address.
+		auth := &runtimeapi.AuthConfig{Username: l.user, Password: l.password}
+		if l.holds(reference.Domain(image), "/"+reference.Path(image)) {
+			found = append(found, auth)
+		}
+		if l.place.Host == dockerHub {
+			hub = append(hub, auth)
+		}
+	}
+	if len(found) == 0 && reference.Domain(image) == "docker.io" {
+		return hub
+	}
+	return found
+}
+
+// holds compares the place of a login with a registry and a path in it.
+func (l login) holds(registry, repository string) bool {
+	pattern, patternPort := splitPort(l.place.Host)
+	host, port := splitPort(registry)
+	patternParts, parts := strings.Split(pattern, "."), strings.Split(host, ".")
+	if patternPort != port || len(patternParts) != len(parts) {
+		return false
+	}
+	for i := range parts {
+		if ok, err := path.Match(patternParts[i], parts[i]); err != nil || !ok {
+			return false
+		}
+	}
+	return l.place.Path == "" || strings.HasPrefix(repository, l.place.Path)
+}
+
+func splitPort(address string) (host, port string) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return address, ""
+	}
+	return host, port
+}

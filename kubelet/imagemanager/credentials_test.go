@@ -1,0 +1,139 @@
+package imagemanager
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// guarded lets one user pull.
+type guarded struct {
+	service
+	user  string
+	tried []string
+}
+
+func (g *guarded) PullImage(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
+	g.tried = append(g.tried, auth.GetUsername()+":"+auth.GetPassword())
+	if auth.GetUsername() != g.user {
+		return "", errors.New("access denied")
+	}
+	return g.service.PullImage(ctx, spec, auth, pod)
+}
+
+// secrets are pull secrets by name.
+type secrets map[string]*v1.Secret
+
+func (s secrets) Secret(_ *v1.Pod, name string) (*v1.Secret, error) {
+	if secret := s[name]; secret != nil {
+		return secret, nil
+	}
+	return nil, fmt.Errorf("secret %q: %w", name, errdefs.ErrNotFound)
+}
+
+func configJSON(auths string) *v1.Secret {
+	return &v1.Secret{Type: v1.SecretTypeDockerConfigJson, Data: map[string][]byte{v1.DockerConfigJsonKey: []byte(`{"auths":` + auths + `}`)}}
+}
+
+// users is a configuration with one user per registry, named as the registry is listed: u0, u1 and so on.
+func users(registries ...string) *v1.Secret {
+	var entries []string
+	for i, registry := range registries {
+		entries = append(entries, fmt.Sprintf(`%q:{"username":"u%d","password":"p"}`, registry, i))
+	}
+	return configJSON("{" + strings.Join(entries, ",") + "}")
+}
+
+func TestCredentialsByRegistry(t *testing.T) {
+	for _, test := range []struct {
+		image      string
+		registries []string
+		want       string
+	}{
+		{"example.org/a/b:1", []string{"example.org"}, "u0"},
+		{"example.org/a/b:1", []string{"example.com", "other.org"}, ""},
+		{"example.org/a/b:1", []string{"https://example.org/v2/"}, "u0"},
+		{"example.org/a/b:1", []string{"example.org", "example.org/a", "example.org/a/b", "example.org/c"}, "u2 u1 u0"},
+		{"eu.example.org/a", []string{"*.example.org", "e*.example.org", "*.org", "*.*.org"}, "u1 u0 u3"},
+		{"example.org:5000/a", []string{"example.org", "example.org:5000", "*.org:5000", "example.org:5001"}, "u1 u2"},
+		{"127.0.0.1:5000/a@sha256:" + strings.Repeat("a", 64), []string{"127.0.0.1:5000"}, "u0"},
+		{"busybox", []string{"https://index.docker.io/v1/"}, "u0"},
+		{"docker.io/me/mine", []string{"docker.io", "index.docker.io"}, "u0"},
+		{"localhost/a", []string{"index.docker.io"}, ""},
+	} {
+		t.Run(test.image+" "+strings.Join(test.registries, " "), func(t *testing.T) {
+			p := New(Options{Secrets: secrets{"s": users(test.registries...)}})
+			r := request(test.image, v1.PullAlways)
+			r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "s"}}
+			found, err := p.credentials(r)
+			var names []string
+			for _, auth := range found {
+				names = append(names, auth.GetUsername())
+			}
+			if got := strings.Join(names, " "); err != nil || got != test.want {
+				t.Errorf("got %q, %v; want %q", got, err, test.want)
+			}
+		})
+	}
+}
+
+func TestPullTriesCredentialsInOrder(t *testing.T) {
+	encoded := base64.StdEncoding.EncodeToString([]byte("old:secret:word"))
+	known := secrets{
+		"new": configJSON(`{"example.org":{"username":"new","password":"pw"}}`),
+		"old": {Type: v1.SecretTypeDockercfg, Data: map[string][]byte{v1.DockerConfigKey: []byte(`{"https://example.org/v1/":{"auth":"` + encoded + `"}}`)}},
+	}
+	var told []string
+	pull := func(user string) ([]string, error) {
+		g := &guarded{user: user}
+		r := request("example.org/image", v1.PullAlways)
+		r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "gone"}, {Name: "new"}, {Name: "old"}}
+		told = nil
+		r.Record = func(reason, _ string) { told = append(told, reason) }
+		_, _, err := New(Options{Service: g, Secrets: known}).Ensure(t.Context(), r)
+		return g.tried, err
+	}
+	tried, err := pull("old")
+	if err != nil || !slices.Equal(tried, []string{"new:pw", "old:secret:word"}) {
+		t.Errorf("tried %v, %v", tried, err)
+	}
+	if !slices.Equal(told, []string{"FailedToRetrieveImagePullSecret", "Pulling", "Pulled"}) {
+		t.Errorf("told %v", told)
+	}
+	tried, err = pull("nobody")
+	var reason *model.ReasonError
+	if !errors.As(err, &reason) || reason.Reason != model.ReasonErrImagePull || len(tried) != 2 || !strings.Contains(err.Error(), "access denied") {
+		t.Errorf("tried %v, %v", tried, err)
+	}
+}
+
+func TestSecretsThatCannotBeRead(t *testing.T) {
+	for name, secret := range map[string]*v1.Secret{
+		"type":                           {Type: v1.SecretTypeOpaque},
+		"data[.dockercfg]":               {Type: v1.SecretTypeDockercfg},
+		`"example.org": auth`:            configJSON(`{"example.org":{"auth":"s3cr3t!"}}`),
+		`base64 form of "user`:           configJSON(`{"example.org":{"auth":"` + base64.StdEncoding.EncodeToString([]byte("s3cr3t")) + `"}}`),
+		"no such: it is not the address": configJSON(`{"no such: host":{"username":"u","password":"s3cr3t"}}`),
+	} {
+		r := request("example.org/image", v1.PullAlways)
+		r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "s"}}
+		s := &service{}
+		_, _, err := New(Options{Service: s, Secrets: secrets{"s": secret}}).Ensure(t.Context(), r)
+		if !errdefs.IsInvalidArgument(err) || len(s.pulls) > 0 || strings.Contains(fmt.Sprint(err), "s3cr3t") {
+			t.Errorf("%s: %v after %v", name, err, s.pulls)
+		}
+		if want, _, _ := strings.Cut(name, ": it"); !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v does not name %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,213 @@
+package imagemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// Containers lists the containers of a runtime, all of them: an image that anybody uses stays.
+type Containers interface {
+	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
+	// ContainerStatus has the images that a container has mounted, which the list does not.
+	ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error)
+}
+
+// CollectorOptions configure a Collector. Images and Containers are required.
+type CollectorOptions struct {
+	Images     internalapi.ImageManagerService
+	Containers Containers
+	// HighPercent of the disk used makes images go, the longest unused first, until it is LowPercent. From 100 on none goes.
+	HighPercent, LowPercent int
+	// MinAge is how long an image must have been known.
+	MinAge time.Duration
+	// Pulled are the images that may be removed; nil stands for all.
+	Pulled *Pulled
+	// Disk measures size and free space of the file system at a path, in bytes. Nil asks the kernel.
+	Disk func(path string) (size, free uint64, err error)
+}
+
+// Collector removes unused images when the disk is full. It is safe for concurrent use.
+type Collector struct {
+	opts CollectorOptions
+	now  func() time.Time
+
+	mu    sync.Mutex
+	known map[string]record
+}
+
+// record is when an image was observed first, and in use last.
+type record struct {
+	first, used time.Time
+}
+
+// NewCollector makes a collector that has observed no image.
+func NewCollector(opts CollectorOptions) *Collector {
+	if opts.Disk == nil {
+		opts.Disk = statfs
+	}
+	return &Collector{opts: opts, now: time.Now, known: map[string]record{}}
+}
+
+func statfs(path string) (size, free uint64, err error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(path, &fs); err != nil {
+		return 0, 0, fmt.Errorf("statfs %s: %w", path, err)
+	}
+	block := uint64(fs.Bsize)
+	return fs.Blocks * block, fs.Bavail * block, nil
+}
+
+// Collect notes which images are used and removes unused ones if the disk is too full. It is an error when that does
+// not free enough.
+func (c *Collector) Collect(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	unused, err := c.look(ctx)
+	if err != nil {
+		return err
+	}
+	if c.opts.HighPercent >= 100 {
+		return nil
+	}
+	excess, err := c.excess(ctx)
+	if err != nil || excess == 0 {
+		return err
+	}
+	return c.free(ctx, unused, excess)
+}
+
+// look notes what is used now and returns those of the rest that may be removed, the longest unused first. The caller holds mu.
+func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
+	all, err := c.opts.Images.ListImages(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("list images: %w", err)
+	}
+	containers, err := c.opts.Containers.ListContainers(ctx, nil)
+	if err != nil {
+		return nil, fmt.Errorf("list containers: %w", err)
+	}
+	used, err := c.used(ctx, containers)
+	if err != nil {
+		return nil, err
+	}
+	now := c.now()
+	present := map[string]record{}
+	var unused []*runtimeapi.Image
+	for _, image := range all {
+		r, ok := c.known[image.GetId()]
+		if !ok {
+			r.first = now
+		}
+		if inUse(image, used) {
+			r.used = now
+		} else if !image.GetPinned() && (c.opts.Pulled == nil || c.opts.Pulled.has(image.GetId())) {
+			unused = append(unused, image)
+		}
+		present[image.GetId()] = r
+	}
+	c.known = present
+	if c.opts.Pulled != nil {
+		err := c.opts.Pulled.keep(func(id string) bool {
+			_, ok := present[id]
+			return ok
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(unused, func(a, b *runtimeapi.Image) int {
+		ra, rb := present[a.GetId()], present[b.GetId()]
+		if order := ra.used.Compare(rb.used); order != 0 {
+			return order
+		}
+		return ra.first.Compare(rb.first)
+	})
+	return unused, nil
+}
+
+// used are the names of all images that the containers run or have mounted.
+func (c *Collector) used(ctx context.Context, containers []*runtimeapi.Container) (map[string]bool, error) {
+	used := map[string]bool{}
+	for _, container := range containers {
+		used[container.GetImageId()], used[container.GetImageRef()], used[container.GetImage().GetImage()] = true, true, true
+		answer, err := c.opts.Containers.ContainerStatus(ctx, container.GetId(), false)
+		if status.Code(err) == codes.NotFound {
+			continue // it has just gone
+		}
+		if err != nil {
+			return nil, fmt.Errorf("images that container %s has mounted: %w", container.GetId(), err)
+		}
+		for _, mount := range answer.GetStatus().GetMounts() {
+			if image := mount.GetImage().GetImage(); image != "" {
+				used[image] = true
+			}
+		}
+	}
+	return used, nil
+}
+
+func inUse(image *runtimeapi.Image, used map[string]bool) bool {
+	names := slices.Concat([]string{image.GetId()}, image.GetRepoTags(), image.GetRepoDigests())
+	return slices.ContainsFunc(names, func(name string) bool { return used[name] })
+}
+
+// excess is how many bytes are to be freed. The caller holds mu.
+func (c *Collector) excess(ctx context.Context) (uint64, error) {
+	info, err := c.opts.Images.ImageFsInfo(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("image file system: %w", err)
+	}
+	if len(info.GetImageFilesystems()) == 0 {
+		return 0, errors.New("the runtime does not report where its images are")
+	}
+	size, free, err := c.opts.Disk(info.GetImageFilesystems()[0].GetFsId().GetMountpoint())
+	if err != nil {
+		return 0, err
+	}
+	if size == 0 {
+		return 0, errors.New("the file system of the images has no size")
+	}
+	free = min(free, size)
+	if used := 100 - int(free*100/size); used < c.opts.HighPercent {
+		return 0, nil
+	}
+	wanted := size * uint64(100-c.opts.LowPercent) / 100
+	if wanted <= free {
+		return 0, nil
+	}
+	return wanted - free, nil
+}
+
+// free removes images until excess bytes are freed. The caller holds mu.
+func (c *Collector) free(ctx context.Context, unused []*runtimeapi.Image, excess uint64) error {
+	var freed uint64
+	var errs []error
+	for _, image := range unused {
+		if freed >= excess {
+			return errors.Join(errs...)
+		}
+		if c.now().Sub(c.known[image.GetId()].first) < c.opts.MinAge {
+			continue
+		}
+		if err := c.opts.Images.RemoveImage(ctx, &runtimeapi.ImageSpec{Image: image.GetId()}); err != nil {
+			errs = append(errs, fmt.Errorf("remove image %s: %w", image.GetId(), err))
+			continue
+		}
+		delete(c.known, image.GetId())
+		freed += image.GetSize()
+	}
+	if freed < excess {
+		errs = append(errs, fmt.Errorf("freed %d bytes of unused images, but %d are needed", freed, excess))
+	}
+	return errors.Join(errs...)
+}

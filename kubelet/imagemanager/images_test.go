@@ -1,0 +1,210 @@
+package imagemanager
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	v1 "k8s.io/api/core/v1"
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/backoff"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// service is an image service in memory; a name in pullable can be pulled.
+type service struct {
+	internalapi.ImageManagerService
+	present  []*runtimeapi.Image
+	pullable map[string]error
+	pulls    []string
+	removed  []string
+}
+
+func (s *service) ImageStatus(_ context.Context, spec *runtimeapi.ImageSpec, _ bool) (*runtimeapi.ImageStatusResponse, error) {
+	for _, image := range s.present {
+		if image.GetId() == spec.GetImage() || slices.Contains(image.GetRepoTags(), spec.GetImage()) {
+			return &runtimeapi.ImageStatusResponse{Image: image}, nil
+		}
+	}
+	return &runtimeapi.ImageStatusResponse{}, nil
+}
+
+func (s *service) PullImage(_ context.Context, spec *runtimeapi.ImageSpec, _ *runtimeapi.AuthConfig, _ *runtimeapi.PodSandboxConfig) (string, error) {
+	s.pulls = append(s.pulls, spec.GetImage())
+	if err := s.pullable[spec.GetImage()]; err != nil {
+		return "", err
+	}
+	id := "id-" + spec.GetImage()
+	s.present = append(s.present, &runtimeapi.Image{Id: id, RepoTags: []string{spec.GetImage()}})
+	return id, nil
+}
+
+func (s *service) ListImages(context.Context, *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	return s.present, nil
+}
+
+func (s *service) RemoveImage(_ context.Context, spec *runtimeapi.ImageSpec) error {
+	s.removed = append(s.removed, spec.GetImage())
+	return nil
+}
+
+func (s *service) ImageFsInfo(context.Context) (*runtimeapi.ImageFsInfoResponse, error) {
+	return &runtimeapi.ImageFsInfoResponse{ImageFilesystems: []*runtimeapi.FilesystemUsage{{FsId: &runtimeapi.FilesystemIdentifier{Mountpoint: "/images"}}}}, nil
+}
+
+func TestPullPolicies(t *testing.T) {
+	tests := []struct {
+		policy  v1.PullPolicy
+		present bool
+		pulls   int
+		reason  string
+	}{
+		{v1.PullAlways, true, 1, ""},
+		{v1.PullAlways, false, 1, ""},
+		{v1.PullIfNotPresent, true, 0, ""},
+		{v1.PullIfNotPresent, false, 1, ""},
+		{v1.PullNever, true, 0, ""},
+		{v1.PullNever, false, 0, model.ReasonErrImageNeverPull},
+	}
+	for _, test := range tests {
+		t.Run(fmt.Sprintf("%s %v", test.policy, test.present), func(t *testing.T) {
+			s := &service{}
+			if test.present {
+				s.present = []*runtimeapi.Image{{Id: "id", RepoTags: []string{"image"}}}
+			}
+			image, _, err := New(Options{Service: s}).Ensure(t.Context(), request("image", test.policy))
+			if len(s.pulls) != test.pulls {
+				t.Errorf("pulled %d times", len(s.pulls))
+			}
+			var reason *model.ReasonError
+			switch {
+			case test.reason == "" && (err != nil || image == nil):
+				t.Errorf("%v, %v", image, err)
+			case test.reason != "" && (!errors.As(err, &reason) || reason.Reason != test.reason):
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+func request(image string, policy v1.PullPolicy) Request {
+	return Request{
+		Pod: &v1.Pod{}, Image: image, Policy: policy, Record: func(string, string) {},
+	}
+}
+
+func TestPullBackoffAndReasons(t *testing.T) {
+	s := &service{pullable: map[string]error{
+		"bad": errors.New("no such thing"), "busy": errors.New("RegistryUnavailable: try later"), "fake": errors.New("SignatureValidationFailed: who are you"),
+	}}
+	p := New(Options{Service: s, Backoff: backoff.Options{First: time.Hour}})
+	reasonOf := func(image string) (string, time.Duration) {
+		_, again, err := p.Ensure(t.Context(), request(image, v1.PullAlways))
+		var reason *model.ReasonError
+		if !errors.As(err, &reason) {
+			t.Fatalf("%s: %v", image, err)
+		}
+		if strings.HasPrefix(reason.Err.Error(), reason.Reason) {
+			t.Errorf("%s says its reason twice: %v", image, reason.Err)
+		}
+		return reason.Reason, again
+	}
+	for image, want := range map[string]string{"bad": model.ReasonErrImagePull, "busy": "RegistryUnavailable", "fake": "SignatureValidationFailed"} {
+		if got, again := reasonOf(image); got != want || again <= 0 {
+			t.Errorf("%s: %s, again %v", image, got, again)
+		}
+		if got, again := reasonOf(image); got != model.ReasonImagePullBackOff || again < 59*time.Minute {
+			t.Errorf("%s again: %s, again %v", image, got, again)
+		}
+	}
+	if len(s.pulls) != 3 {
+		t.Errorf("pulled %v", s.pulls)
+	}
+	p.Forget("")
+	if got, _ := reasonOf("bad"); got != model.ReasonErrImagePull {
+		t.Errorf("after it was forgotten: %s", got)
+	}
+}
+
+// containers is what runs.
+type containers []*runtimeapi.Container
+
+func (c containers) ListContainers(context.Context, *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error) {
+	return c, nil
+}
+
+// ContainerStatus shows an image volume for each annotation.
+func (c containers) ContainerStatus(_ context.Context, id string, _ bool) (*runtimeapi.ContainerStatusResponse, error) {
+	for _, container := range c {
+		if container.GetId() != id {
+			continue
+		}
+		out := &runtimeapi.ContainerStatus{Mounts: []*runtimeapi.Mount{{HostPath: "/host"}}}
+		for _, image := range container.GetAnnotations() {
+			out.Mounts = append(out.Mounts, &runtimeapi.Mount{Image: &runtimeapi.ImageSpec{Image: image}})
+		}
+		return &runtimeapi.ContainerStatusResponse{Status: out}, nil
+	}
+	return nil, status.Error(codes.NotFound, "gone")
+}
+
+// TestImagesOfVolumesStay needs no more than the list of what is used.
+func TestImagesOfVolumesStay(t *testing.T) {
+	s := &service{present: []*runtimeapi.Image{{Id: "mounted", Size: 10}, {Id: "free", Size: 10}}}
+	used := containers{{Id: "c", ImageId: "other", Annotations: map[string]string{"volume": "mounted"}}}
+	c := NewCollector(CollectorOptions{
+		Images: s, Containers: used, HighPercent: 90, LowPercent: 80,
+		Disk: func(string) (uint64, uint64, error) { return 100, 0, nil },
+	})
+	if err := c.Collect(t.Context()); err == nil {
+		t.Error("ten of twenty bytes are no error")
+	}
+	if !slices.Equal(s.removed, []string{"free"}) {
+		t.Errorf("removed %v", s.removed)
+	}
+}
+
+func TestCollect(t *testing.T) {
+	s := &service{present: []*runtimeapi.Image{
+		{Id: "used", Size: 100, RepoTags: []string{"tag"}}, {Id: "old", Size: 10}, {Id: "newer", Size: 10}, {Id: "pinned", Size: 10, Pinned: true},
+	}}
+	used := containers{{ImageRef: "tag"}, {ImageId: "newer"}}
+	free := uint64(50)
+	now := time.Unix(1000, 0)
+	c := NewCollector(CollectorOptions{
+		Images: s, Containers: &used, HighPercent: 90, LowPercent: 80, MinAge: time.Minute,
+		Disk: func(path string) (uint64, uint64, error) { return 100, free, nil },
+	})
+	c.now = func() time.Time { return now }
+	collect := func(wantErr bool, removed ...string) {
+		t.Helper()
+		if err := c.Collect(t.Context()); (err != nil) != wantErr {
+			t.Error(err)
+		}
+		if !slices.Equal(s.removed, removed) {
+			t.Errorf("removed %v, want %v", s.removed, removed)
+		}
+		s.removed = nil
+	}
+	collect(false)
+	now = now.Add(time.Hour)
+	used = containers{{ImageRef: "tag"}} // newer was used an hour later than old
+	collect(false)
+	free = 10
+	collect(false, "old")
+	s.present = slices.DeleteFunc(s.present, func(i *runtimeapi.Image) bool { return i.GetId() == "old" })
+	free = 0
+	collect(true, "newer") // and that is not enough
+	s.present = []*runtimeapi.Image{{Id: "fresh", Size: 100}}
+	collect(true) // too young
+	c.opts.HighPercent = 100
+	collect(false)
+}

@@ -1,0 +1,85 @@
+package imagemanager
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/google/renameio/v2"
+)
+
+// Pulled remembers by id which images this node pulled and did not have before, across restarts: what others brought is
+// not the node's to remove. It is safe for concurrent use.
+type Pulled struct {
+	path string
+
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+// OpenPulled reads the file at path, a list in JSON; one that does not exist is an empty list.
+func OpenPulled(path string) (*Pulled, error) {
+	p := &Pulled{path: path, ids: map[string]bool{}}
+	content, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pulled images: %w", err)
+	}
+	var ids []string
+	if err := json.Unmarshal(content, &ids); err != nil {
+		return nil, fmt.Errorf("pulled images: %s: %w; remove the file, and no image that is there now is removed", path, err)
+	}
+	for _, id := range ids {
+		p.ids[id] = true
+	}
+	return p, nil
+}
+
+// has says whether the node pulled an image.
+func (p *Pulled) has(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ids[id]
+}
+
+func (p *Pulled) add(id string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ids[id] {
+		return nil
+	}
+	p.ids[id] = true
+	return p.save()
+}
+
+// keep forgets the images that are gone: one that comes back may be somebody else's.
+func (p *Pulled) keep(present func(id string) bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := len(p.ids)
+	maps.DeleteFunc(p.ids, func(id string, _ bool) bool { return !present(id) })
+	if len(p.ids) == before {
+		return nil
+	}
+	return p.save()
+}
+
+// save replaces the file. The caller holds mu.
+func (p *Pulled) save() error {
+	content, err := json.Marshal(slices.Sorted(maps.Keys(p.ids)))
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(p.path, content, 0o600, renameio.WithTempDir(filepath.Dir(p.path))); err != nil {
+		return fmt.Errorf("pulled images: %w", err)
+	}
+	return nil
+}

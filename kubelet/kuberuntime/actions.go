@@ -1,0 +1,286 @@
+package kuberuntime
+
+import (
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Probes is what the probers found, by container id. What is not there is not known yet.
+type Probes struct {
+	// LivenessFailed holds the containers whose liveness or startup probe failed for good.
+	LivenessFailed map[string]bool
+	// Started holds the running containers that have passed their startup probe.
+	Started map[string]bool
+}
+
+// containerKill is a container that must go, and why.
+type containerKill struct {
+	Container model.ContainerStatus
+	// Spec is what the pod says of the container; nil if it says nothing any more.
+	Spec *v1.Container
+	// Reason is a word for the event, Message a sentence.
+	Reason, Message string
+	// ProbeGrace is the failed probe's own grace period in seconds, nil for the pod's.
+	ProbeGrace *int64
+}
+
+// containerStart is a container to be started.
+type containerStart struct {
+	Spec *v1.Container
+	Kind model.Kind
+	// Attempt numbers it: one more than its last attempt.
+	Attempt uint32
+	// Ended is when the last attempt ended that has, for the crash back-off; zero for none. One that is killed first,
+	// for its probes, has not ended yet: then it is the attempt before, as for the kubelet.
+	Ended time.Time
+}
+
+// podActions is what must be done to a pod.
+type podActions struct {
+	// KillSandbox says that all sandboxes, dead ones included, and all containers must be stopped before anything else.
+	// With CreateSandbox, a new sandbox follows at once.
+	KillSandbox bool
+	// CreateSandbox says that a sandbox numbered Attempt is needed.
+	CreateSandbox bool
+	Attempt       uint32
+	// SandboxID is the sandbox to use when none is to be created.
+	SandboxID string
+	// Kill are containers that must go while the others stay.
+	Kill []containerKill
+	// Resize are running containers whose resources are to be changed in place.
+	Resize []containerResize
+	// Start are the containers to start now, in order. Init containers that wait for another are not among them: the
+	// next look at the pod finds them.
+	Start []containerStart
+}
+
+// nothing says that the pod is as it should be, for now.
+func (a *podActions) nothing() bool {
+	return !a.KillSandbox && !a.CreateSandbox && len(a.Kill) == 0 && len(a.Resize) == 0 && len(a.Start) == 0
+}
+
+// actuated is what the runtime has confirmed of a container's resources, see allocation.Manager.
+type actuated func(types.UID, *model.ContainerStatus) (resources v1.ResourceRequirements, known bool)
+
+// computePodActions compares what the pod asks for, and is allocated, with what the runtime shows.
+func computePodActions(pod *v1.Pod, status *model.PodStatus, probes Probes, actuated actuated) podActions {
+	c := computation{pod: pod, status: status, probes: probes, actuated: actuated}
+	if sandbox := usableSandbox(pod, status); sandbox != nil {
+		c.actions.SandboxID, c.actions.Attempt = sandbox.ID, sandbox.Attempt
+		c.inSandbox()
+		return c.actions
+	}
+	c.newSandbox()
+	return c.actions
+}
+
+type computation struct {
+	pod      *v1.Pod
+	status   *model.PodStatus
+	probes   Probes
+	actuated actuated
+	actions  podActions
+}
+
+// usableSandbox returns the pod's sandbox if it is the only ready one, has the pod's network mode and an address where
+// it needs one.
+func usableSandbox(pod *v1.Pod, status *model.PodStatus) *model.SandboxStatus {
+	ready := 0
+	for i := range status.Sandboxes {
+		if status.Sandboxes[i].Ready {
+			ready++
+		}
+	}
+	newest := status.ReadySandbox()
+	if newest == nil || ready != 1 || newest.HostNetwork != pod.Spec.HostNetwork {
+		return nil
+	}
+	if !newest.HostNetwork && len(newest.IPs) == 0 {
+		return nil
+	}
+	return newest
+}
+
+// newSandbox replaces the sandbox, unless nothing in it would have to run again. All sandboxes that there are are
+// stopped before: one that died has its address and host ports until then.
+func (c *computation) newSandbox() {
+	c.actions.KillSandbox = len(c.status.Sandboxes) > 0 || c.status.Running()
+	if len(c.status.Sandboxes) > 0 {
+		c.actions.Attempt = c.status.Sandboxes[0].Attempt + 1
+	}
+	if !c.mayRestart() && len(c.status.Containers) > 0 {
+		c.actions.KillSandbox = true // all that ran ended with the sandbox, and must not run twice
+		return
+	}
+	var starts []containerStart
+	for i := range c.pod.Spec.Containers {
+		spec := &c.pod.Spec.Containers[i]
+		last := c.status.Container(spec.Name)
+		if last != nil && last.State == model.StateExited && !restarts(c.pod, model.App, spec, last) {
+			continue
+		}
+		starts = append(starts, c.start(spec, model.App))
+	}
+	if len(starts) == 0 {
+		c.actions.KillSandbox = true
+		return
+	}
+	c.actions.CreateSandbox = true
+	if len(c.pod.Spec.InitContainers) > 0 {
+		// A new sandbox is a new network: all init containers run again, one after the other.
+		first := &c.pod.Spec.InitContainers[0]
+		starts = []containerStart{c.start(first, model.InitKind(first))}
+	}
+	c.actions.Start = starts
+}
+
+// mayRestart says whether any app container could be started a second time.
+func (c *computation) mayRestart() bool {
+	return c.pod.Spec.RestartPolicy != v1.RestartPolicyNever || slices.ContainsFunc(c.pod.Spec.Containers, func(spec v1.Container) bool {
+		return len(spec.RestartPolicyRules) > 0 || model.RestartPolicyOf(&c.pod.Spec, &spec) != v1.ContainerRestartPolicyNever
+	})
+}
+
+// inSandbox decides about the containers of a usable sandbox.
+func (c *computation) inSandbox() {
+	c.killUnknown()
+	c.ephemeralContainers()
+	initialized := c.initContainers()
+	alive := 0
+	for i := range c.pod.Spec.Containers {
+		if c.appContainer(&c.pod.Spec.Containers[i], initialized) {
+			alive++
+		}
+	}
+	if alive == 0 && initialized {
+		// Nothing is left to do for sidecars either.
+		c.actions.KillSandbox, c.actions.Kill, c.actions.Resize, c.actions.Start = true, nil, nil, nil
+	}
+	if !initialized && c.initFailedForGood() {
+		c.actions.KillSandbox, c.actions.Kill, c.actions.Resize, c.actions.Start = true, nil, nil, nil
+	}
+}
+
+// ephemeralContainers starts those that were never started, whatever the others do (KEP-277).
+func (c *computation) ephemeralContainers() {
+	for i := range c.pod.Spec.EphemeralContainers {
+		spec := model.AsContainer(&c.pod.Spec.EphemeralContainers[i])
+		if c.status.Container(spec.Name) == nil {
+			c.actions.Start = append(c.actions.Start, c.start(spec, model.Ephemeral))
+		}
+	}
+}
+
+// killUnknown kills running containers that the specification has no more, and second attempts of one name.
+func (c *computation) killUnknown() {
+	for _, running := range c.status.Containers {
+		if running.State != model.StateRunning {
+			continue
+		}
+		spec, _ := model.FindContainer(&c.pod.Spec, running.Name)
+		switch newest := c.status.Container(running.Name); {
+		case spec == nil:
+			c.kill(running, nil, "Killing", "the pod has no container of this name any more")
+		case newest.ID != running.ID:
+			c.kill(running, spec, "Killing", "a newer attempt of the container exists")
+		}
+	}
+}
+
+// appContainer decides about one container of spec.containers and says whether it runs or is to run (again).
+func (c *computation) appContainer(spec *v1.Container, initialized bool) bool {
+	observed := c.status.Container(spec.Name)
+	if observed == nil || observed.State != model.StateRunning {
+		if observed != nil && !restarts(c.pod, model.App, spec, observed) {
+			return false
+		}
+		if initialized {
+			c.actions.Start = append(c.actions.Start, c.start(spec, model.App))
+		}
+		return true
+	}
+	why, again := c.mustGo(spec, model.App, observed)
+	if why == "" {
+		c.resize(spec, observed)
+		return true
+	}
+	c.kill(*observed, spec, "Killing", why)
+	if !again {
+		return false
+	}
+	if initialized {
+		c.actions.Start = append(c.actions.Start, c.start(spec, model.App))
+	}
+	return true
+}
+
+// mustGo says why a running container must be killed, empty if it may stay, and whether it is to be started again.
+func (c *computation) mustGo(spec *v1.Container, kind model.Kind, observed *model.ContainerStatus) (why string, again bool) {
+	switch {
+	case observed.Hash != model.ContainerHash(spec):
+		return "its definition changed", true
+	case c.probes.LivenessFailed[observed.ID]:
+		return "it failed its liveness or startup probe", c.restartsAfterProbe(spec, kind)
+	case allocation.Restarts(spec, c.changed(spec, observed)):
+		return "the resize of its resources requires a restart", true
+	default:
+		return "", true
+	}
+}
+
+// restartsAfterProbe is whether a container that is killed for a probe runs again: its exit code does not matter then.
+func (c *computation) restartsAfterProbe(spec *v1.Container, kind model.Kind) bool {
+	return kind == model.Sidecar || model.RestartPolicyOf(&c.pod.Spec, spec) != v1.ContainerRestartPolicyNever
+}
+
+func (c *computation) kill(container model.ContainerStatus, spec *v1.Container, reason, message string) {
+	k := containerKill{Container: container, Spec: spec, Reason: reason, Message: message}
+	if spec != nil && c.probes.LivenessFailed[container.ID] {
+		k.ProbeGrace = probeGrace(spec, c.probes.Started[container.ID])
+	}
+	c.actions.Kill = append(c.actions.Kill, k)
+}
+
+// probeGrace is the grace period of the probe that failed: the startup probe until it has succeeded, then the liveness
+// probe.
+func probeGrace(spec *v1.Container, started bool) *int64 {
+	probe := spec.LivenessProbe
+	if !started {
+		probe = spec.StartupProbe
+	}
+	if probe == nil {
+		return nil
+	}
+	return probe.TerminationGracePeriodSeconds
+}
+
+func (c *computation) start(spec *v1.Container, kind model.Kind) containerStart {
+	start := containerStart{Spec: spec, Kind: kind}
+	if exited := c.status.Exited(spec.Name); exited != nil {
+		start.Ended = exited.FinishedAt
+	}
+	if last := c.status.Container(spec.Name); last != nil {
+		start.Attempt = last.Attempt + 1
+		if last.State == model.StateUnknown {
+			c.kill(*last, spec, "Killing", "its state is unknown")
+		}
+	}
+	return start
+}
+
+// restarts says whether a container that does not run is to be started (again).
+func restarts(pod *v1.Pod, kind model.Kind, spec *v1.Container, observed *model.ContainerStatus) bool {
+	if kind == model.Sidecar || observed.State != model.StateExited {
+		return true // created and never started, or lost: it did not run to its end
+	}
+	if kind == model.Init && observed.ExitCode == 0 {
+		return false
+	}
+	return model.RestartsAfter(&pod.Spec, spec, observed.ExitCode)
+}

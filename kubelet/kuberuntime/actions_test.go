@@ -1,0 +1,218 @@
+package kuberuntime
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
+)
+
+// statusOf makes a status from words, oldest first: "sandbox", "dead-sandbox", "a=running", "a=exited:3", "a=created";
+// containers are in the last sandbox before them.
+func statusOf(words ...string) *model.PodStatus {
+	status := &model.PodStatus{UID: "uid"}
+	created := time.Unix(1000, 0)
+	attempts := map[string]uint32{}
+	for i, word := range words {
+		created = created.Add(time.Second)
+		name, state, container := strings.Cut(word, "=")
+		if !container {
+			status.Sandboxes = slices.Insert(status.Sandboxes, 0, model.SandboxStatus{
+				ID: fmt.Sprintf("s%d", len(status.Sandboxes)), Attempt: uint32(len(status.Sandboxes)), Ready: name == "sandbox",
+				CreatedAt: created, IPs: []string{"10.0.0.1"},
+			})
+			continue
+		}
+		c := model.ContainerStatus{
+			ID: fmt.Sprintf("%s-%d", name, i), Name: name, SandboxID: status.Sandboxes[0].ID, Attempt: attempts[name],
+			CreatedAt: created, Hash: model.ContainerHash(&v1.Container{Name: name, Image: "image"}),
+		}
+		attempts[name]++
+		word, code, _ := strings.Cut(state, ":")
+		c.State = model.ContainerState(word)
+		fmt.Sscan(code, &c.ExitCode)
+		status.Containers = slices.Insert(status.Containers, 0, c)
+	}
+	return status
+}
+
+// unnoted is the actuated of containers of which nobody noted the resources.
+func unnoted(types.UID, *model.ContainerStatus) (v1.ResourceRequirements, bool) {
+	return v1.ResourceRequirements{}, false
+}
+
+// told writes actions down in words.
+func told(a podActions) string {
+	var words []string
+	if a.KillSandbox {
+		words = append(words, "kill-sandbox")
+	}
+	if a.CreateSandbox {
+		words = append(words, fmt.Sprintf("sandbox#%d", a.Attempt))
+	}
+	for _, k := range a.Kill {
+		words = append(words, "kill:"+k.Container.ID)
+	}
+	for _, r := range a.Resize {
+		words = append(words, "resize:"+r.Container.ID)
+	}
+	for _, s := range a.Start {
+		words = append(words, fmt.Sprintf("start:%s#%d", s.Spec.Name, s.Attempt))
+	}
+	return strings.Join(words, " ")
+}
+
+func TestComputeActions(t *testing.T) {
+	const (
+		always    = v1.RestartPolicyAlways
+		onFailure = v1.RestartPolicyOnFailure
+		never     = v1.RestartPolicyNever
+	)
+	tests := []struct {
+		name   string
+		policy v1.RestartPolicy
+		pod    string
+		seen   string
+		want   string
+	}{
+		{"new", always, "app:a app:b", "", "sandbox#0 start:a#0 start:b#0"},
+		{"as it should be", always, "app:a", "sandbox a=running", ""},
+		{"ended, always", always, "app:a", "sandbox a=exited:0", "start:a#1"},
+		{"failed again", always, "app:a", "sandbox a=exited:1 a=exited:1", "start:a#2"},
+		{"ended well, on failure", onFailure, "app:a app:b", "sandbox a=exited:0 b=running", ""},
+		{"failed, on failure", onFailure, "app:a app:b", "sandbox a=exited:1 b=running", "start:a#1"},
+		{"one over, never", never, "app:a app:b", "sandbox a=exited:1 b=running", ""},
+		{"all over", never, "app:a app:b", "sandbox a=exited:1 b=exited:0", "kill-sandbox"},
+		{"created and not started", never, "app:a", "sandbox a=created", "start:a#1"},
+		{"one of two missing", always, "app:a app:b", "sandbox a=running", "start:b#0"},
+		{"unknown container", always, "app:a", "sandbox a=running x=running", "kill:x-2"},
+		{"two attempts run", always, "app:a", "sandbox a=running a=running", "kill:a-1"},
+		{"unknown state", always, "app:a", "sandbox a=unknown", "kill:a-1 start:a#1"},
+
+		{"sandbox died", always, "app:a", "dead-sandbox a=exited:137", "kill-sandbox sandbox#1 start:a#1"},
+		{"sandbox died, container runs", always, "app:a", "dead-sandbox a=running", "kill-sandbox sandbox#1 start:a#1"},
+		{"sandbox died, never", never, "app:a", "dead-sandbox a=exited:137", "kill-sandbox"},
+		{"sandbox died, on failure, all over", onFailure, "app:a", "dead-sandbox a=exited:0", "kill-sandbox"},
+		{"sandbox died before any container, never", never, "app:a", "dead-sandbox", "kill-sandbox sandbox#1 start:a#0"},
+		{"two ready sandboxes", always, "app:a", "sandbox sandbox a=running", "kill-sandbox sandbox#2 start:a#1"},
+		{"sandbox died with init containers", always, "init:i app:a", "dead-sandbox i=exited:0 a=exited:0", "kill-sandbox sandbox#1 start:i#1"},
+
+		{"new with init containers", always, "init:i init:j app:a", "", "sandbox#0 start:i#0"},
+		{"first init runs", always, "init:i init:j app:a", "sandbox i=running", ""},
+		{"first init over", always, "init:i init:j app:a", "sandbox i=exited:0", "start:j#0"},
+		{"all init over", always, "init:i init:j app:a app:b", "sandbox i=exited:0 j=exited:0", "start:a#0 start:b#0"},
+		{"init of the sandbox before", always, "init:i app:a", "dead-sandbox i=exited:0 sandbox", "start:i#1"},
+		{"init failed, always", always, "init:i app:a", "sandbox i=exited:1", "start:i#1"},
+		{"init failed, never", never, "init:i app:a", "sandbox i=exited:1", "kill-sandbox"},
+		{"init was collected", always, "init:i init:j app:a", "sandbox j=exited:0", "start:a#0"},
+		{"init was collected, app runs", always, "init:i app:a", "sandbox a=running", ""},
+		{"init created and not started", always, "init:i app:a", "sandbox i=created", "start:i#1"},
+
+		{"new sidecar", always, "side:s app:a", "", "sandbox#0 start:s#0"},
+		{"sidecar runs", always, "side:s app:a", "sandbox s=running", "start:a#0"},
+		{"sidecar between init containers", always, "init:i side:s init:j app:a", "sandbox i=exited:0 s=running", "start:j#0"},
+		{"sidecar died while init runs", always, "side:s init:j app:a", "sandbox s=exited:1 j=running", "start:s#1"},
+		{"sidecar died beside the app", always, "side:s app:a", "sandbox s=exited:0 a=running", "start:s#1"},
+		{"sidecar died, never", never, "side:s app:a", "sandbox s=exited:0 a=running", "start:s#1"},
+		{"apps over, sidecar runs", never, "side:s app:a", "sandbox s=running a=exited:0", "kill-sandbox"},
+		{"init failed for good beside a sidecar", never, "side:s init:j app:a", "sandbox s=running j=exited:2", "kill-sandbox"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			pod := modeltest.Pod(test.policy, strings.Fields(test.pod)...)
+			if got := told(computePodActions(pod, statusOf(strings.Fields(test.seen)...), Probes{}, unnoted)); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestComputeActionsProbes(t *testing.T) {
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "side:s", "app:a")
+	pod.Spec.InitContainers[0].StartupProbe = &v1.Probe{}
+	grace := int64(7)
+	pod.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: &grace}
+
+	waits := computePodActions(pod, statusOf("sandbox", "s=running"), Probes{}, unnoted)
+	if !waits.nothing() {
+		t.Errorf("the app does not wait for the sidecar's startup probe: %s", told(waits))
+	}
+	if got := told(computePodActions(pod, statusOf("sandbox", "s=running"), Probes{Started: map[string]bool{"s-1": true}}, unnoted)); got != "start:a#0" {
+		t.Errorf("after the startup probe: %s", got)
+	}
+
+	seen := statusOf("sandbox", "s=running", "a=running")
+	failed := Probes{LivenessFailed: map[string]bool{"a-2": true}, Started: map[string]bool{"s-1": true, "a-2": true}}
+	actions := computePodActions(pod, seen, failed, unnoted)
+	if told(actions) != "kill:a-2 start:a#1" || actions.Kill[0].ProbeGrace != &grace {
+		t.Errorf("liveness: %s, grace %v", told(actions), actions.Kill[0].ProbeGrace)
+	}
+	pod.Spec.RestartPolicy = v1.RestartPolicyNever
+	if got := told(computePodActions(pod, seen, failed, unnoted)); got != "kill-sandbox" {
+		t.Errorf("liveness with policy Never: %s", got)
+	}
+}
+
+func TestComputeActionsChanges(t *testing.T) {
+	pod := modeltest.Pod(v1.RestartPolicyNever, "app:a", "app:b")
+	pod.Spec.Containers[0].Image = "another"
+	if got := told(computePodActions(pod, statusOf("sandbox", "a=running", "b=running"), Probes{}, unnoted)); got != "kill:a-1 start:a#1" {
+		t.Errorf("another image: %s", got)
+	}
+	pod = modeltest.Pod(v1.RestartPolicyAlways, "app:a")
+	pod.Spec.HostNetwork = true
+	if got := told(computePodActions(pod, statusOf("sandbox", "a=running"), Probes{}, unnoted)); got != "kill-sandbox sandbox#1 start:a#1" {
+		t.Errorf("another network: %s", got)
+	}
+	noAddress := statusOf("sandbox", "a=running")
+	noAddress.Sandboxes[0].IPs = nil
+	if got := told(computePodActions(modeltest.Pod(v1.RestartPolicyAlways, "app:a"), noAddress, Probes{}, unnoted)); got != "kill-sandbox sandbox#1 start:a#1" {
+		t.Errorf("no address: %s", got)
+	}
+}
+
+// FuzzComputeActions holds a few truths for any status.
+func FuzzComputeActions(f *testing.F) {
+	f.Add("init:i side:s app:a", "sandbox i=exited:0 s=running a=exited:1", uint8(0))
+	f.Add("app:a app:b", "dead-sandbox a=running", uint8(1))
+	f.Add("side:s", "sandbox s=unknown", uint8(2))
+	f.Fuzz(func(t *testing.T, podWords, seenWords string, policy uint8) {
+		policies := []v1.RestartPolicy{v1.RestartPolicyAlways, v1.RestartPolicyOnFailure, v1.RestartPolicyNever}
+		pod := modeltest.Pod(policies[int(policy)%len(policies)], strings.Fields(podWords)...)
+		words := strings.Fields(seenWords)
+		if len(words) > 0 && strings.Contains(words[0], "=") {
+			words = append([]string{"sandbox"}, words...)
+		}
+		seen := statusOf(words...)
+		actions := computePodActions(pod, seen, Probes{}, unnoted)
+		started := map[string]bool{}
+		for _, start := range actions.Start {
+			if started[start.Spec.Name] && len(pod.Spec.Containers)+len(pod.Spec.InitContainers) == countNames(pod) {
+				t.Errorf("%s starts twice", start.Spec.Name)
+			}
+			started[start.Spec.Name] = true
+			if last := seen.Container(start.Spec.Name); last != nil && start.Attempt != last.Attempt+1 {
+				t.Errorf("%s gets attempt %d after %d", start.Spec.Name, start.Attempt, last.Attempt)
+			}
+		}
+		if len(actions.Start) > 0 && actions.KillSandbox && !actions.CreateSandbox {
+			t.Error("containers start in a sandbox that is killed")
+		}
+		if len(actions.Start) > 0 && !actions.CreateSandbox && actions.SandboxID == "" {
+			t.Error("containers start in no sandbox")
+		}
+	})
+}
+
+func countNames(pod *v1.Pod) int {
+	names := map[string]bool{}
+	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) { names[c.Name] = true })
+	return len(names)
+}

@@ -1,0 +1,142 @@
+package kuberuntime
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/httpget"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// hookUserAgent names hooks to servers.
+const hookUserAgent = "kube-lifecycle/kubelet-core"
+
+// hookTarget is the container that a hook runs in or asks.
+type hookTarget struct {
+	spec *v1.Container
+	id   string
+	// ip is the pod's address.
+	ip string
+}
+
+// postStart runs the hook of a container that has just started. When it fails the container is killed.
+func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerStart, id string) error {
+	if start.Spec.Lifecycle == nil || start.Spec.Lifecycle.PostStart == nil {
+		return nil
+	}
+	target := hookTarget{spec: start.Spec, id: id, ip: hookAddress(in.ips)}
+	err := m.runHook(ctx, target, start.Spec.Lifecycle.PostStart)
+	if err == nil {
+		return nil
+	}
+	m.record(in.pod, start.Spec.Name, true)("FailedPostStartHook", fmt.Sprintf("PostStartHook failed: %v", err))
+	kill := containerKill{
+		Container: model.ContainerStatus{ID: id, Name: start.Spec.Name}, Spec: start.Spec, Reason: "Killing",
+		Message: "its postStart hook failed",
+	}
+	if killErr := m.killOne(ctx, in.pod, kill, nil); killErr != nil {
+		err = fmt.Errorf("%w; %w", err, killErr)
+	}
+	return &model.ReasonError{Reason: model.ReasonPostStartHookError, Err: err}
+}
+
+// preStop runs the hook, at most for the grace period. That it fails does not keep the container.
+func (m *Manager) preStop(ctx context.Context, pod *v1.Pod, k containerKill, hook *v1.LifecycleHandler, grace time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	target := hookTarget{spec: k.Spec, id: k.Container.ID}
+	if answer, err := m.opts.Runtime.PodSandboxStatus(ctx, k.Container.SandboxID, false); err == nil {
+		var ips []string
+		if ip := answer.GetStatus().GetNetwork().GetIp(); ip != "" {
+			ips = append(ips, ip)
+		}
+		target.ip = hookAddress(ips)
+	}
+	if err := m.runHook(ctx, target, hook); err != nil {
+		m.record(pod, k.Container.Name, true)("FailedPreStopHook", fmt.Sprintf("PreStopHook failed: %v", err))
+	}
+}
+
+// preStopHook is the container's hook; where the specification is gone, what an earlier kubelet wrote down.
+func preStopHook(k containerKill) *v1.LifecycleHandler {
+	if k.Spec != nil {
+		if k.Spec.Lifecycle == nil {
+			return nil
+		}
+		return k.Spec.Lifecycle.PreStop
+	}
+	text := k.Container.Annotations[model.AnnotationPreStopHandler]
+	if text == "" {
+		return nil
+	}
+	var hook v1.LifecycleHandler
+	if err := json.Unmarshal([]byte(text), &hook); err != nil {
+		return nil
+	}
+	return &hook
+}
+
+func hookAddress(ips []string) string {
+	if len(ips) == 0 {
+		return "127.0.0.1" // the host's network
+	}
+	return ips[0]
+}
+
+func (m *Manager) runHook(ctx context.Context, target hookTarget, hook *v1.LifecycleHandler) error {
+	switch {
+	case hook.Exec != nil:
+		timeout := time.Duration(0)
+		if deadline, ok := ctx.Deadline(); ok {
+			timeout = max(time.Second, time.Until(deadline))
+		}
+		_, stderr, err := m.opts.Runtime.ExecSync(ctx, target.id, hook.Exec.Command, timeout)
+		if err != nil {
+			return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(stderr)))
+		}
+		return nil
+	case hook.HTTPGet != nil:
+		return httpHook(ctx, target, hook.HTTPGet)
+	case hook.Sleep != nil:
+		select {
+		case <-time.After(time.Duration(hook.Sleep.Seconds) * time.Second):
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	default:
+		return fmt.Errorf("the hook has none of exec, httpGet, sleep")
+	}
+}
+
+// httpHook makes the request of a hook. As for the kubelet, that there is an answer is all: whatever its status is the
+// hook has run. A server that does not serve TLS is asked again without, and without a secret.
+func httpHook(ctx context.Context, target hookTarget, get *v1.HTTPGetAction) error {
+	request, err := httpget.Request(ctx, get, target.spec, target.ip, hookUserAgent)
+	if err != nil {
+		return err
+	}
+	err = ask(request)
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		plain := request.Clone(ctx)
+		plain.URL.Scheme = "http"
+		plain.Header.Del("Authorization")
+		err = ask(plain)
+	}
+	return err
+}
+
+func ask(request *http.Request) error {
+	answer, err := httpget.Client(0).Do(request)
+	if err != nil {
+		return err
+	}
+	return answer.Body.Close()
+}

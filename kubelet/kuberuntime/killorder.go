@@ -1,0 +1,77 @@
+package kuberuntime
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// killOrder lets sidecars end after the containers that they serve: all app containers, and the init containers and
+// sidecars that started after them (KEP-753). It is safe for concurrent use.
+type killOrder struct {
+	// over is closed when all attempts of the container of that name have ended.
+	over map[string]chan struct{}
+	// after lists the names that a sidecar waits for.
+	after map[string][]string
+
+	mu sync.Mutex
+	// left counts the attempts of each name that have not ended: more than one may run.
+	left map[string]int
+}
+
+func newKillOrder(pod *v1.Pod, kills []containerKill) *killOrder {
+	o := &killOrder{over: map[string]chan struct{}{}, after: map[string][]string{}, left: map[string]int{}}
+	for _, k := range kills {
+		o.over[k.Container.Name] = make(chan struct{})
+		o.left[k.Container.Name]++
+	}
+	var started []string // the names that start after the one that is looked at
+	for i := range pod.Spec.Containers {
+		started = append(started, pod.Spec.Containers[i].Name)
+	}
+	for i := len(pod.Spec.InitContainers) - 1; i >= 0; i-- {
+		c := &pod.Spec.InitContainers[i]
+		if model.IsSidecar(c) {
+			o.after[c.Name] = append([]string(nil), started...)
+		}
+		started = append(started, c.Name)
+	}
+	return o
+}
+
+func (o *killOrder) isSidecar(name string) bool {
+	_, ok := o.after[name]
+	return ok
+}
+
+// wait returns when the container's turn has come, or at the deadline, or when ctx ends.
+func (o *killOrder) wait(ctx context.Context, name string, deadline time.Time) {
+	timer := time.NewTimer(time.Until(deadline))
+	defer timer.Stop()
+	for _, other := range o.after[name] {
+		over, running := o.over[other]
+		if !running || other == name {
+			continue
+		}
+		select {
+		case <-over:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// ended is called once for each attempt of the kills.
+func (o *killOrder) ended(name string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.left[name]--; o.left[name] == 0 {
+		close(o.over[name])
+	}
+}

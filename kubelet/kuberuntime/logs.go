@@ -1,0 +1,144 @@
+package kuberuntime
+
+import (
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Rotator keeps the logs of running containers small: a log that is too large is renamed, and the runtime opens a new
+// one. Older ones are compressed, the oldest removed. The names are the kubelet's: LOG.20060102-150405, and .gz.
+type Rotator struct {
+	Runtime *cri.Runtime
+	// MaxSize is the size in bytes from which a log is rotated, MaxFiles how many there are with the current one.
+	MaxSize  int64
+	MaxFiles int
+}
+
+const (
+	rotatedFormat = "20060102-150405"
+	compressed    = ".gz"
+	temporary     = ".tmp"
+)
+
+// Rotate looks at the logs of all running containers.
+func (r *Rotator) Rotate(ctx context.Context) error {
+	containers, err := r.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{
+		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
+		LabelSelector: map[string]string{model.LabelOwner: r.Runtime.Owner()},
+	})
+	if err != nil {
+		return fmt.Errorf("list containers: %w", err)
+	}
+	var errs []error
+	for _, container := range containers {
+		if err := r.rotate(ctx, container.GetId()); err != nil {
+			errs = append(errs, fmt.Errorf("rotate the log of container %s: %w", container.GetId(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (r *Rotator) rotate(ctx context.Context, id string) error {
+	answer, err := r.Runtime.ContainerStatus(ctx, id, false)
+	if err != nil {
+		return err
+	}
+	path := answer.GetStatus().GetLogPath()
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		// A rotation was cut off between its two steps: the runtime still writes to the renamed file.
+		return r.Runtime.ReopenContainerLog(ctx, id)
+	case err != nil:
+		return err
+	case info.Size() < r.MaxSize:
+		return nil
+	}
+	rotated := path + "." + time.Now().Format(rotatedFormat)
+	if exists(rotated) || exists(rotated+compressed) {
+		return nil // it was rotated in this very second, and the other file must not be written over: the next look has a name
+	}
+	if err := r.tidy(path); err != nil {
+		return err
+	}
+	if err := os.Rename(path, rotated); err != nil {
+		return err
+	}
+	if err := r.Runtime.ReopenContainerLog(ctx, id); err != nil {
+		return errors.Join(err, os.Rename(rotated, path)) // the runtime still writes there
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, os.ErrNotExist)
+}
+
+// tidy makes room for one more rotated log: it removes what was cut off and the oldest, and compresses what the runtime
+// no longer writes to.
+func (r *Rotator) tidy(path string) error {
+	all, err := filepath.Glob(path + ".*")
+	if err != nil {
+		return err
+	}
+	slices.Sort(all) // by time
+	var errs []error
+	var rotated []string
+	for _, file := range all {
+		if strings.HasSuffix(file, temporary) || slices.Contains(all, file+compressed) && !strings.HasSuffix(file, compressed) {
+			errs = append(errs, os.Remove(file))
+			continue
+		}
+		rotated = append(rotated, file)
+	}
+	if surplus := len(rotated) - max(0, r.MaxFiles-2); surplus > 0 {
+		for _, file := range rotated[:surplus] {
+			errs = append(errs, os.Remove(file))
+		}
+		rotated = rotated[surplus:]
+	}
+	for _, file := range rotated {
+		if !strings.HasSuffix(file, compressed) {
+			errs = append(errs, compress(file))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// compress replaces a file by a compressed one.
+func compress(path string) (err error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(path+temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	writer := gzip.NewWriter(out)
+	if _, err = io.Copy(writer, in); err == nil {
+		err = writer.Close()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return errors.Join(err, os.Remove(path+temporary))
+	}
+	if err := os.Rename(path+temporary, path+compressed); err != nil {
+		return err
+	}
+	return os.Remove(path)
+}

@@ -1,0 +1,202 @@
+package kuberuntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/backoff"
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/imagemanager"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/podspec"
+)
+
+// Specs makes CRI configurations of pods; *podspec.Generator is one.
+type Specs interface {
+	Sandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error)
+	Container(ctx context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, func(), error)
+	Resources(pod *v1.Pod, container *v1.Container) *runtimeapi.LinuxContainerResources
+}
+
+// Options configure a Manager. All but Backoff are required.
+type Options struct {
+	Runtime *cri.Runtime
+	Specs   Specs
+	Images  *imagemanager.Puller
+	Events  *events.Recorder
+	// Allocation knows the resources that the runtime has confirmed.
+	Allocation *allocation.Manager
+	// RuntimeHandler finds the runtime handler of a RuntimeClass.
+	RuntimeHandler func(ctx context.Context, class string) (string, error)
+	// Backoff is the pause before a container that ended is started again.
+	Backoff backoff.Options
+}
+
+// Manager is the runtime manager: it does to a pod what must be done. Calls for different pods may run at the same time, calls for one pod must not.
+type Manager struct {
+	opts    Options
+	crashes *backoff.Backoff
+}
+
+// New makes a manager.
+func New(opts Options) *Manager {
+	return &Manager{opts: opts, crashes: backoff.New(opts.Backoff)}
+}
+
+// Result is what a sync found that the runtime does not show.
+type Result struct {
+	// Waiting says by container name why a container does not run (yet).
+	Waiting map[string]*model.ReasonError
+	// Again is when another sync makes sense at the latest, because a back-off ends; 0 for no such time.
+	Again time.Duration
+	// ResizeErr is why resources of containers could not be changed.
+	ResizeErr error
+}
+
+// wait notes why a container waits, and when to look again.
+func (r *Result) wait(name string, reason *model.ReasonError, again time.Duration) {
+	r.Waiting[name] = reason
+	if again > 0 && (r.Again == 0 || again < r.Again) {
+		r.Again = again
+	}
+}
+
+// SyncPod, for a pod with its allocated resources, does what computePodActions asks for. The error joins all that went wrong; a container in back-off is none.
+func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, probes Probes) (Result, error) {
+	result := Result{Waiting: map[string]*model.ReasonError{}}
+	actions := computePodActions(pod, status, probes, m.opts.Allocation.Actuated)
+	if actions.KillSandbox {
+		if err := m.KillPod(ctx, pod, status, KillOptions{Reason: "the pod's sandbox must go"}); err != nil {
+			return result, err
+		}
+		if !actions.CreateSandbox {
+			return result, nil
+		}
+	} else if err := m.killSome(ctx, pod, actions.Kill); err != nil {
+		return result, err
+	}
+	result.ResizeErr = m.resizeAll(ctx, pod, actions.Resize)
+	ips := status.IPs()
+	sandbox, err := m.opts.Specs.Sandbox(ctx, pod, actions.Attempt)
+	if err != nil {
+		return result, m.failSandbox(pod, err)
+	}
+	if actions.CreateSandbox {
+		if actions.SandboxID, ips, err = m.runSandbox(ctx, pod, sandbox); err != nil {
+			return result, m.failSandbox(pod, err)
+		}
+	}
+	in := inSandbox{pod: pod, id: actions.SandboxID, config: sandbox, ips: ips, status: status}
+	return result, errors.Join(result.ResizeErr, m.startAll(ctx, in, actions.Start, &result))
+}
+
+func (m *Manager) failSandbox(pod *v1.Pod, err error) error {
+	m.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedCreatePodSandBox", Message: fmt.Sprintf("Failed to create pod sandbox: %v", err)})
+	return fmt.Errorf("sandbox: %w", err)
+}
+
+// runSandbox makes the sandbox and returns its id and addresses.
+func (m *Manager) runSandbox(ctx context.Context, pod *v1.Pod, config *runtimeapi.PodSandboxConfig) (id string, ips []string, err error) {
+	if err := markLogs(config.GetLogDirectory(), m.opts.Runtime.Owner()); err != nil {
+		return "", nil, err
+	}
+	handler := ""
+	if class := pod.Spec.RuntimeClassName; class != nil && *class != "" {
+		if handler, err = m.opts.RuntimeHandler(ctx, *class); err != nil {
+			return "", nil, err
+		}
+	}
+	id, err = m.opts.Runtime.RunPodSandbox(ctx, config, handler)
+	if err != nil {
+		return "", nil, err
+	}
+	answer, err := m.opts.Runtime.PodSandboxStatus(ctx, id, false)
+	if err != nil {
+		return "", nil, fmt.Errorf("status of the new sandbox: %w", err)
+	}
+	if pod.Spec.HostNetwork {
+		return id, nil, nil
+	}
+	network := answer.GetStatus().GetNetwork()
+	if network.GetIp() == "" {
+		return "", nil, errors.New("the new sandbox has no address")
+	}
+	ips = []string{network.GetIp()}
+	for _, more := range network.GetAdditionalIps() {
+		ips = append(ips, more.GetIp())
+	}
+	return id, ips, nil
+}
+
+// inSandbox is where containers start.
+type inSandbox struct {
+	pod    *v1.Pod
+	id     string
+	config *runtimeapi.PodSandboxConfig
+	ips    []string
+	// status is what the runtime showed before anything starts.
+	status *model.PodStatus
+}
+
+// startAll starts the containers in order. One that fails does not keep the others of its kind from starting.
+func (m *Manager) startAll(ctx context.Context, in inSandbox, starts []containerStart, result *Result) error {
+	var errs []error
+	for _, start := range starts {
+		if wait := m.crashPause(in.pod, start); wait > 0 {
+			err := &model.ReasonError{Reason: model.ReasonCrashLoopBackOff, Err: fmt.Errorf(
+				"back-off restarting failed container %s in pod %s", start.Spec.Name, in.pod.Name)}
+			m.record(in.pod, start.Spec.Name, true)("BackOff", err.Err.Error())
+			result.wait(start.Spec.Name, err, wait)
+			continue
+		}
+		again, err := m.start(ctx, in, start)
+		if err == nil {
+			continue
+		}
+		var reason *model.ReasonError
+		if !errors.As(err, &reason) {
+			reason = &model.ReasonError{Reason: model.ReasonRunContainerError, Err: err}
+		}
+		result.wait(start.Spec.Name, reason, again)
+		if again == 0 {
+			errs = append(errs, fmt.Errorf("container %s: %w", start.Spec.Name, err))
+		}
+		if start.Kind == model.Init || start.Kind == model.Sidecar {
+			break // those after it wait for it
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// crashPause counts a container's last end and says how long it has to wait for its next start.
+func (m *Manager) crashPause(pod *v1.Pod, start containerStart) time.Duration {
+	if start.Ended.IsZero() {
+		return 0
+	}
+	key := string(pod.UID) + "_" + start.Spec.Name + "_" + model.ContainerHash(start.Spec)
+	if wait := m.crashes.Remaining(key, start.Ended); wait > 0 {
+		return wait
+	}
+	m.crashes.Fail(key, start.Ended)
+	return 0
+}
+
+// Forget drops what is remembered of a pod that is gone.
+func (m *Manager) Forget(pod *v1.Pod) {
+	prefix := string(pod.UID) + "_"
+	m.crashes.Forget(func(key string) bool { return len(key) > len(prefix) && key[:len(prefix)] == prefix })
+	m.opts.Images.Forget(string(pod.UID))
+}
+
+func (m *Manager) record(pod *v1.Pod, container string, warning bool) func(reason, message string) {
+	return func(reason, message string) {
+		m.opts.Events.Record(events.Event{Pod: pod, Container: container, Warning: warning, Reason: reason, Message: message})
+	}
+}

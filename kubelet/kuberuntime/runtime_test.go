@@ -1,0 +1,548 @@
+package kuberuntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	apitest "k8s.io/cri-api/pkg/apis/testing"
+
+	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/imagemanager"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
+	"github.com/criadapter/criadapter/kubelet/podspec"
+)
+
+// fake is a runtime in memory in which stopping a container takes a while, and that notes what is stopped when.
+type fake struct {
+	*apitest.FakeRuntimeService
+	stops func(id string) time.Duration
+
+	mu    sync.Mutex
+	began time.Time
+	noted []string
+	// sandboxes is what was done to sandboxes.
+	sandboxes []string
+}
+
+func newFake() *fake {
+	return &fake{FakeRuntimeService: apitest.NewFakeRuntimeService(), stops: func(string) time.Duration { return 0 }, began: time.Now()}
+}
+
+func (f *fake) note(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.noted = append(f.noted, fmt.Sprintf("%v ", time.Since(f.began).Round(time.Second))+fmt.Sprintf(format, args...))
+}
+
+func (f *fake) noteSandbox(what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sandboxes = append(f.sandboxes, what)
+}
+
+func (f *fake) StopContainer(ctx context.Context, id string, timeout int64) error {
+	f.note("stop %s %d", name(id), timeout)
+	time.Sleep(f.stops(name(id)))
+	return f.FakeRuntimeService.StopContainer(ctx, id, timeout)
+}
+
+func (f *fake) StopPodSandbox(ctx context.Context, id string) error {
+	f.noteSandbox("stop " + id)
+	return f.FakeRuntimeService.StopPodSandbox(ctx, id)
+}
+
+func (f *fake) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+	id, err := f.FakeRuntimeService.RunPodSandbox(ctx, config, handler)
+	f.noteSandbox("run " + id)
+	return id, err
+}
+
+func (f *fake) RemovePodSandbox(ctx context.Context, id string) error {
+	f.noteSandbox("remove " + id)
+	return f.FakeRuntimeService.RemovePodSandbox(ctx, id)
+}
+
+func (f *fake) ExecSync(_ context.Context, id string, cmd []string, _ time.Duration) (stdout, stderr []byte, err error) {
+	f.note("exec %s %v", name(id), cmd)
+	time.Sleep(3 * time.Second)
+	if cmd[0] == "fail" {
+		return nil, []byte("no luck"), errors.New("exit code 1")
+	}
+	return nil, nil, nil
+}
+
+// name is the container's name in the fake's ids.
+func name(id string) string {
+	parts := strings.Split(id, "_")
+	return parts[len(parts)-2]
+}
+
+// specs makes the plainest configurations.
+type specs struct{ dir string }
+
+func (s specs) Sandbox(_ context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt},
+		LogDirectory: model.PodLogDirectory(s.dir, pod), Labels: s.labels(pod, ""),
+	}, nil
+}
+
+func (s specs) labels(pod *v1.Pod, container string) map[string]string {
+	return map[string]string{
+		model.LabelPodUID: string(pod.UID), model.LabelPodName: pod.Name, model.LabelPodNamespace: pod.Namespace,
+		model.LabelContainerName: container, model.LabelOwner: "us",
+	}
+}
+
+func (s specs) Container(_ context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, func(), error) {
+	if len(in.Container.Args) > 0 {
+		return nil, nil, errors.New("configmap x: not found")
+	}
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: in.Container.Name, Attempt: in.Attempt},
+		Image:    &runtimeapi.ImageSpec{Image: in.ImageID}, Labels: s.labels(in.Pod, in.Container.Name),
+		Annotations: map[string]string{model.AnnotationHash: model.ContainerHash(in.Container)},
+	}, func() {}, nil
+}
+
+func (s specs) Resources(_ *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
+	return &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: c.Resources.Limits.Memory().Value()}
+}
+
+// bench is a manager on a fake runtime.
+type bench struct {
+	t *testing.T
+	*Manager
+	fake    *fake
+	runtime *cri.Runtime
+	events  *events.Recorder
+	dir     string
+}
+
+func newBench(t *testing.T) *bench {
+	b := &bench{t: t, fake: newFake(), events: events.New("n"), dir: t.TempDir()}
+	imageService := apitest.NewFakeImageService()
+	imageService.SetFakeImages([]string{"image"})
+	b.runtime = cri.New(b.fake, imageService, "us")
+	allocated, err := allocation.Open(filepath.Join(b.dir, "allocated"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Manager = New(Options{
+		Allocation: allocated,
+		Runtime:    b.runtime, Specs: specs{b.dir}, Events: b.events, Images: imagemanager.New(imagemanager.Options{Service: imageService}),
+	})
+	return b
+}
+
+// sync looks at the pod and lets the actor do one sync.
+func (b *bench) sync(pod *v1.Pod, probes Probes) Result {
+	b.t.Helper()
+	result, err := b.SyncPod(b.t.Context(), pod, b.status(pod), probes)
+	if err != nil {
+		b.t.Error(err)
+	}
+	return result
+}
+
+func (b *bench) status(pod *v1.Pod) *model.PodStatus {
+	b.t.Helper()
+	status, err := b.runtime.PodStatus(b.t.Context(), pod.UID)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return status
+}
+
+func (b *bench) running(pod *v1.Pod) string {
+	var names []string
+	for _, c := range b.status(pod).Containers {
+		if c.State == model.StateRunning {
+			names = append(names, c.Name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// exit lets a container end.
+func (b *bench) exit(pod *v1.Pod, container string, code int32) {
+	id := b.status(pod).Container(container).ID
+	b.fake.Lock()
+	defer b.fake.Unlock()
+	c := b.fake.Containers[id]
+	c.State, c.ExitCode, c.FinishedAt = runtimeapi.ContainerState_CONTAINER_EXITED, code, time.Now().UnixNano()
+}
+
+// pulled lets a pod's containers use the image that is there.
+func pulled(pod *v1.Pod) *v1.Pod {
+	model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) { c.ImagePullPolicy = v1.PullNever })
+	return pod
+}
+
+func TestSyncStartsInOrder(t *testing.T) {
+	b := newBench(t)
+	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "init:i", "side:s", "app:a", "app:b"))
+	for _, want := range []string{"i", "s", "a b s", "a b s"} {
+		b.sync(pod, Probes{Started: map[string]bool{}})
+		if got := b.running(pod); got != want {
+			t.Errorf("running %q, want %q", got, want)
+		}
+		if want == "i" {
+			b.exit(pod, "i", 0)
+		}
+	}
+}
+
+func TestSyncCrashBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+		b.sync(pod, Probes{})
+		for _, pause := range []time.Duration{0, 10 * time.Second, 20 * time.Second} {
+			b.exit(pod, "a", 1)
+			result := b.sync(pod, Probes{})
+			if pause == 0 {
+				continue
+			}
+			if reason := result.Waiting["a"]; reason == nil || reason.Reason != model.ReasonCrashLoopBackOff || result.Again != pause || b.running(pod) != "" {
+				t.Errorf("after a crash: %+v, want a pause of %v", result, pause)
+			}
+			time.Sleep(pause)
+			b.sync(pod, Probes{})
+			if b.running(pod) != "a" {
+				t.Errorf("not started after %v", pause)
+			}
+		}
+	})
+}
+
+// TestLivenessBackoff has a container that always fails its liveness probe after three seconds wait ever longer.
+func TestLivenessBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+		b.sync(pod, Probes{})
+		var ran time.Duration
+		for range 120 {
+			time.Sleep(time.Second)
+			failed := map[string]bool{}
+			if b.running(pod) == "a" {
+				ran += time.Second
+				if last := b.status(pod).Container("a"); time.Since(last.StartedAt) >= 3*time.Second {
+					failed[last.ID] = true
+				}
+			}
+			if result := b.sync(pod, Probes{LivenessFailed: failed}); b.running(pod) == "" {
+				if reason := result.Waiting["a"]; reason == nil || reason.Reason != model.ReasonCrashLoopBackOff || result.Again == 0 {
+					t.Fatalf("it waits for %+v", result)
+				}
+			}
+		}
+		if restarts := b.status(pod).Container("a").Attempt; restarts < 3 || restarts > 5 {
+			t.Errorf("%d restarts in two minutes, of which it ran %v", restarts, ran)
+		}
+	})
+}
+
+func TestSyncReasons(t *testing.T) {
+	b := newBench(t)
+	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:config", "app:image", "app:good"))
+	pod.Spec.Containers[0].Args = []string{"x"}
+	pod.Spec.Containers[1].Image = "other"
+	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
+	if err == nil {
+		t.Error("no error")
+	}
+	if result.Waiting["config"].Reason != model.ReasonCreateConfigError || result.Waiting["image"].Reason != model.ReasonErrImageNeverPull ||
+		result.Waiting["good"] != nil || b.running(pod) != "good" {
+		t.Errorf("%+v, running %s", result.Waiting, b.running(pod))
+	}
+	b.fake.InjectError("StartContainer", errors.New("no such program"))
+	pod = pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:start"))
+	pod.UID, pod.Name = "other", "other"
+	if result, _ = b.SyncPod(t.Context(), pod, b.status(pod), Probes{}); result.Waiting["start"].Reason != model.ReasonRunContainerError {
+		t.Errorf("%+v", result.Waiting)
+	}
+}
+
+// TestKillOrder ends app containers at once, each with its hook, and sidecars after them in turn, within the pod's grace.
+func TestKillOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "side:s1", "side:s2", "app:a", "app:b"))
+		grace := int64(30)
+		pod.Spec.TerminationGracePeriodSeconds = &grace
+		b.sync(pod, Probes{})
+		b.sync(pod, Probes{})
+		b.sync(pod, Probes{})
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"bye"}}}}
+		b.fake.stops = func(name string) time.Duration {
+			return map[string]time.Duration{"a": 2 * time.Second, "b": time.Second, "s2": 4 * time.Second}[name]
+		}
+		b.fake.began = time.Now()
+		if err := b.KillPod(t.Context(), pod, b.status(pod), KillOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(b.fake.noted)
+		want := []string{"0s exec a [bye]", "0s stop b 30", "3s stop a 27", "5s stop s2 25", "9s stop s1 21"}
+		if !slices.Equal(b.fake.noted, want) {
+			t.Errorf("%q, want %q", b.fake.noted, want)
+		}
+		if b.running(pod) != "" || b.status(pod).ReadySandbox() != nil {
+			t.Error("something still runs")
+		}
+	})
+}
+
+// TestTwoAttemptsEnd has a sidecar wait for all attempts of a container, and any number of them may end at the same time.
+func TestTwoAttemptsEnd(t *testing.T) {
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "side:s", "app:a")
+	attempt := containerKill{Container: model.ContainerStatus{Name: "a"}}
+	kills := []containerKill{attempt, attempt, {Container: model.ContainerStatus{Name: "s"}}}
+	synctest.Test(t, func(t *testing.T) {
+		order := newKillOrder(pod, kills)
+		began := time.Now()
+		for i := range 2 {
+			time.AfterFunc(time.Duration(i+1)*time.Second, func() { order.ended("a") })
+		}
+		order.wait(t.Context(), "s", began.Add(time.Minute))
+		if waited := time.Since(began); waited != 2*time.Second {
+			t.Errorf("the sidecar waited %v", waited)
+		}
+	})
+}
+
+// TestMinimalGrace gives each container two seconds, with a hook and without, as the kubelet does.
+func TestMinimalGrace(t *testing.T) {
+	for _, own := range []int64{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+			pod.Spec.TerminationGracePeriodSeconds = &own
+			b.sync(pod, Probes{})
+			b.fake.began = time.Now()
+			if err := b.KillPod(t.Context(), pod, b.status(pod), KillOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if want := []string{"0s stop a 2"}; !slices.Equal(b.fake.noted, want) {
+				t.Errorf("grace %d: %q, want %q", own, b.fake.noted, want)
+			}
+		})
+	}
+}
+
+// TestKillOrphan kills a pod of which the runtime alone knows, as its annotations say.
+func TestKillOrphan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+		b.sync(pod, Probes{})
+		status := b.status(pod)
+		status.Containers[0].Annotations = map[string]string{
+			model.AnnotationPodTerminationGrace: "7", model.AnnotationPreStopHandler: `{"exec":{"command":["bye"]}}`,
+		}
+		bare := &v1.Pod{}
+		bare.UID, bare.Name, bare.Namespace = pod.UID, pod.Name, pod.Namespace
+		b.fake.began = time.Now()
+		if err := b.KillPod(t.Context(), bare, status, KillOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"0s exec a [bye]", "3s stop a 4"}; !slices.Equal(b.fake.noted, want) {
+			t.Errorf("%q, want %q", b.fake.noted, want)
+		}
+	})
+}
+
+func TestPostStartFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PostStart: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"fail"}}}}
+		result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
+		if err == nil || result.Waiting["a"].Reason != model.ReasonPostStartHookError || b.running(pod) != "" {
+			t.Errorf("%v, %+v, running %q", err, result.Waiting, b.running(pod))
+		}
+	})
+}
+
+// TestMain puts a proxy into the environment, which is read once: whatever goes through it gets 502.
+func TestMain(m *testing.M) {
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		proxied.Add(1)
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	os.Setenv("HTTP_PROXY", proxy.URL)
+	os.Setenv("HTTPS_PROXY", proxy.URL)
+	os.Exit(m.Run())
+}
+
+// proxied counts the requests that went to the proxy.
+var proxied atomic.Int32
+
+// TestHTTPHook follows the kubelet's rules: any answer will do.
+func TestHTTPHook(t *testing.T) {
+	var asked string
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = strings.TrimSpace(r.URL.Path + " " + r.Header.Get("X") + r.Header.Get("Authorization"))
+		if !strings.HasPrefix(r.Host, "127.0.0.1") && !strings.HasPrefix(r.Host, "0.0.0.0") {
+			asked += " of " + r.Host
+		}
+		if r.URL.Path == "/bad" {
+			http.Error(w, "no luck", http.StatusInternalServerError)
+		}
+	})
+	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
+	defer plain.Close()
+	defer secure.Close()
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	closed := httptest.NewServer(handler)
+	closed.Close()
+	header := func(name, value string) []v1.HTTPHeader { return []v1.HTTPHeader{{Name: name, Value: value}} }
+	for _, c := range []struct {
+		name   string
+		server *httptest.Server
+		get    v1.HTTPGetAction
+		want   string // empty for an error
+	}{
+		{"with a header", plain, v1.HTTPGetAction{Path: "/bye", HTTPHeaders: header("X", "y")}, "/bye y"},
+		{"any status", plain, v1.HTTPGetAction{Path: "/bad"}, "/bad"},
+		{"path without slash", plain, v1.HTTPGetAction{Path: "bye"}, "/bye"},
+		{"no path", plain, v1.HTTPGetAction{}, "/"},
+		{"a host header", plain, v1.HTTPGetAction{Path: "/bye", HTTPHeaders: header("host", "shop")}, "/bye of shop"},
+		{"no proxy", plain, v1.HTTPGetAction{Path: "/bye", Host: "0.0.0.0"}, "/bye"}, // not a loopback address, which has none
+		{"any certificate", secure, v1.HTTPGetAction{Path: "/bye", Scheme: "HTTPS", HTTPHeaders: header("Authorization", "s3")}, "/bye s3"},
+		{"HTTPS of a plain server", plain, v1.HTTPGetAction{Path: "/bye", Scheme: "HTTPS", HTTPHeaders: header("Authorization", "s3")}, "/bye"},
+		{"nobody", closed, v1.HTTPGetAction{Path: "/bye"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			host, port, err := net.SplitHostPort(c.server.Listener.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			asked, c.get.Port = "", intstr.Parse(port)
+			if err := httpHook(t.Context(), hookTarget{ip: host}, &c.get); (err == nil) != (c.want != "") || asked != c.want {
+				t.Errorf("%v, asked %q, want %q", err, asked, c.want)
+			}
+		})
+	}
+	if n := proxied.Load(); n != 0 {
+		t.Errorf("%d requests went to the proxy", n)
+	}
+}
+
+func TestCollect(t *testing.T) {
+	b := newBench(t)
+	c := &Collector{Runtime: b.runtime, PodLogsDir: b.dir, Keep: 1}
+	pod, gone := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a")), pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+	gone.UID, gone.Name = "gone", "gone"
+	for _, p := range []*v1.Pod{pod, gone} {
+		for range 2 {
+			b.sync(p, Probes{})
+			b.exit(p, "a", 1)
+		}
+	}
+	b.crashes.Forget(func(string) bool { return true })
+	b.sync(pod, Probes{})
+	if err := b.runtime.StopPodSandbox(t.Context(), b.status(gone).Sandboxes[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	theirs := filepath.Join(b.dir, "ns_theirs_uid")
+	if err := os.MkdirAll(theirs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	exists := func(uid types.UID) bool { return uid == pod.UID }
+	for range 2 { // the second round finds the logs of what the first removed
+		if err := c.Collect(t.Context(), exists); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := b.status(pod)
+	if len(left.Containers) != 2 || left.Containers[0].State != model.StateRunning || len(left.Sandboxes) != 1 {
+		t.Errorf("left of the pod that exists: %+v", left)
+	}
+	if left := b.status(gone); len(left.Containers)+len(left.Sandboxes) != 0 {
+		t.Errorf("left of the pod that is gone: %+v", left)
+	}
+	for path, want := range map[string]bool{theirs: true, model.PodLogDirectory(b.dir, pod): true, model.PodLogDirectory(b.dir, gone): false} {
+		if _, err := os.Stat(path); (err == nil) != want {
+			t.Errorf("%s: %v, want it there: %v", path, err, want)
+		}
+	}
+}
+
+// TestDeadSandboxIsStopped before the next one is made, and before it is removed: it may still have its address.
+func TestDeadSandboxIsStopped(t *testing.T) {
+	b := newBench(t)
+	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+	b.sync(pod, Probes{})
+	first := b.status(pod).Sandboxes[0].ID
+	b.fake.Lock()
+	b.fake.Sandboxes[first].State = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	b.fake.Unlock()
+	b.exit(pod, "a", 137)
+	b.fake.sandboxes = nil
+	b.sync(pod, Probes{})
+	second := b.status(pod).Sandboxes[0].ID
+	if want := []string{"stop " + first, "run " + second}; second == first || !slices.Equal(b.fake.sandboxes, want) {
+		t.Errorf("%q, want %q", b.fake.sandboxes, want)
+	}
+	b.fake.sandboxes = nil
+	c := &Collector{Runtime: b.runtime, PodLogsDir: b.dir}
+	for range 2 { // its container first
+		if err := c.Collect(t.Context(), func(types.UID) bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := []string{"stop " + first, "remove " + first}; !slices.Equal(b.fake.sandboxes, want) {
+		t.Errorf("collected: %q, want %q", b.fake.sandboxes, want)
+	}
+}
+
+func TestTidyLogs(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "0.log")
+	for name, text := range map[string]string{
+		"": "now", ".20260101-000000.gz": "1", ".20260102-000000": "2", ".20260102-000000.gz": "compressed already", ".20260103-000000": "3",
+		".20260104-000000": "4", ".20260105-000000.tmp": "half",
+	} {
+		if err := os.WriteFile(log+name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &Rotator{MaxSize: 1, MaxFiles: 4}
+	if err := r.tidy(log); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(log + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range files {
+		files[i] = strings.TrimPrefix(files[i], log)
+	}
+	if want := []string{"", ".20260103-000000.gz", ".20260104-000000.gz"}; !slices.Equal(files, want) {
+		t.Errorf("files %q, want %q", files, want)
+	}
+}

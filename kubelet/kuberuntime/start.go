@@ -1,0 +1,102 @@
+package kuberuntime
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	"github.com/criadapter/criadapter/kubelet/imagemanager"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/podspec"
+)
+
+// start brings one container up: image, configuration, create, start, postStart hook. Again is when the pull's back-off
+// ends, if that is why it failed.
+func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart) (again time.Duration, err error) {
+	name := start.Spec.Name
+	image, again, err := m.opts.Images.Ensure(ctx, imagemanager.Request{
+		Pod: in.pod, Image: start.Spec.Image, Policy: start.Spec.ImagePullPolicy, Sandbox: in.config, Record: m.recordImage(in, name),
+	})
+	if err != nil {
+		return again, err
+	}
+	volumes, again, err := m.imageVolumes(ctx, in, start.Spec)
+	if err != nil {
+		return again, err
+	}
+	target, err := in.target(start.Spec.Name)
+	if err != nil {
+		return 0, err
+	}
+	id, err := m.create(ctx, in, start, podspec.ContainerInput{
+		TargetID: target,
+		Pod:      in.pod, Container: start.Spec, Kind: start.Kind, Attempt: start.Attempt,
+		ImageID: image.GetId(), Image: image, ImageVolumes: volumes, PodIPs: in.ips,
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := m.opts.Runtime.StartContainer(ctx, id); err != nil {
+		m.record(in.pod, name, true)("Failed", "Error: "+message(err))
+		return 0, &model.ReasonError{Reason: model.ReasonRunContainerError, Err: fmt.Errorf("start container %s: %s", name, message(err))}
+	}
+	m.record(in.pod, name, false)("Started", "Container started")
+	return 0, m.postStart(ctx, in, start, id)
+}
+
+// target is the id of the running container that an ephemeral one names as its target; empty where it names none, or is
+// no ephemeral one.
+func (in *inSandbox) target(name string) (string, error) {
+	for i := range in.pod.Spec.EphemeralContainers {
+		if c := &in.pod.Spec.EphemeralContainers[i]; c.Name == name && c.TargetContainerName != "" {
+			target := in.status.Container(c.TargetContainerName)
+			if target == nil || target.State != model.StateRunning {
+				return "", &model.ReasonError{Reason: model.ReasonCreateConfigError, Err: fmt.Errorf("its target container %s does not run", c.TargetContainerName)}
+			}
+			return target.ID, nil
+		}
+	}
+	return "", nil
+}
+
+func (m *Manager) recordImage(in inSandbox, name string) func(reason, message string) {
+	return func(reason, message string) {
+		m.record(in.pod, name, reason != "Pulling" && reason != "Pulled")(reason, message)
+	}
+}
+
+// create makes the container; one that was made and cannot be used is left to the garbage collection.
+func (m *Manager) create(ctx context.Context, in inSandbox, start containerStart, input podspec.ContainerInput) (string, error) {
+	fail := func(reason string, err error) error {
+		m.record(in.pod, start.Spec.Name, true)("Failed", "Error: "+message(err))
+		return &model.ReasonError{Reason: reason, Err: fmt.Errorf("%s", message(err))}
+	}
+	config, undo, err := m.opts.Specs.Container(ctx, input)
+	if err != nil {
+		return "", fail(model.ReasonCreateConfigError, err)
+	}
+	defer undo()
+	if config.GetLogPath() != "" {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(in.config.GetLogDirectory(), config.GetLogPath())), 0o755); err != nil {
+			return "", fail(model.ReasonCreateConfigError, err)
+		}
+	}
+	id, err := m.opts.Runtime.CreateContainer(ctx, in.id, config, in.config)
+	if err != nil {
+		return "", fail(createReason(err))
+	}
+	m.record(in.pod, start.Spec.Name, false)("Created", "Container created")
+	return id, nil
+}
+
+// message is an error's text without gRPC's dressing.
+func message(err error) string {
+	if s, ok := status.FromError(err); ok {
+		return s.Message()
+	}
+	return err.Error()
+}

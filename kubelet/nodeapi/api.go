@@ -1,0 +1,117 @@
+package nodeapi
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Runtime is the part of CRI that the API needs; a cri.Runtime is one.
+type Runtime interface {
+	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
+	ListContainers(ctx context.Context, filter *runtimeapi.ContainerFilter) ([]*runtimeapi.Container, error)
+	PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error)
+	Exec(ctx context.Context, request *runtimeapi.ExecRequest) (*runtimeapi.ExecResponse, error)
+	Attach(ctx context.Context, request *runtimeapi.AttachRequest) (*runtimeapi.AttachResponse, error)
+	PortForward(ctx context.Context, request *runtimeapi.PortForwardRequest) (*runtimeapi.PortForwardResponse, error)
+	ExecSync(ctx context.Context, containerID string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error)
+}
+
+// APIOptions configure the kubelet's API. Address, Reads, Runtime, NodeName, ClientCAFile and either the pair of files
+// or CertDir are required.
+type APIOptions struct {
+	// Address is host:port; an empty host stands for all addresses.
+	Address string
+	Reads   Reads
+	Runtime Runtime
+	// CertFile and KeyFile are PEM files of the serving certificate and its key; when they are renewed they are read
+	// again. Without them a self-signed pair for NodeName and IPs is kept in CertDir, and renewed in time.
+	CertFile, KeyFile string
+	CertDir           string
+	NodeName          string
+	IPs               []string
+	// ClientCAFile holds the PEM certificates that sign those of clients; it is read again when it changes.
+	ClientCAFile string
+	// Users and Groups are the clients that may use the API, in a certificate its common name and organizations.
+	// Without either Reviewer is asked about each client.
+	Users, Groups []string
+	// Reviewer knows tokens, and who may do what. Nil means that there are no tokens, and that only Users and Groups
+	// may do anything.
+	Reviewer Reviewer
+}
+
+// API is the kubelet's API.
+type API struct {
+	*reads
+	runtime  Runtime
+	listener net.Listener
+	handler  http.Handler
+	sessions sessions
+}
+
+// ListenTLS opens the kubelet's API, so that bad files and addresses are found here; Run serves it.
+func ListenTLS(opts APIOptions) (*API, error) {
+	serving, err := servingCertificates(opts)
+	if err != nil {
+		return nil, fmt.Errorf("kubelet's API: %w", err)
+	}
+	clients, err := newAuthenticator(opts)
+	if err != nil {
+		return nil, fmt.Errorf("kubelet's API: %w", err)
+	}
+	listener, err := net.Listen("tcp", opts.Address)
+	if err != nil {
+		return nil, fmt.Errorf("kubelet's API: %w", err)
+	}
+	api := &API{reads: newReads(opts.Reads), runtime: opts.Runtime}
+	api.listener = tls.NewListener(listener, &tls.Config{
+		MinVersion: tls.VersionTLS12, GetCertificate: serving, NextProtos: []string{"http/1.1"},
+		// Certificates are judged in HTTP, where a client that has none or a bad one gets the reason.
+		ClientAuth: tls.RequestClientCert,
+	})
+	allowed := &authorizer{users: opts.Users, groups: opts.Groups, reviewer: opts.Reviewer, node: opts.NodeName}
+	api.handler = filter(clients, allowed, api.mux())
+	return api, nil
+}
+
+// mux has the kubelet's paths. Those of one pod exist with and without its UID.
+func (s *API) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	s.routes(mux)
+	mux.HandleFunc("GET /runningpods", s.runningPods)
+	mux.HandleFunc("GET /runningpods/{$}", s.runningPods)
+	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.containerLogs)
+	for _, path := range []string{"/{namespace}/{pod}/{container}", "/{namespace}/{pod}/{uid}/{container}"} {
+		mux.HandleFunc("POST /run"+path, s.run)
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			mux.HandleFunc(method+" /exec"+path, s.exec)
+			mux.HandleFunc(method+" /attach"+path, s.attach)
+		}
+	}
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		mux.HandleFunc(method+" /portForward/{namespace}/{pod}", s.portForward)
+		mux.HandleFunc(method+" /portForward/{namespace}/{pod}/{uid}", s.portForward)
+	}
+	return mux
+}
+
+// Address is where it listens.
+func (s *API) Address() string { return s.listener.Addr().String() }
+
+// Run serves until ctx ends, which ends all sessions, too.
+func (s *API) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	err := serve(ctx, s.listener, s.handler)
+	cancel() // sessions end even when the listener failed
+	s.sessions.end()
+	return err
+}

@@ -1,0 +1,99 @@
+package nodeapi
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+)
+
+// authenticatedGroup is the group of all that are known by whatever means.
+const authenticatedGroup = "system:authenticated"
+
+// Reviewer asks an API server about clients; a review.Reviewer is one.
+type Reviewer interface {
+	// Token says whose a bearer token is; valid is false for one that is nobody's. An error of both
+	// methods may say to ask again later (SuggestsClientDelay of k8s.io/apimachinery/pkg/api/errors).
+	Token(ctx context.Context, token string) (user authenticationv1.UserInfo, valid bool, err error)
+	// Access says whether a user may do something, and why.
+	Access(ctx context.Context, question authorizationv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error)
+}
+
+// authenticator knows clients by their certificates, or by tokens where there is somebody to ask about them.
+type authenticator struct {
+	authorities *reloader[*x509.CertPool]
+	reviewer    Reviewer // nil for none
+}
+
+// newAuthenticator reads the client CA file.
+func newAuthenticator(opts APIOptions) (*authenticator, error) {
+	file := opts.ClientCAFile
+	if file == "" {
+		return nil, errors.New("a client CA file is required: without it no client could be authenticated")
+	}
+	authorities, err := newReloader(func() (*x509.CertPool, error) {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(content) {
+			return nil, fmt.Errorf("%s holds no certificate", file)
+		}
+		return pool, nil
+	}, file)
+	if err != nil {
+		return nil, fmt.Errorf("client CA file: %w", err)
+	}
+	return &authenticator{authorities: authorities, reviewer: opts.Reviewer}, nil
+}
+
+// errNotReviewed is for a token that nobody could be asked about. What it wraps is not for the client.
+var errNotReviewed = errors.New("the API server cannot be asked about the token")
+
+// identify returns the user of a valid certificate or token, or errNotReviewed.
+func (a *authenticator) identify(r *http.Request) (authenticationv1.UserInfo, error) {
+	user, err := a.byCertificate(r)
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if err == nil || !ok || a.reviewer == nil {
+		return user, err
+	}
+	user, valid, err := a.reviewer.Token(r.Context(), strings.TrimSpace(token))
+	switch {
+	case err != nil:
+		return user, fmt.Errorf("%w: %w", errNotReviewed, err)
+	case !valid:
+		return user, errors.New("the token is not valid here")
+	default:
+		return user, nil
+	}
+}
+
+// byCertificate returns the user that a valid certificate names: the common name, in the groups of the organizations.
+func (a *authenticator) byCertificate(r *http.Request) (authenticationv1.UserInfo, error) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return authenticationv1.UserInfo{}, errors.New("a client certificate of the cluster is needed")
+	}
+	own, between := r.TLS.PeerCertificates[0], x509.NewCertPool()
+	for _, certificate := range r.TLS.PeerCertificates[1:] {
+		between.AddCert(certificate)
+	}
+	_, err := own.Verify(x509.VerifyOptions{
+		Roots: a.authorities.get(r.Context()), Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return authenticationv1.UserInfo{}, fmt.Errorf("the client certificate is not valid here: %w", err)
+	}
+	if own.Subject.CommonName == "" {
+		return authenticationv1.UserInfo{}, errors.New("the client certificate has no common name")
+	}
+	return authenticationv1.UserInfo{
+		Username: own.Subject.CommonName, Groups: append(own.Subject.Organization, authenticatedGroup),
+	}, nil
+}

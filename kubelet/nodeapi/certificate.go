@@ -1,0 +1,36 @@
+package nodeapi
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// certificates gives the certificate that a connection is served with.
+type certificates func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+
+// servingCertificates are those of the files, read again when they are renewed, or self-signed ones.
+func servingCertificates(opts APIOptions) (certificates, error) {
+	switch {
+	case (opts.CertFile == "") != (opts.KeyFile == ""):
+		return nil, errors.New("serving over TLS needs both a certificate and its key")
+	case opts.CertFile != "":
+		pair, err := newReloader(func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(opts.CertFile, opts.KeyFile)
+			return &pair, err
+		}, opts.CertFile, opts.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("serving certificate: %w", err)
+		}
+		return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return pair.get(hello.Context()), nil }, nil
+	case opts.CertDir == "":
+		return nil, errors.New("serving over TLS needs a certificate and its key, or a directory to keep self-signed ones in")
+	}
+	signed := &selfSigned{dir: opts.CertDir, name: opts.NodeName, ips: opts.IPs, now: time.Now}
+	if _, err := signed.get(context.Background()); err != nil { // a certificate is made in no time
+		return nil, err
+	}
+	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) { return signed.get(hello.Context()) }, nil
+}

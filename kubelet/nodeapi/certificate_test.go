@@ -1,0 +1,114 @@
+package nodeapi
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// served returns the certificate that a new connection is served with.
+func served(t *testing.T, a *api) *x509.Certificate {
+	t.Helper()
+	conn, err := tls.Dial("tcp", a.Address(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0]
+}
+
+func TestSelfMadeCertificate(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new", "pki")
+	var a *api
+	start := func(ips ...string) *x509.Certificate {
+		a = startAPI(t, &runtime{}, func(o *APIOptions) { o.CertDir, o.IPs = dir, ips })
+		return served(t, a)
+	}
+	first := start("127.0.0.1", "fd00::1")
+	if info, err := os.Stat(filepath.Join(dir, keyName)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key: %v, %v", info.Mode(), err)
+	}
+	roots := x509.NewCertPool()
+	content, err := os.ReadFile(filepath.Join(dir, certificateName))
+	if err != nil || !roots.AppendCertsFromPEM(content) {
+		t.Fatalf("%v in %s", err, content)
+	}
+	for _, name := range []string{"node", "127.0.0.1", "fd00::1"} {
+		if _, err := first.Verify(x509.VerifyOptions{DNSName: name, Roots: roots}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if again := start("fd00::1", "127.0.0.1"); !again.Equal(first) {
+		t.Error("the kept certificate is not used")
+	}
+	moved := start("127.0.0.2")
+	if moved.Equal(first) || !moved.IPAddresses[0].Equal(net.ParseIP("127.0.0.2")) {
+		t.Errorf("after a move: %v", moved.IPAddresses)
+	}
+	if err := os.Truncate(filepath.Join(dir, keyName), 10); err != nil {
+		t.Fatal(err)
+	}
+	if repaired := start("127.0.0.2"); repaired.Equal(moved) {
+		t.Error("half a pair is used")
+	}
+}
+
+func TestSelfMadeCertificateIsRenewed(t *testing.T) {
+	now := time.Now()
+	s := &selfSigned{dir: t.TempDir(), name: "node", now: func() time.Time { return now }}
+	get := func() *x509.Certificate {
+		t.Helper()
+		pair, err := s.get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pair.Leaf
+	}
+	first := get()
+	now = now.Add(certificateLife - renewLeft - time.Hour)
+	if !get().Equal(first) {
+		t.Error("renewed early")
+	}
+	now = now.Add(2 * time.Hour)
+	second := get()
+	if second.Equal(first) || second.NotAfter.Before(now.Add(certificateLife-time.Minute)) {
+		t.Errorf("not renewed: until %v, now is %v", second.NotAfter, now)
+	}
+	if kept := s.load(); kept == nil || !kept.Leaf.Equal(second) {
+		t.Error("the renewed one is not kept")
+	}
+	// A directory that cannot be written keeps the server going.
+	s.dir = filepath.Join(s.dir, certificateName)
+	now = now.Add(certificateLife)
+	if !get().Equal(second) {
+		t.Error("not the one that is there")
+	}
+}
+
+func TestCertificateFilesAreReadAgain(t *testing.T) {
+	issuer := newAuthority(t, "servers")
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	write := func(name string) {
+		certificate, key := issuer.issue(name, nil)
+		writeFile(t, certFile, certificate)
+		writeFile(t, keyFile, key)
+	}
+	write("first")
+	a := startAPI(t, &runtime{}, func(o *APIOptions) { o.CertFile, o.KeyFile = certFile, keyFile })
+	if name := served(t, a).Subject.CommonName; name != "first" {
+		t.Errorf("serves %s", name)
+	}
+	write("the second")
+	if name := served(t, a).Subject.CommonName; name != "the second" {
+		t.Errorf("serves %s", name)
+	}
+	writeFile(t, keyFile, []byte("broken"))
+	if name := served(t, a).Subject.CommonName; name != "the second" {
+		t.Errorf("with a broken key it serves %s", name)
+	}
+}

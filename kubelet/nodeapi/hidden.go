@@ -1,0 +1,54 @@
+package nodeapi
+
+import (
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// hidden stands for a value that the read-only endpoint does not show.
+const hidden = "(hidden)"
+
+// hideValues returns copies of pods for clients that nobody authenticated: every user of the machine may ask. It leaves
+// out what /proc keeps from them, too: the values of environment variables, the headers of probes and hooks, which may
+// hold tokens, and the manifest that kubectl keeps in an annotation, which repeats both.
+func hideValues(pods []*v1.Pod) []*v1.Pod {
+	out := make([]*v1.Pod, 0, len(pods))
+	for _, pod := range pods {
+		pod = pod.DeepCopy()
+		delete(pod.Annotations, v1.LastAppliedConfigAnnotation)
+		model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) { hideInContainer(c) })
+		out = append(out, pod)
+	}
+	return out
+}
+
+func hideInContainer(c *v1.Container) {
+	for i := range c.Env {
+		if c.Env[i].Value != "" {
+			c.Env[i].Value = hidden
+		}
+	}
+	for _, probe := range []*v1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
+		if probe != nil {
+			hideHeaders(probe.HTTPGet)
+		}
+	}
+	if c.Lifecycle == nil {
+		return
+	}
+	for _, hook := range []*v1.LifecycleHandler{c.Lifecycle.PostStart, c.Lifecycle.PreStop} {
+		if hook != nil {
+			hideHeaders(hook.HTTPGet)
+		}
+	}
+}
+
+func hideHeaders(get *v1.HTTPGetAction) {
+	if get == nil {
+		return
+	}
+	for i := range get.HTTPHeaders {
+		get.HTTPHeaders[i].Value = hidden
+	}
+}

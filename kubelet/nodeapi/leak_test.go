@@ -1,0 +1,54 @@
+package nodeapi
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"runtime/pprof"
+	"testing"
+	"time"
+)
+
+// goroutines counts all there are: tests of this package run one after the other.
+func goroutines() int { return pprof.Lookup("goroutine").Count() }
+
+// before counts them while the API is idle.
+func (a *api) before() int {
+	a.t.Helper()
+	if code, _ := a.get("/healthz"); code != http.StatusOK {
+		a.t.Fatalf("healthz: %d", code)
+	}
+	a.client.CloseIdleConnections()
+	count := goroutines()
+	for still := 0; still < 10; still++ {
+		time.Sleep(10 * time.Millisecond)
+		if now := goroutines(); now != count {
+			count, still = now, 0
+		}
+	}
+	return count
+}
+
+// settles waits until there are no more goroutines than before.
+func settles(t testing.TB, before int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); goroutines() > before; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			var stacks bytes.Buffer
+			_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // it goes to memory
+			t.Fatalf("%d goroutines are left of %d before:\n%s", goroutines(), before, stacks.String())
+		}
+	}
+}
+
+func appendTo(t testing.TB, path, text string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,89 @@
+package nodeapi
+
+import (
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// metrics writes the kubelet core's own metrics.
+func (s *reads) metrics(w http.ResponseWriter, _ *http.Request) {
+	var out exposition
+	pods := s.Pods()
+	out.single("kubelet_running_pods", gauge, "Number of pods with a running container.", float64(running(pods)))
+	byPhase := out.family("kubelet_pods", gauge, "Number of pods by phase.")
+	phases := map[v1.PodPhase]int{}
+	for _, pod := range pods {
+		phases[pod.Status.Phase]++
+	}
+	for _, phase := range []v1.PodPhase{v1.PodPending, v1.PodRunning, v1.PodSucceeded, v1.PodFailed} {
+		byPhase.sample(float64(phases[phase]), time.Time{}, label{"phase", string(phase)})
+	}
+	restarts := out.family("kubelet_container_restarts_total", counter, "How often a container was started again.")
+	for _, pod := range pods {
+		for _, container := range model.Statuses(pod) {
+			restarts.sample(float64(container.RestartCount), time.Time{},
+				label{"namespace", pod.Namespace}, label{"pod", pod.Name}, label{"pod_uid", string(pod.UID)}, label{"container", container.Name})
+		}
+	}
+	out.single("kubelet_runtime_healthy", gauge, "1 when the runtime answers and is ready.", number(s.Healthy() == nil))
+	out.single("kubelet_evented_pleg", gauge, "1 while the runtime streams its events, 0 while its pods are listed.", number(s.Evented()))
+	s.sentEvents(&out)
+	s.startTime(&out)
+	out.write(w)
+}
+
+// sentEvents counts events by their outcome, where they are sent to an API server.
+func (s *reads) sentEvents(out *exposition) {
+	if s.SentEvents == nil {
+		return
+	}
+	events := out.family("kubelet_events_total", counter, "Number of events for the API server by outcome: sent, suppressed, dropped or refused.")
+	outcomes := s.SentEvents()
+	for _, outcome := range slices.Sorted(maps.Keys(outcomes)) {
+		events.sample(float64(outcomes[outcome]), time.Time{}, label{"outcome", outcome})
+	}
+}
+
+func (s *reads) startTime(out *exposition) {
+	out.single("process_start_time_seconds", gauge, "When the endpoint was opened, in seconds since 1970.", float64(s.started.Unix()))
+}
+
+// probes writes how probes ended, under the names of the kubelet.
+func (s *reads) probes(w http.ResponseWriter, _ *http.Request) {
+	var out exposition
+	results := out.family("prober_probe_total", counter, "Cumulative number of a liveness, readiness or startup probe for a container by result.")
+	if s.Probes != nil {
+		for _, c := range s.Probes() {
+			results.sample(float64(c.Count), time.Time{}, label{"container", c.Container}, label{"namespace", c.Namespace},
+				label{"pod", c.Pod}, label{"pod_uid", string(c.PodUID)}, label{"probe_type", c.Probe}, label{"result", c.Result})
+		}
+	}
+	s.startTime(&out)
+	out.write(w)
+}
+
+func running(pods []*v1.Pod) int {
+	n := 0
+	for _, pod := range pods {
+		for _, container := range model.Statuses(pod) {
+			if container.State.Running != nil {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,159 @@
+package nodeapi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/log"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+)
+
+const (
+	// tick is the unit of processor times in /proc/stat: USER_HZ is 100 on every architecture that Go runs on.
+	tick = 10 * time.Millisecond
+	// ratePeriod is how long the rate of used cores looks back, at least.
+	ratePeriod = 10 * time.Second
+)
+
+// nodeStats reads the node's stats. It is safe for concurrent use.
+type nodeStats struct {
+	proc string
+
+	mu sync.Mutex
+	// before and last are earlier readings of the processors, the older one at least ratePeriod before the newer.
+	before, last reading
+}
+
+// reading is the processors' time until then.
+type reading struct {
+	at   time.Time
+	used time.Duration
+}
+
+// newNodeStats reads below proc, which is /proc but in tests. The first reading is made now, for rates.
+func newNodeStats(proc string) *nodeStats {
+	n := &nodeStats{proc: proc}
+	if now, _, err := n.processors(); err == nil { // logged when stats are requested
+		n.before, n.last = now, now
+	}
+	return n
+}
+
+// stats are the node's stats, without file systems. What cannot be read is left out.
+func (n *nodeStats) stats(ctx context.Context, name string) statsapi.NodeStats {
+	out := statsapi.NodeStats{NodeName: name}
+	now, booted, err := n.processors()
+	if err != nil {
+		log.G(ctx).WithError(err).Warn("cannot read the node's CPU usage")
+	} else {
+		out.StartTime = metav1.NewTime(booted)
+		used := uint64(now.used)
+		out.CPU = &statsapi.CPUStats{Time: metav1.NewTime(now.at), UsageCoreNanoSeconds: &used, UsageNanoCores: n.rate(now)}
+	}
+	if out.Memory, out.Swap, err = n.memory(); err != nil {
+		log.G(ctx).WithError(err).Warn("cannot read the node's memory usage")
+	}
+	return out
+}
+
+// rate is how many nanocores were used since the older of two earlier readings.
+func (n *nodeStats) rate(now reading) *uint64 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	since := n.before
+	if now.at.Sub(n.last.at) >= ratePeriod {
+		n.before, n.last = n.last, now
+		since = n.before
+	}
+	passed := now.at.Sub(since.at)
+	if since.at.IsZero() || passed < 10*tick || now.used < since.used {
+		return nil
+	}
+	cores := uint64(float64(now.used-since.used) / passed.Seconds())
+	return &cores
+}
+
+// processors reads the time that the processors have worked, and when the machine was started.
+func (n *nodeStats) processors() (now reading, booted time.Time, err error) {
+	content, err := os.ReadFile(filepath.Join(n.proc, "stat"))
+	if err != nil {
+		return reading{}, time.Time{}, err
+	}
+	now.at = time.Now()
+	for line := range strings.Lines(string(content)) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) > 7 && fields[0] == "cpu":
+			// user, nice, system, idle, iowait, irq, softirq; what follows was stolen from this machine, or is in user already.
+			for _, i := range []int{1, 2, 3, 6, 7} {
+				ticks, err := strconv.ParseUint(fields[i], 10, 63)
+				if err != nil {
+					return reading{}, time.Time{}, fmt.Errorf("%s/stat: %w", n.proc, err)
+				}
+				now.used += time.Duration(ticks) * tick
+			}
+		case len(fields) == 2 && fields[0] == "btime":
+			seconds, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				return reading{}, time.Time{}, fmt.Errorf("%s/stat: %w", n.proc, err)
+			}
+			booted = time.Unix(seconds, 0)
+		}
+	}
+	return now, booted, nil
+}
+
+// memory reads what the machine uses: all that is not free and, as the working set, of that what is no page cache that
+// could be dropped at once. Available is what the working set leaves.
+func (n *nodeStats) memory() (*statsapi.MemoryStats, *statsapi.SwapStats, error) {
+	info, err := n.numbers("meminfo", 1024)
+	if err != nil {
+		return nil, nil, err
+	}
+	events, err := n.numbers("vmstat", 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	total, used := info["MemTotal"], less(info["MemTotal"], info["MemFree"])
+	working := less(used, info["Inactive(file)"])
+	available, rss := less(total, working), info["AnonPages"]
+	faults, major := events["pgfault"], events["pgmajfault"]
+	swapFree, swapUsed := info["SwapFree"], less(info["SwapTotal"], info["SwapFree"])
+	now := metav1.Now()
+	return &statsapi.MemoryStats{
+		Time: now, AvailableBytes: &available, UsageBytes: &used, WorkingSetBytes: &working, RSSBytes: &rss,
+		PageFaults: &faults, MajorPageFaults: &major,
+	}, &statsapi.SwapStats{Time: now, SwapAvailableBytes: &swapFree, SwapUsageBytes: &swapUsed}, nil
+}
+
+// numbers reads a file of names and numbers, in units of so many bytes.
+func (n *nodeStats) numbers(name string, unit uint64) (map[string]uint64, error) {
+	content, err := os.ReadFile(filepath.Join(n.proc, name))
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]uint64{}
+	for line := range bytes.Lines(content) {
+		fields := strings.Fields(string(line))
+		if len(fields) < 2 {
+			continue
+		}
+		value, err := strconv.ParseUint(fields[1], 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s/%s: %w", n.proc, name, err)
+		}
+		values[strings.TrimSuffix(fields[0], ":")] = value * unit
+	}
+	return values, nil
+}
+
+// less is a-b, and not below zero: the kernel's counters are not of one instant.
+func less(a, b uint64) uint64 { return a - min(a, b) }

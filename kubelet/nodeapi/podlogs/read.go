@@ -1,0 +1,222 @@
+package podlogs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// Options say which part of a log is read, and where it goes. Path is required.
+type Options struct {
+	// Path is the file that the runtime named. It may be a link.
+	Path string
+	// Tail is how many lines at the end are read; negative for all. Pieces of a long line count as lines.
+	Tail int64
+	// Since leaves out what is older than that; zero for nothing.
+	Since time.Time
+	// Timestamps writes the time before each line.
+	Timestamps bool
+	// Limit ends the reading after so many bytes were written; negative for none.
+	Limit int64
+	// Stdout and Stderr take the streams; nil leaves one out.
+	Stdout, Stderr io.Writer
+	// Malformed is called with an error for each line that is none of a container's log; nil skips them.
+	Malformed func(error) error
+	// Running says whether the container may still write, which makes Read follow the log; it is called about every
+	// second. Nil means that the log is read to its end only.
+	Running func(context.Context) bool
+	// Flush is called before a follower waits for more, for writers with a buffer.
+	Flush func() error
+}
+
+// stampFormat is how times are written, always equally long, as the kubelet does.
+const stampFormat = "2006-01-02T15:04:05.000000000Z07:00"
+
+// errLimit ends a reading at its limit.
+var errLimit = errors.New("byte limit reached")
+
+// Read writes a log. A file that is not there is an fs.ErrNotExist. It ends without an error when ctx ends.
+func Read(ctx context.Context, opts Options) error {
+	r := reader{opts: opts}
+	err := r.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.file.Close() }() // it was only read
+	if opts.Tail >= 0 {
+		start, err := tailStart(r.file, opts.Tail)
+		if err != nil {
+			return err
+		}
+		if _, err := r.file.Seek(start, io.SeekStart); err != nil {
+			return err
+		}
+	}
+	if opts.Running == nil {
+		err = r.readLines(ctx)
+	} else {
+		err = r.follow(ctx)
+	}
+	if errors.Is(err, errLimit) || err != nil && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// reader reads one log file, and the ones that follow it when it is rotated.
+type reader struct {
+	opts    Options
+	file    *os.File
+	lines   *bufio.Reader
+	written int64
+	partial [2]bool // by stream: the line goes on
+}
+
+func (r *reader) open() error {
+	file, err := os.Open(r.opts.Path)
+	if err != nil {
+		return err
+	}
+	r.file, r.lines = file, bufio.NewReader(file)
+	return nil
+}
+
+// follow reads until no more can come.
+func (r *reader) follow(ctx context.Context) error {
+	changes := watch(ctx, r.opts.Path)
+	defer changes.close()
+	for last := false; ; {
+		if err := r.readLines(ctx); err != nil {
+			return err
+		}
+		another, err := r.reopen(ctx)
+		if err != nil || last && !another {
+			return err
+		}
+		if another || last {
+			continue
+		}
+		if r.opts.Flush != nil {
+			if err := r.opts.Flush(); err != nil {
+				return err
+			}
+		}
+		quiet, err := changes.wait(ctx)
+		if err != nil {
+			return err
+		}
+		if quiet {
+			last = !r.opts.Running(ctx) // what was written before the end is read once more
+		}
+	}
+}
+
+// reopen opens the file that is at the path when that is another one, after the old one was read to its end, but for
+// a line that was never finished. A file that was emptied in place is read from its start.
+func (r *reader) reopen(ctx context.Context) (another bool, err error) {
+	there, err := os.Stat(r.opts.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // between two files, or gone for good
+	}
+	if err != nil {
+		return false, err
+	}
+	open, err := r.file.Stat()
+	if err != nil {
+		return false, err
+	}
+	if os.SameFile(there, open) {
+		return r.rewind(open.Size())
+	}
+	if err := r.readLines(ctx); err != nil {
+		return false, err
+	}
+	old := r.file
+	if err := r.open(); err != nil {
+		r.file = old
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		return false, err
+	}
+	return true, old.Close()
+}
+
+// rewind starts over in a file that is shorter than what was read of it.
+func (r *reader) rewind(size int64) (shorter bool, err error) {
+	at, err := r.file.Seek(0, io.SeekCurrent)
+	if err != nil || at <= size {
+		return false, err
+	}
+	_, err = r.file.Seek(0, io.SeekStart)
+	r.lines.Reset(r.file)
+	return true, err
+}
+
+// readLines writes all whole lines that are there.
+func (r *reader) readLines(ctx context.Context) error {
+	for ctx.Err() == nil {
+		raw, err := r.lines.ReadBytes('\n')
+		if err == io.EOF {
+			// The end of the line is not written yet: it is read again next time.
+			if _, err := r.file.Seek(-int64(len(raw)), io.SeekCurrent); err != nil {
+				return err
+			}
+			r.lines.Reset(r.file)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := r.line(raw[:len(raw)-1]); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
+// line writes one line to its stream.
+func (r *reader) line(raw []byte) error {
+	l, err := parse(raw)
+	if err != nil {
+		if r.opts.Malformed == nil {
+			return nil
+		}
+		return r.opts.Malformed(err)
+	}
+	out, stream := r.opts.Stdout, 0
+	if l.stderr {
+		out, stream = r.opts.Stderr, 1
+	}
+	if out == nil || l.at.Before(r.opts.Since) {
+		return nil
+	}
+	text := l.text
+	if r.opts.Timestamps && !r.partial[stream] {
+		text = fmt.Appendf(nil, "%s %s", l.at.Format(stampFormat), text)
+	}
+	r.partial[stream] = l.partial
+	if !l.partial {
+		text = append(text[:len(text):len(text)], '\n')
+	}
+	return r.write(out, text)
+}
+
+// write writes as much as the limit allows.
+func (r *reader) write(out io.Writer, text []byte) error {
+	limited := r.opts.Limit >= 0
+	if limited && int64(len(text)) > r.opts.Limit-r.written {
+		text = text[:r.opts.Limit-r.written]
+	}
+	n, err := out.Write(text)
+	r.written += int64(n)
+	if err == nil && limited && r.written >= r.opts.Limit {
+		return errLimit
+	}
+	return err
+}

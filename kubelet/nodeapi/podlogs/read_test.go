@@ -1,0 +1,225 @@
+package podlogs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+const stamp = "2026-05-01T12:00:00.000000001Z"
+
+// logged makes a log file.
+func logged(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "0.log")
+	testutil.WriteFile(t, path, content)
+	return path
+}
+
+// output is written by one goroutine and read by another.
+type output struct{ testutil.Buffer }
+
+func (o *output) has(t *testing.T, want string) {
+	t.Helper()
+	testutil.Eventually(t, func() error {
+		if got := o.String(); !strings.HasSuffix(got, want) {
+			return fmt.Errorf("no %q at the end of %q", want, got)
+		}
+		return nil
+	})
+}
+
+func TestRead(t *testing.T) {
+	content := "2026-05-01T11:00:00Z stdout F old\n" + stamp + " stdout P be\n" + stamp + " stderr F error\n" + stamp + " stdout F gun\n" +
+		"nonsense\n" + stamp + " stdout F:tag a b  c\n" + stamp + " stdout F not written to its e"
+	docker := `{"log":"one\n","stream":"stdout","time":"2026-05-01T12:00:00.1Z"}` + "\n" +
+		`{"log":"be","stream":"stderr","time":"2026-05-01T12:00:00.2Z"}` + "\n" + `{"log":"gun\n","stream":"stderr","time":"2026-05-01T12:00:00.3Z"}` + "\n"
+	since := time.Date(2026, 5, 1, 11, 30, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name, content  string
+		opts           Options
+		stdout, stderr string
+		strange        int
+	}{
+		{"all", content, Options{Tail: -1, Limit: -1}, "old\nbegun\na b  c\n", "error\n", 1},
+		{"since, with times", content, Options{Tail: -1, Limit: -1, Since: since, Timestamps: true},
+			stamp + " begun\n" + stamp + " a b  c\n", stamp + " error\n", 1},
+		{"the end", content, Options{Tail: 2, Limit: -1}, "a b  c\n", "", 0},
+		{"nothing", content, Options{Tail: 0, Limit: -1}, "", "", 0},
+		{"so many bytes", content, Options{Tail: -1, Limit: 8}, "old\nbe", "er", 0},
+		{"a limit at the end of a line", content, Options{Tail: -1, Limit: 4}, "old\n", "", 0},
+		{"Docker's format", docker, Options{Tail: -1, Limit: -1}, "one\n", "begun\n", 0},
+		{"Docker's format with times", docker, Options{Tail: -1, Limit: -1, Timestamps: true},
+			"2026-05-01T12:00:00.100000000Z one\n", "2026-05-01T12:00:00.200000000Z begun\n", 0},
+		{"empty", "", Options{Tail: 3, Limit: -1}, "", "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			strange := 0
+			c.opts.Path, c.opts.Stdout, c.opts.Stderr = logged(t, c.content), &stdout, &stderr
+			c.opts.Malformed = func(error) error { strange++; return nil }
+			if err := Read(t.Context(), c.opts); err != nil {
+				t.Fatal(err)
+			}
+			if stdout.String() != c.stdout || stderr.String() != c.stderr || strange != c.strange {
+				t.Errorf("%q, %q, %d strange; want %q, %q, %d", stdout.String(), stderr.String(), strange, c.stdout, c.stderr, c.strange)
+			}
+			stdout.Reset()
+			c.opts.Stderr = nil
+			if err := Read(t.Context(), c.opts); err != nil || c.opts.Limit < 0 && stdout.String() != c.stdout {
+				t.Errorf("stdout alone: %q, %v", stdout.String(), err)
+			}
+		})
+	}
+	if err := Read(t.Context(), Options{Path: filepath.Join(t.TempDir(), "none")}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	broken := errors.New("broken")
+	if err := Read(t.Context(), Options{Path: logged(t, content), Tail: -1, Limit: -1, Malformed: func(error) error { return broken }}); !errors.Is(err, broken) {
+		t.Errorf("a writer that fails: %v", err)
+	}
+}
+
+func TestTailOfALargeLog(t *testing.T) {
+	var content strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&content, "%s stdout F %d %s\n", stamp, i, strings.Repeat("x", i%200))
+	}
+	path := logged(t, content.String())
+	for _, lines := range []int64{1, 2, 499, 4999, 5000, 6000} {
+		var stdout bytes.Buffer
+		if err := Read(t.Context(), Options{Path: path, Tail: lines, Limit: -1, Stdout: &stdout}); err != nil {
+			t.Fatal(err)
+		}
+		want := min(lines, 5000)
+		if got := strings.Count(stdout.String(), "\n"); got != int(want) || !strings.HasPrefix(stdout.String(), fmt.Sprintf("%d ", 5000-want)) {
+			t.Errorf("tail %d: %d lines from %.20q", lines, got, stdout.String())
+		}
+	}
+}
+
+// following reads a log that grows until the returned function is called.
+func following(t *testing.T, path string) (out *output, noMore func(), ended <-chan error) {
+	t.Helper()
+	out = &output{}
+	over, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- Read(t.Context(), Options{Path: path, Tail: -1, Limit: -1, Stdout: out, Stderr: out, Running: func(context.Context) bool {
+			select {
+			case <-over:
+				return false
+			default:
+				return true
+			}
+		}})
+	}()
+	return out, func() { close(over) }, done
+}
+
+func TestFollowThroughARotation(t *testing.T) {
+	path := logged(t, stamp+" stdout F one\n")
+	out, noMore, ended := following(t, path)
+	out.has(t, "one\n")
+	testutil.AppendFile(t, path, stamp+" stdout F tw")
+	time.Sleep(20 * time.Millisecond)
+	testutil.AppendFile(t, path, "o\n")
+	out.has(t, "two\n")
+	// The kubelet renames the file; the runtime writes on into it until it reopens its log, and then makes a new one.
+	if err := os.Rename(path, path+".20260501-120000"); err != nil {
+		t.Fatal(err)
+	}
+	testutil.AppendFile(t, path+".20260501-120000", stamp+" stdout F three\n")
+	out.has(t, "three\n")
+	testutil.WriteFile(t, path, stamp+" stdout F four\n")
+	out.has(t, "four\n")
+	noMore()
+	testutil.AppendFile(t, path, stamp+" stdout F last\n")
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.String(), "one\ntwo\nthree\nfour\nlast\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestFollowALinkThatIsEmptiedInPlace(t *testing.T) {
+	file := logged(t, stamp+" stdout F one line that is long\n")
+	link := filepath.Join(t.TempDir(), "1.log")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	out, noMore, ended := following(t, link)
+	out.has(t, "long\n")
+	testutil.WriteFile(t, file, stamp+" stdout F two\n")
+	out.has(t, "two\n")
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	noMore()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFollowIsGivenUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	out, ended := &output{}, make(chan error, 1)
+	idle := make(chan struct{}, 100)
+	path := logged(t, stamp+" stdout F one\n")
+	go func() {
+		ended <- Read(ctx, Options{
+			Path: path, Tail: -1, Limit: -1, Stdout: out, Running: func(context.Context) bool { return true },
+			Flush: func() error { idle <- struct{}{}; return nil },
+		})
+	}()
+	<-idle
+	if out.String() != "one\n" {
+		t.Errorf("it waits with %q written", out.String())
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFollowLatency says that a line is read on its event, not at the next check.
+func TestFollowLatency(t *testing.T) {
+	path := logged(t, stamp+" stdout F one\n")
+	out, noMore, ended := following(t, path)
+	out.has(t, "one\n")
+	time.Sleep(50 * time.Millisecond) // it waits by now
+	begun := time.Now()
+	for i := range 5 {
+		testutil.AppendFile(t, path, fmt.Sprintf("%s stdout F line %d\n", stamp, i))
+		out.has(t, fmt.Sprintf("line %d\n", i))
+	}
+	if took := time.Since(begun); took > 2*checkPeriod {
+		t.Errorf("5 lines took %v", took)
+	}
+	noMore()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"", stamp + " stdout F text", stamp + " stderr P ", stamp + " stdout F:a:b x y", "x y z w", stamp + " stdin F x",
+		stamp + " stdout", `{"log":"x\n","stream":"stdout","time":"` + stamp + `"}`, `{"stream":1}`, "{"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		parsed, err := parse(raw)
+		if err == nil && !bytes.HasPrefix(raw, []byte("{")) && !bytes.HasSuffix(raw, parsed.text) {
+			t.Errorf("%q became %+v", raw, parsed)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package podlogs
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/containerd/log"
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// checkPeriod is how often a follower checks whether more can come, and looks at the file without an event.
+	checkPeriod = time.Second
+	// pollPeriod is how often it looks when the kernel has no inotify instance left (fs.inotify.max_user_instances).
+	pollPeriod = 100 * time.Millisecond
+)
+
+// changes notifies of a log that may have grown or been replaced.
+type changes struct {
+	// watcher is nil when there is none to be had.
+	watcher *fsnotify.Watcher
+	check   *time.Ticker
+	poll    *time.Ticker
+}
+
+// watch watches the file at path: at its directory, where others take its place, and at that of what it links to.
+func watch(ctx context.Context, path string) *changes {
+	c := &changes{check: time.NewTicker(checkPeriod), poll: time.NewTicker(pollPeriod)}
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		log.G(ctx).WithError(err).WithField("path", path).Debug("polling the log, no inotify instance is left")
+		return c
+	}
+	directories := []string{filepath.Dir(path)}
+	if target, err := filepath.EvalSymlinks(path); err == nil && filepath.Dir(target) != directories[0] {
+		directories = append(directories, filepath.Dir(target))
+	}
+	for _, directory := range directories {
+		if err := watcher.Add(directory); err != nil {
+			log.G(ctx).WithError(err).WithField("directory", directory).Debug("polling the log, its directory cannot be watched")
+			_ = watcher.Close() // nothing is watched
+			return c
+		}
+	}
+	c.watcher = watcher
+	c.poll.Stop()
+	return c
+}
+
+func (c *changes) close() {
+	c.check.Stop()
+	c.poll.Stop()
+	if c.watcher != nil {
+		_ = c.watcher.Close() // nothing was written
+	}
+}
+
+// wait returns when something may have changed; check says that it is time to check whether the container still runs.
+func (c *changes) wait(ctx context.Context) (check bool, err error) {
+	var events <-chan fsnotify.Event
+	var errs <-chan error
+	if c.watcher != nil {
+		events, errs = c.watcher.Events, c.watcher.Errors
+	}
+	select {
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-events:
+		return false, nil
+	case <-errs: // events were lost: the file is read
+		return false, nil
+	case <-c.poll.C:
+		return false, nil
+	case <-c.check.C:
+		return true, nil
+	}
+}

@@ -1,0 +1,210 @@
+package nodeapi
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// talk says something at a local port and returns the answer.
+func talk(t *testing.T, port uint16, text string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, text); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(answer)
+}
+
+// backend serves connections one by one with serve, after the head of the request was read.
+func backend(t *testing.T, serve func(net.Conn)) (url string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			// What authorizes a client here is no business of the runtime's.
+			if request, err := http.ReadRequest(bufio.NewReader(conn)); err == nil && request.Header.Get("Authorization") == "" {
+				serve(conn)
+			}
+			conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		listener.Close()
+		<-ended
+	})
+	return "http://" + listener.Addr().String() + "/exec/token"
+}
+
+const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: words\r\n\r\n"
+
+// session asks for an exec in a protocol of its own and returns the connection and the answer's code.
+func (a *api) session() (*tls.Conn, *bufio.Reader, int) {
+	a.t.Helper()
+	pair := a.client.Transport.(*http.Transport).TLSClientConfig.Clone()
+	conn, err := tls.Dial("tcp", a.Address(), pair)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() { conn.Close() })
+	fmt.Fprintf(conn, "POST /exec/ns/pod/c?command=x&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: words\r\nAuthorization: secret\r\nContent-Length: 0\r\n\r\n")
+	if err := conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		a.t.Fatal(err)
+	}
+	in := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(in, nil)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return conn, in, answer.StatusCode
+}
+
+func TestStreamingServersThatMisbehave(t *testing.T) {
+	for _, c := range []struct {
+		name, answer string
+		code         int
+		text         string
+	}{
+		{"no upgrade", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", http.StatusBadGateway, "it answers 200 OK to an upgrade"},
+		{"a refusal", "HTTP/1.1 404 Not Found\r\nContent-Length: 8\r\n\r\nunknown\n", http.StatusNotFound, "unknown\n"},
+		{"an endless refusal", "HTTP/1.1 500 Broken\r\n\r\n" + strings.Repeat("x", 2*maxErrorBody), http.StatusInternalServerError, strings.Repeat("x", maxErrorBody)},
+		{"nonsense", "what?\r\n\r\n", http.StatusBadGateway, "malformed"},
+		{"nothing", "", http.StatusBadGateway, "EOF"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := &runtime{url: backend(t, func(conn net.Conn) { _, _ = io.WriteString(conn, c.answer) })} // the client may leave before the end
+			a := startAPI(t, r, nil)
+			code, body := a.do(a.client, http.MethodPost, "/exec/ns/pod/c?command=x&output=1", "Connection", "Upgrade", "Upgrade", "words")
+			if code != c.code || !strings.Contains(body, c.text) || len(body) > maxErrorBody {
+				t.Errorf("%d %.100q, want %d %.100q", code, body, c.code, c.text)
+			}
+		})
+	}
+	for _, url := range []string{"ftp://127.0.0.1/x", "nonsense", "http://127.0.0.1:1/x", "http://[::/x"} {
+		a := startAPI(t, &runtime{url: url}, nil)
+		if code, body := a.do(a.client, http.MethodPost, "/exec/ns/pod/c?command=x&output=1", "Connection", "Upgrade", "Upgrade", "words"); code != http.StatusBadGateway {
+			t.Errorf("%s: %d %s", url, code, body)
+		}
+	}
+}
+
+// TestServerThatHangs says that a client which gives up takes the connection to a silent streaming server with it.
+func TestServerThatHangs(t *testing.T) {
+	hung, over := make(chan struct{}), make(chan error, 1)
+	r := &runtime{url: backend(t, func(conn net.Conn) {
+		close(hung)
+		_, err := conn.Read(make([]byte, 1))
+		over <- err
+	})}
+	a := startAPI(t, r, nil)
+	before := a.before()
+	conn, err := tls.Dial("tcp", a.Address(), a.client.Transport.(*http.Transport).TLSClientConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST /exec/ns/pod/c?command=x&output=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: words\r\n\r\n")
+	<-hung
+	conn.Close()
+	select {
+	case <-over:
+	case <-time.After(patience):
+		t.Fatal("the connection to the runtime stays")
+	}
+	settles(t, before)
+}
+
+// TestEachSideHangsUp follows a session in a protocol that nobody knows, to its end by either side.
+func TestEachSideHangsUp(t *testing.T) {
+	const last = 1 << 20
+	seen := make(chan string, 10)
+	r := &runtime{url: backend(t, func(conn net.Conn) {
+		_, _ = io.WriteString(conn, switching+"early") // a client that is gone is seen below
+		in := bufio.NewReader(conn)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				seen <- "end"
+				return
+			}
+			seen <- line
+			if line == "bye\n" {
+				_, _ = io.WriteString(conn, strings.Repeat("z", last)) // the client reads it, or the test fails
+				_ = conn.(*net.TCPConn).CloseWrite()
+				_, _ = io.Copy(io.Discard, in)
+				return
+			}
+		}
+	})}
+	a := startAPI(t, r, nil)
+	before := a.before()
+	expect := func(want string) {
+		t.Helper()
+		select {
+		case got := <-seen:
+			if got != want {
+				t.Errorf("the server saw %q, want %q", got, want)
+			}
+		case <-time.After(patience):
+			t.Fatalf("the server does not see %q", want)
+		}
+	}
+
+	conn, in, code := a.session()
+	early := make([]byte, 5)
+	if _, err := io.ReadFull(in, early); code != http.StatusSwitchingProtocols || err != nil || string(early) != "early" {
+		t.Fatalf("%d %q, %v", code, early, err)
+	}
+	fmt.Fprint(conn, "hello\n")
+	expect("hello\n")
+	conn.Close()
+	expect("end")
+
+	// The server ends while the client sends on: the client still gets all that was sent to it.
+	conn, in, _ = a.session()
+	fmt.Fprint(conn, "bye\n"+strings.Repeat("more\n", 10_000))
+	expect("bye\n")
+	time.Sleep(50 * time.Millisecond)
+	fmt.Fprint(conn, "and more\n")
+	rest, err := io.ReadAll(in)
+	if err != nil || len(rest) != len("early")+last {
+		t.Errorf("%d bytes, %v", len(rest), err)
+	}
+	conn.Close()
+	settles(t, before)
+
+	// A client that never hangs up is not waited for.
+	conn, _, _ = a.session()
+	fmt.Fprint(conn, "bye\n")
+	expect("bye\n")
+	if _, err := io.Copy(io.Discard, conn); err != nil {
+		t.Errorf("the end is not passed on: %v", err)
+	}
+	begun := time.Now()
+	settles(t, before)
+	if took := time.Since(begun); took > lingerTime+time.Second {
+		t.Errorf("it lingered for %v", took)
+	}
+}

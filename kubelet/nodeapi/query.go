@@ -1,0 +1,46 @@
+package nodeapi
+
+import (
+	"net/url"
+	"strconv"
+)
+
+// boolean reads a flag as the API server writes it: absent, "0" and "false" are false, present and empty is true.
+func boolean(query url.Values, name string) (bool, error) {
+	if !query.Has(name) {
+		return false, nil
+	}
+	text := query.Get(name)
+	if text == "" {
+		return true, nil
+	}
+	value, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, badRequest("%s: %q is neither true nor false", name, text)
+	}
+	return value, nil
+}
+
+// anyBoolean is boolean of a flag with two names.
+func anyBoolean(query url.Values, name, other string) (bool, error) {
+	if !query.Has(name) {
+		name = other
+	}
+	return boolean(query, name)
+}
+
+// integer reads a number that must not be below least; absent is nil.
+func integer(query url.Values, name string, least int64) (*int64, error) {
+	text := query.Get(name)
+	if text == "" {
+		return nil, nil
+	}
+	value, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return nil, badRequest("%s: %q is no number", name, text)
+	}
+	if value < least {
+		return nil, unprocessable("%s: must be at least %d, is %d", name, least, value)
+	}
+	return &value, nil
+}

@@ -1,0 +1,114 @@
+package nodeapi
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/containerd/log"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// Stats is the part of CRI that stats and metrics come from; a cri.Runtime is one.
+type Stats interface {
+	ListPodSandbox(ctx context.Context, filter *runtimeapi.PodSandboxFilter) ([]*runtimeapi.PodSandbox, error)
+	ListPodSandboxStats(ctx context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error)
+	ListMetricDescriptors(ctx context.Context) ([]*runtimeapi.MetricDescriptor, error)
+	ListPodSandboxMetrics(ctx context.Context) ([]*runtimeapi.PodSandboxMetrics, error)
+	ImageFsInfo(ctx context.Context) (*runtimeapi.ImageFsInfoResponse, error)
+}
+
+// Config is what /configz shows.
+type Config struct {
+	Node            string `json:"node"`
+	Owner           string `json:"owner"`
+	RuntimeEndpoint string `json:"runtimeEndpoint"`
+	Runtime         string `json:"runtime"`
+	Manifests       string `json:"manifests"`
+	RootDir         string `json:"rootDir"`
+	PodLogsDir      string `json:"podLogsDir"`
+}
+
+// Reads are what both endpoints show. All but Probes and SentEvents are required.
+type Reads struct {
+	Config Config
+	// Pods lists all pods with their statuses; Healthy is nil while the kubelet works.
+	Pods    func() []*v1.Pod
+	Healthy func() error
+	// Stats is the runtime; what Selector matches is shown.
+	Stats    Stats
+	Selector map[string]string
+	// Evented says whether the runtime streams its events now.
+	Evented func() bool
+	// Probes counts probes; nil means that there are none to count.
+	Probes func() []model.ProbeCount
+	// SentEvents counts the events for the API server by their outcome; nil means that there is no such server.
+	SentEvents func() map[string]int64
+}
+
+// reads are the handlers of both endpoints that change nothing.
+type reads struct {
+	Reads
+	node    *nodeStats
+	started time.Time
+	// listed makes of the pods those that /pods shows; nil shows them whole.
+	listed func([]*v1.Pod) []*v1.Pod
+}
+
+func newReads(shown Reads) *reads {
+	return &reads{Reads: shown, node: newNodeStats("/proc"), started: time.Now()}
+}
+
+// routes adds the handlers.
+func (s *reads) routes(mux *http.ServeMux) {
+	for path, handler := range map[string]http.HandlerFunc{
+		"/pods":             s.pods,
+		"/healthz":          s.healthz,
+		"/configz":          func(w http.ResponseWriter, r *http.Request) { writeJSON(w, r, s.Config) },
+		"/stats/summary":    s.summary,
+		"/metrics":          s.metrics,
+		"/metrics/cadvisor": s.cadvisor,
+		"/metrics/resource": s.resource,
+		"/metrics/probes":   s.probes,
+	} {
+		mux.HandleFunc("GET "+path, handler)
+		mux.HandleFunc("GET "+path+"/{$}", handler)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, r *http.Request, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(v); err != nil {
+		log.G(r.Context()).WithError(err).Debug("response was not sent whole")
+	}
+}
+
+func (s *reads) pods(w http.ResponseWriter, r *http.Request) {
+	pods := s.Pods()
+	if s.listed != nil {
+		pods = s.listed(pods)
+	}
+	writeJSON(w, r, podList(pods))
+}
+
+func podList(pods []*v1.Pod) v1.PodList {
+	list := v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{}}
+	for _, pod := range pods {
+		list.Items = append(list.Items, *pod)
+	}
+	return list
+}
+
+func (s *reads) healthz(w http.ResponseWriter, _ *http.Request) {
+	if err := s.Healthy(); err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprint(w, "ok")
+}

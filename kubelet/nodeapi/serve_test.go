@@ -1,0 +1,44 @@
+package nodeapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/containerd/log"
+	"github.com/sirupsen/logrus"
+)
+
+// What a handler logs names the request, and the part of the program that serves it.
+func TestLogLinesNameTheRequest(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	logger := logrus.New()
+	logger.Out, logger.Formatter = &lines, &logrus.TextFormatter{DisableTimestamp: true}
+	ctx, stop := context.WithCancel(log.WithLogger(t.Context(), logrus.NewEntry(logger)))
+	ended := make(chan error, 1)
+	go func() {
+		ended <- serve(ctx, listener, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			log.G(r.Context()).WithError(errors.New("no runtime")).Warn("cannot get stats")
+		}))
+	}()
+	response, err := http.Get("http://" + listener.Addr().String() + "/metrics/resource?secret=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.TrimSpace(lines.String()), `level=warning msg="cannot get stats" component=nodeapi error="no runtime" method=GET uri=/metrics/resource`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}

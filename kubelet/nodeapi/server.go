@@ -1,0 +1,57 @@
+package nodeapi
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Options configure the read-only endpoint. All are required.
+type Options struct {
+	// Address is host:port; the host must be a loopback address or localhost.
+	Address string
+	Reads   Reads
+	// Events lists what happened lately.
+	Events func() []v1.Event
+}
+
+// Server is the read-only endpoint.
+type Server struct {
+	listener net.Listener
+	handler  http.Handler
+}
+
+// Listen opens the endpoint; Run serves it. An address that others could reach is refused.
+func Listen(opts Options) (*Server, error) {
+	host, _, err := net.SplitHostPort(opts.Address)
+	if err != nil {
+		return nil, fmt.Errorf("read address: %w", err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("read address %s: only loopback addresses are served, because clients are not authenticated", opts.Address)
+	}
+	listener, err := net.Listen("tcp", opts.Address)
+	if err != nil {
+		return nil, fmt.Errorf("read address: %w", err)
+	}
+	mux := http.NewServeMux()
+	reads := newReads(opts.Reads)
+	reads.listed = hideValues
+	reads.routes(mux)
+	mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) {
+		writeJSON(w, r, v1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: opts.Events()})
+	})
+	return &Server{listener: listener, handler: mux}, nil
+}
+
+// Address is where it listens.
+func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Run serves until ctx ends.
+func (s *Server) Run(ctx context.Context) error {
+	return serve(ctx, s.listener, s.handler)
+}

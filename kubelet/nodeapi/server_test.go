@@ -1,0 +1,140 @@
+package nodeapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+)
+
+// readOnly starts an endpoint that ends with the test, and returns how to read it.
+func readOnly(t *testing.T, opts Options) func(path string) (int, string) {
+	t.Helper()
+	opts.Address = "127.0.0.1:0"
+	s, err := Listen(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return func(path string) (int, string) {
+		t.Helper()
+		answer, err := http.Get("http://" + s.Address() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(body)
+	}
+}
+
+func TestReads(t *testing.T) {
+	var unhealthy error
+	stats := &figures{}
+	pod := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{
+		{Name: "c", RestartCount: 3, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
+	}}}
+	pod.Name, pod.Namespace, pod.UID = "pod", "ns", "u"
+	read := readOnly(t, Options{
+		Reads: Reads{
+			Config: Config{Node: "node", RootDir: t.TempDir()}, Pods: func() []*v1.Pod { return []*v1.Pod{pod} },
+			Healthy: func() error { return unhealthy }, Stats: stats, Evented: func() bool { return true },
+			SentEvents: func() map[string]int64 { return map[string]int64{"sent": 7, "dropped": 2} },
+		},
+		Events: func() []v1.Event { return []v1.Event{{Reason: "Happened"}} },
+	})
+	for path, want := range map[string][]string{
+		"/pods":    {`"kind":"PodList"`, `"name":"pod"`, `"phase":"Running"`},
+		"/events":  {`"kind":"EventList"`, `"reason":"Happened"`},
+		"/healthz": {"ok"},
+		"/configz": {`"node":"node"`},
+		"/metrics": {"kubelet_running_pods 1\n", `kubelet_pods{phase="Running"} 1`, `{namespace="ns",pod="pod",pod_uid="u",container="c"} 3`, "kubelet_evented_pleg 1",
+			`kubelet_events_total{outcome="dropped"} 2`, `kubelet_events_total{outcome="sent"} 7`},
+	} {
+		code, body := read(path)
+		for _, part := range want {
+			if code != http.StatusOK || !strings.Contains(body, part) {
+				t.Errorf("%s: %d, lacks %q:\n%s", path, code, part, body)
+			}
+		}
+	}
+	unhealthy, stats.err = errors.New("away"), errors.New("away")
+	if code, body := read("/healthz"); code != http.StatusInternalServerError || !strings.Contains(body, "away") {
+		t.Errorf("unhealthy: %d %s", code, body)
+	}
+	for path, want := range map[string]int{"/stats/summary": http.StatusBadGateway, "/metrics/cadvisor": http.StatusBadGateway, "/metrics/resource": http.StatusOK} {
+		if code, body := read(path); code != want || code == http.StatusOK && !strings.HasSuffix(body, "\nresource_scrape_error 1\n") {
+			t.Errorf("%s without figures: %d\n%s", path, code, body)
+		}
+	}
+	if code, _ := read("/nothing"); code != http.StatusNotFound {
+		t.Errorf("unknown path: %d", code)
+	}
+}
+
+// TestReadOnlyHidesValues keeps from a machine's other users what /proc keeps from them, too: values of the environment,
+// and headers of probes and hooks. The names stay, and so does the pod of the kubelet itself.
+func TestReadOnlyHidesValues(t *testing.T) {
+	const secret = "s3cr3t"
+	get := &v1.HTTPGetAction{HTTPHeaders: []v1.HTTPHeader{{Name: "Authorization", Value: secret}}}
+	probe := &v1.Probe{ProbeHandler: v1.ProbeHandler{HTTPGet: get}}
+	hook := &v1.LifecycleHandler{HTTPGet: get}
+	c := v1.Container{
+		Name: "c", Env: []v1.EnvVar{{Name: "PASSWORD", Value: secret}, {Name: "EMPTY"}},
+		LivenessProbe: probe, ReadinessProbe: probe, StartupProbe: probe, Lifecycle: &v1.Lifecycle{PostStart: hook, PreStop: hook},
+	}
+	pod := &v1.Pod{Spec: v1.PodSpec{
+		Containers: []v1.Container{c}, InitContainers: []v1.Container{c},
+		EphemeralContainers: []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon(c)}},
+	}}
+	pod.Annotations = map[string]string{v1.LastAppliedConfigAnnotation: secret, "note": "shown"}
+	read := readOnly(t, Options{
+		Reads: Reads{
+			Config: Config{RootDir: t.TempDir()}, Pods: func() []*v1.Pod { return []*v1.Pod{pod} },
+			Healthy: func() error { return nil }, Stats: &figures{}, Evented: func() bool { return true },
+		},
+		Events: func() []v1.Event { return nil },
+	})
+	before := pod.DeepCopy()
+	_, body := read("/pods")
+	if strings.Contains(body, secret) {
+		t.Errorf("a value is shown: %s", body)
+	}
+	for _, want := range []string{`"PASSWORD"`, `"EMPTY"`, `"Authorization"`, `"note":"shown"`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("%s is not shown: %s", want, body)
+		}
+	}
+	if !equality.Semantic.DeepEqual(before, pod) {
+		t.Error("the pod itself was changed")
+	}
+}
+
+func TestListenRefusesOthers(t *testing.T) {
+	for _, address := range []string{"0.0.0.0:0", ":0", "192.0.2.1:0", "example.org:0", "nonsense"} {
+		if s, err := Listen(Options{Address: address}); err == nil {
+			t.Errorf("%s: listens on %s", address, s.Address())
+		}
+	}
+	s, err := Listen(Options{Address: "localhost:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.listener.Close()
+}

@@ -1,0 +1,345 @@
+package nodeapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/tools/remotecommand"
+	spdytransport "k8s.io/client-go/transport/spdy"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	"k8s.io/cri-streaming/pkg/streaming"
+	serverremote "k8s.io/cri-streaming/pkg/streaming/remotecommand"
+	utilexec "k8s.io/utils/exec"
+)
+
+// commands are what the fake containers can run, behind the streaming server that every runtime but ours has.
+type commands struct{}
+
+func (commands) Exec(_ context.Context, id string, cmd []string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan serverremote.TerminalSize) error {
+	switch cmd[0] {
+	case "cat":
+		_, err := io.Copy(out, in)
+		return err
+	case "fail":
+		fmt.Fprint(out, "to stdout")
+		fmt.Fprint(errOut, "to stderr")
+		return utilexec.CodeExitError{Code: 7, Err: errors.New("exit 7")}
+	case "size":
+		size := <-resize
+		fmt.Fprintf(out, "%dx%d %v", size.Width, size.Height, tty)
+		return nil
+	case "lots":
+		for range 1000 {
+			fmt.Fprintln(out, strings.Repeat("x", 1023))
+		}
+		return nil
+	}
+	return fmt.Errorf("no command %q", cmd)
+}
+
+func (c commands) Attach(ctx context.Context, id string, in io.Reader, out, errOut io.WriteCloser, tty bool, resize <-chan serverremote.TerminalSize) error {
+	return c.Exec(ctx, id, []string{"cat"}, in, out, errOut, tty, resize)
+}
+
+func (commands) PortForward(_ context.Context, id string, port int32, stream io.ReadWriteCloser) error {
+	if port == 1 {
+		return errors.New("nobody listens")
+	}
+	line := make([]byte, 5)
+	if _, err := io.ReadFull(stream, line); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(stream, "%s:%d says %s", id, port, line)
+	return err
+}
+
+// streamingRuntime gives out URLs of a streaming server, over TLS or without.
+func streamingRuntime(t *testing.T, encrypted bool) *runtime {
+	t.Helper()
+	var handler http.Handler
+	backend := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler.ServeHTTP(w, r) }))
+	if encrypted {
+		backend.StartTLS()
+	} else {
+		backend.Start()
+	}
+	t.Cleanup(backend.Close)
+	base, err := url.Parse(backend.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := streaming.DefaultConfig
+	config.BaseURL = base
+	server, err := streaming.NewServer(config, commands{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler = server
+	return &runtime{give: func(request any) (string, error) {
+		switch request := request.(type) {
+		case *runtimeapi.ExecRequest:
+			answer, err := server.GetExec(request)
+			return answer.GetUrl(), err
+		case *runtimeapi.AttachRequest:
+			answer, err := server.GetAttach(request)
+			return answer.GetUrl(), err
+		case *runtimeapi.PortForwardRequest:
+			answer, err := server.GetPortForward(request)
+			return answer.GetUrl(), err
+		}
+		return "", fmt.Errorf("no request: %v", request)
+	}}
+}
+
+// executors are the ways in which clients speak to a kubelet.
+var executors = map[string]func(*rest.Config, *url.URL) (remotecommand.Executor, error){
+	"SPDY": func(config *rest.Config, u *url.URL) (remotecommand.Executor, error) {
+		return remotecommand.NewSPDYExecutor(config, http.MethodPost, u)
+	},
+	"WebSocket": func(config *rest.Config, u *url.URL) (remotecommand.Executor, error) {
+		return remotecommand.NewWebSocketExecutorForProtocols(config, http.MethodGet, u.String(), serverremote.StreamProtocolV4Name)
+	},
+}
+
+// command runs one over the API.
+func (a *api) command(way, path string, opts remotecommand.StreamOptions) (stdout, stderr string, err error) {
+	a.t.Helper()
+	u, err := url.Parse(a.config.Host + path)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	executor, err := executors[way](a.config, u)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	var out, errOut bytes.Buffer
+	opts.Stdout = &out
+	if !opts.Tty {
+		opts.Stderr = &errOut
+	}
+	ctx, cancel := context.WithTimeout(a.t.Context(), patience)
+	defer cancel()
+	err = executor.StreamWithContext(ctx, opts)
+	return out.String(), errOut.String(), err
+}
+
+// sizes tells one size.
+type sizes chan *remotecommand.TerminalSize
+
+func (s sizes) Next() *remotecommand.TerminalSize { return <-s }
+
+func TestExec(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		a := startAPI(t, streamingRuntime(t, encrypted), nil)
+		for way := range executors {
+			t.Run(fmt.Sprintf("%s, TLS %v", way, encrypted), func(t *testing.T) {
+				stdout, stderr, err := a.command(way, "/exec/ns/pod/c?command=fail&output=1&error=1", remotecommand.StreamOptions{})
+				var exit utilexec.ExitError
+				if stdout != "to stdout" || stderr != "to stderr" || !errors.As(err, &exit) || exit.ExitStatus() != 7 {
+					t.Errorf("fail: %q, %q, %v", stdout, stderr, err)
+				}
+				size := make(sizes, 1)
+				size <- &remotecommand.TerminalSize{Width: 132, Height: 43}
+				defer close(size)
+				stdout, _, err = a.command(way, "/exec/ns/pod/u/c?command=size&stdin=true&stdout=true&tty=true", remotecommand.StreamOptions{
+					Stdin: bytes.NewReader(nil), Tty: true, TerminalSizeQueue: size,
+				})
+				if stdout != "132x43 true" || err != nil {
+					t.Errorf("size: %q, %v", stdout, err)
+				}
+				if stdout, _, err = a.command(way, "/exec/ns/pod/c?command=lots&output=1&error=1", remotecommand.StreamOptions{}); len(stdout) != 1024*1000 || err != nil {
+					t.Errorf("lots: %d bytes, %v", len(stdout), err)
+				}
+				_, _, err = a.command(way, "/exec/ns/pod/pulling?command=x&output=1&error=1", remotecommand.StreamOptions{})
+				if way == "SPDY" && (err == nil || !strings.Contains(err.Error(), `container not found ("pulling"): it does not run (ImagePullBackOff)`)) {
+					t.Errorf("a container that does not run: %v", err)
+				}
+			})
+		}
+		// The end of the input alone passes over SPDY, as an API server speaks it.
+		input := strings.Repeat("some input\n", 50_000)
+		for _, path := range []string{"/exec/ns/pod/c?command=cat&", "/attach/ns/pod/c?"} {
+			stdout, _, err := a.command("SPDY", path+"input=1&output=1&error=1", remotecommand.StreamOptions{Stdin: strings.NewReader(input)})
+			if stdout != input || err != nil {
+				t.Errorf("%s: %d bytes, %v", path, len(stdout), err)
+			}
+		}
+	}
+}
+
+func TestPortForward(t *testing.T) {
+	a := startAPI(t, streamingRuntime(t, false), nil)
+	transport, upgrader, err := spdytransport.RoundTripperFor(a.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(a.config.Host + "/portForward/ns/pod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, ready := make(chan struct{}), make(chan struct{})
+	forwarder, err := portforward.New(spdytransport.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, u),
+		[]string{":8080", ":9090"}, stop, ready, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- forwarder.ForwardPorts() }()
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	ports, err := forwarder.GetPorts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, port := range ports {
+		if got, want := talk(t, port.Local, "hello"), fmt.Sprintf("s1:%d says hello", port.Remote); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	close(stop)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatTheRuntimeIsAsked says which parameters reach it.
+func TestWhatTheRuntimeIsAsked(t *testing.T) {
+	r := &runtime{url: "http://127.0.0.1:1/refused"}
+	a := startAPI(t, r, nil)
+	upgrade := []string{"Connection", "Upgrade", "Upgrade", "SPDY/3.1"}
+	websocket := []string{"Connection", "Upgrade", "Upgrade", "websocket"}
+	tunnel := append([]string{"Sec-WebSocket-Protocol", "SPDY/3.1+portforward.k8s.io"}, websocket...)
+	for _, c := range []struct {
+		path   string
+		header []string
+		asked  any
+	}{
+		{"/exec/ns/pod/c?command=a&command=b+c&input=1&output=1&error=1", upgrade,
+			&runtimeapi.ExecRequest{ContainerId: "c1", Cmd: []string{"a", "b c"}, Stdin: true, Stdout: true, Stderr: true}},
+		{"/exec/ns/pod/c?command=a&stdin=true&stdout=true&stderr=true&tty=true", websocket,
+			&runtimeapi.ExecRequest{ContainerId: "c1", Cmd: []string{"a"}, Stdin: true, Stdout: true, Tty: true}},
+		{"/exec/ns/pod/c?command=a&input=0&output=1&tty=0", upgrade, &runtimeapi.ExecRequest{ContainerId: "c1", Cmd: []string{"a"}, Stdout: true}},
+		{"/attach/ns/pod/u/c?output=1&error=1", upgrade, &runtimeapi.AttachRequest{ContainerId: "c1", Stdout: true, Stderr: true}},
+		{"/attach/ns/pod/terminal?input=1&output=1&error=1", upgrade, &runtimeapi.AttachRequest{ContainerId: "t1", Stdin: true, Stdout: true, Tty: true}},
+		{"/portForward/ns/pod", upgrade, &runtimeapi.PortForwardRequest{PodSandboxId: "s1"}},
+		{"/portForward/ns/pod/u?port=80,81&ports=82", websocket, &runtimeapi.PortForwardRequest{PodSandboxId: "s1", Port: []int32{80, 81, 82}}},
+		{"/portForward/ns/pod?ports=80", tunnel, &runtimeapi.PortForwardRequest{PodSandboxId: "s1"}},
+	} {
+		code, body := a.do(a.client, http.MethodGet, c.path, c.header...)
+		if code != http.StatusBadGateway || !strings.HasPrefix(body, "the runtime's streaming server: ") {
+			t.Errorf("%s: %d %s", c.path, code, body)
+		}
+		if got, want := fmt.Sprint(<-r.asked), fmt.Sprint(c.asked); got != want {
+			t.Errorf("%s: asked %s, want %s", c.path, got, want)
+		}
+	}
+	for _, c := range []struct {
+		path   string
+		header []string
+		code   int
+		text   string
+	}{
+		{"/exec/ns/pod/c?command=a&output=1", nil, 400, "Upgrade request required"},
+		{"/exec/ns/pod/c?output=1", upgrade, 400, "at least 1 command"},
+		{"/exec/ns/pod/c?command=a", upgrade, 400, "at least 1 of stdin, stdout, stderr"},
+		{"/exec/ns/pod/c?command=a&tty=1&error=1", upgrade, 400, "at least 1 of stdin, stdout, stderr"},
+		{"/exec/ns/pod/c?command=a&output=maybe", upgrade, 400, "output"},
+		{"/exec/ns/pod/nothing?command=a&output=1", upgrade, 404, "nothing"},
+		{"/exec/ns/nobody/c?command=a&output=1", upgrade, 404, "nobody"},
+		{"/attach/ns/pod/ended?output=1", upgrade, 404, `container not found ("ended")`},
+		{"/portForward/ns/gone", upgrade, 404, `pod not found ("gone_ns")`},
+		{"/portForward/ns/pod", websocket, 400, `"port" is required`},
+		{"/portForward/ns/pod?port=0", websocket, 400, `"0" is no port`},
+		{"/portForward/ns/pod?port=65536", websocket, 400, `"65536" is no port`},
+	} {
+		if code, body := a.do(a.client, http.MethodPost, c.path, c.header...); code != c.code || !strings.Contains(body, c.text) {
+			t.Errorf("%s: %d %s, want %d %s", c.path, code, body, c.code, c.text)
+		}
+	}
+	if len(r.asked) != 0 {
+		t.Errorf("the runtime was asked %v", <-r.asked)
+	}
+	for code, want := range map[codes.Code]int{codes.ResourceExhausted: 429, codes.NotFound: 404, codes.Unimplemented: 501, codes.Unknown: 500} {
+		r.give = func(any) (string, error) { return "", status.Error(code, "words") }
+		if got, body := a.do(a.client, http.MethodPost, "/portForward/ns/pod", upgrade...); got != want || !strings.Contains(body, "words") {
+			t.Errorf("%v: %d %s, want %d", code, got, body, want)
+		}
+	}
+}
+
+// TestSessionsLeaveNothing opens sessions that go on and cuts them in all ways.
+func TestSessionsLeaveNothing(t *testing.T) {
+	a := startAPI(t, streamingRuntime(t, false), nil)
+	before := a.before()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 100)
+	open := func() {
+		u, err := url.Parse(a.config.Host + "/exec/ns/pod/c?command=cat&input=1&output=1&error=1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		executor, err := executors["SPDY"](a.config, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, feed := io.Pipe()
+		t.Cleanup(func() { feed.Close() })
+		out, took := io.Pipe()
+		ctx := ctx
+		context.AfterFunc(ctx, func() { feed.Close(); out.Close() })
+		go func() {
+			ended <- executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: took, Stderr: io.Discard})
+		}()
+		if _, err := feed.Write([]byte("here\n")); err != nil {
+			t.Fatal(err)
+		}
+		line := make([]byte, 5)
+		if _, err := io.ReadFull(out, line); err != nil || string(line) != "here\n" {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	for range 5 {
+		open()
+	}
+	cancel()
+	for range 5 {
+		<-ended
+	}
+	settles(t, before)
+
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	for range 3 {
+		open()
+	}
+	begun := time.Now()
+	if err := a.stop(); err != nil || time.Since(begun) > stopTimeout/2 {
+		t.Errorf("with sessions the end took %v: %v", time.Since(begun), err)
+	}
+	for range 3 {
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Fatal("a session outlives the API")
+		}
+	}
+	cancel()
+	settles(t, before)
+}

@@ -1,0 +1,59 @@
+package nodeapi
+
+import (
+	"context"
+	"time"
+
+	"github.com/containerd/log"
+	"golang.org/x/sys/unix"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
+)
+
+// imagesTimeout bounds ImageFsInfo, for which some runtimes count files: the rest of a summary does not wait longer for it.
+const imagesTimeout = 10 * time.Second
+
+// runtimeStats gets the runtime's disk usage. What it does not have is left out.
+func (s *reads) runtimeStats(ctx context.Context) *statsapi.RuntimeStats {
+	ctx, cancel := context.WithTimeout(ctx, imagesTimeout)
+	defer cancel()
+	info, err := s.Stats.ImageFsInfo(ctx)
+	if err != nil {
+		log.G(ctx).WithError(err).Debug("runtime has no file system stats")
+		return nil
+	}
+	return &statsapi.RuntimeStats{ImageFs: usedOn(ctx, info.GetImageFilesystems()), ContainerFs: usedOn(ctx, info.GetContainerFilesystems())}
+}
+
+// usedOn is the first file system with what the runtime uses of it.
+func usedOn(ctx context.Context, filesystems []*runtimeapi.FilesystemUsage) *statsapi.FsStats {
+	if len(filesystems) == 0 {
+		return nil
+	}
+	usage := filesystems[0]
+	stats := fsStats(ctx, usage.GetFsId().GetMountpoint(), at(usage.GetTimestamp()).Time)
+	if stats == nil {
+		stats = &statsapi.FsStats{Time: at(usage.GetTimestamp())}
+	}
+	stats.UsedBytes = value(usage.GetUsedBytes())
+	stats.InodesUsed = value(usage.GetInodesUsed())
+	return stats
+}
+
+// fsStats is the file system at path, nil if there is none.
+func fsStats(ctx context.Context, path string, now time.Time) *statsapi.FsStats {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(path, &stat); err != nil {
+		log.G(ctx).WithError(err).WithField("path", path).Debug("cannot read file system stats")
+		return nil
+	}
+	block := uint64(stat.Bsize)
+	available, capacity, used := stat.Bavail*block, stat.Blocks*block, (stat.Blocks-stat.Bfree)*block
+	inodes, free := stat.Files, stat.Ffree
+	inodesUsed := inodes - free
+	return &statsapi.FsStats{
+		Time: metav1.NewTime(now), AvailableBytes: &available, CapacityBytes: &capacity, UsedBytes: &used,
+		Inodes: &inodes, InodesFree: &free, InodesUsed: &inodesUsed,
+	}
+}

@@ -1,8 +1,0 @@
-// Package objects answers which config maps and secrets a pod sees. A static pod sees those of the manifests, a pod of
-// the API server sees the server's: ByOrigin tells them apart.
-//
-// Server has the API server's objects. It watches each object that a tracked pod names, by its name: the server lets a
-// node see no others, so a namespace cannot be watched as a whole. An object that several pods name is watched once, one
-// that is immutable is read and then left alone, and one that no pod names any more is forgotten. What is known stays
-// known while the server is away.
-package objects

@@ -1,0 +1,76 @@
+package kubelet
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/criadapter/criadapter/kubelet/cgroup"
+)
+
+// TestAPINeedsClients refuses an API that nobody could use, or everybody.
+func TestAPINeedsClients(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		opts    APIOptions
+		cluster bool
+		ok      bool
+	}{
+		{"none", APIOptions{}, false, true},
+		{"no authority", APIOptions{Port: 1}, true, false},
+		{"nobody is named", APIOptions{Port: 1, ClientCAFile: "ca"}, false, false},
+		{"a user", APIOptions{Port: 1, ClientCAFile: "ca", Users: []string{"ann"}}, false, true},
+		{"a group", APIOptions{Port: 1, ClientCAFile: "ca", Groups: []string{"ops"}}, false, true},
+		{"a user without a name", APIOptions{Port: 1, ClientCAFile: "ca", Users: []string{"ann", ""}}, false, false},
+		{"a group without a name", APIOptions{Port: 1, ClientCAFile: "ca", Users: []string{"ann"}, Groups: []string{""}}, true, false},
+		{"the cluster says", APIOptions{Port: 1, ClientCAFile: "ca"}, true, true},
+	} {
+		if err := c.opts.check(c.cluster); (err == nil) != c.ok {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestImageGCWithoutACluster is off unless somebody asks for it: the images are the developer's.
+func TestImageGCWithoutACluster(t *testing.T) {
+	for _, c := range []struct {
+		kubeconfig string
+		high, want int
+	}{{"", 0, 100}, {"", 85, 85}, {"file", 0, 0}, {"file", 90, 90}} {
+		opts := Options{RuntimeEndpoint: "unix:///cri.sock", Cluster: ClusterOptions{Kubeconfig: c.kubeconfig}}
+		opts.GC.HighPercent = c.high
+		if err := opts.complete(); err != nil || opts.GC.HighPercent != c.want {
+			t.Errorf("%+v: %d, %v", c, opts.GC.HighPercent, err)
+		}
+	}
+}
+
+// TestCgroupRootIsOnesOwn refuses the one where a kubelet has its pods, however it is spelled, and two owners whose slices
+// would be the same.
+func TestCgroupRootIsOnesOwn(t *testing.T) {
+	for _, c := range []struct{ root, want string }{
+		{"/", ""}, {"..", ""}, {"a/..", ""}, {"", "/kubelet-core/me"}, {"a/b/", "/a/b"}, {"../a", "/a"},
+	} {
+		opts := Options{RuntimeEndpoint: "unix:///cri.sock", Owner: "me", CgroupRoot: c.root}
+		if err := opts.complete(); (err == nil) != (c.want != "") || err == nil && opts.CgroupRoot != c.want {
+			t.Errorf("%q: %q, %v", c.root, opts.CgroupRoot, err)
+		}
+	}
+	for root, ok := range map[string]bool{"/kubelet-core/my-web": true, "/kubelet-core/my_web": false} {
+		if err := checkSlices(cgroup.Systemd, root); (err == nil) != ok || checkSlices(cgroup.Cgroupfs, root) != nil {
+			t.Errorf("%s: %v", root, err)
+		}
+	}
+}
+
+// TestNothingLeftForPods is an error: a limit of nothing would be none.
+func TestNothingLeftForPods(t *testing.T) {
+	capacity := v1.ResourceList{v1.ResourceMemory: resource.MustParse("4Gi")}
+	for reserved, want := range map[string]string{"0": "4Gi", "1Gi": "3Gi", "4Gi": "", "5Gi": ""} {
+		left, err := allocatable(capacity, v1.ResourceList{v1.ResourceMemory: resource.MustParse(reserved)})
+		if (err == nil) != (want != "") || err == nil && left.Memory().String() != want {
+			t.Errorf("%s: %v, %v", reserved, left, err)
+		}
+	}
+}

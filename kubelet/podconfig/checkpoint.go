@@ -1,0 +1,68 @@
+package podconfig
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/google/renameio/v2"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Checkpoint is the file with the accepted pods, static ones and the API server's: a PodList in JSON, to be read by
+// people, too. Statuses are in it, because a pod that has ended must not start again after a restart without the
+// server. Secrets and config maps never are; values that stand in a pod's environment are, so only the owner may read
+// the file.
+type Checkpoint struct {
+	// Path of the file; its directory is made when it is missing.
+	Path string
+}
+
+// load reads the pods; a file that is not there holds none. One that cannot be read is renamed to *.corrupt, so that
+// the next save does not overwrite what somebody may want to see.
+func (c *Checkpoint) load() ([]*v1.Pod, error) {
+	raw, err := os.ReadFile(c.Path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
+	}
+	var list v1.PodList
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, errors.Join(fmt.Errorf("checkpoint %s: %w", c.Path, err), os.Rename(c.Path, c.Path+".corrupt"))
+	}
+	pods := make([]*v1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}
+
+// Save replaces the file in one step, unless it says the same already.
+func (c *Checkpoint) Save(pods []*v1.Pod) error {
+	list := v1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []v1.Pod{}}
+	for _, pod := range pods {
+		list.Items = append(list.Items, *pod)
+	}
+	slices.SortFunc(list.Items, func(a, b v1.Pod) int { return strings.Compare(string(a.UID), string(b.UID)) })
+	raw, err := json.MarshalIndent(list, "", "  ")
+	if err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if old, err := os.ReadFile(c.Path); err == nil && string(old) == string(raw) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Path), 0o750); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := renameio.WriteFile(c.Path, raw, 0o600, renameio.WithTempDir(filepath.Dir(c.Path))); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,146 @@
+package podconfig
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// apiPod is a pod of the API server.
+func apiPod(uid, name string) *v1.Pod {
+	pod := pod(uid, name, "")
+	pod.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceAPI}
+	return pod
+}
+
+var everySource = []string{model.SourceFile, model.SourceHTTP, model.SourceAPI}
+
+func TestCheckpoint(t *testing.T) {
+	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "deep", "pods.json")}
+	m := New(Options{Checkpoint: checkpoint, Sources: everySource})
+	if pods, err := m.Restore(t.Context()); err != nil || len(pods) != 0 {
+		t.Errorf("without a file: %v, %v", pods, err)
+	}
+	ended := apiPod("8", "ended")
+	ended.Status.Phase = v1.PodSucceeded
+	deleted := apiPod("9", "deleted")
+	deleted.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Truncate(0)}
+	set(t, m, model.SourceFile, pod("1", "one", "x"), pod("2", "two", "x"))
+	set(t, m, model.SourceAPI, ended, deleted, mirror("7", "one"))
+	m.Wait()
+	if info, err := os.Stat(checkpoint.Path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("checkpoint %v, %v", info, err)
+	}
+
+	again := New(Options{Checkpoint: checkpoint, Sources: everySource})
+	restored, err := again.Restore(t.Context())
+	if err != nil || len(restored) != 4 {
+		t.Fatalf("restored %v, %v", restored, err)
+	}
+	if i := slices.IndexFunc(restored, func(p *v1.Pod) bool { return p.UID == "8" }); i < 0 || restored[i].Status.Phase != v1.PodSucceeded {
+		t.Error("a pod that ended would start again")
+	}
+	if got := drain(again); got != "api:DELETE:9 api:ADD:8 file:ADD:1 file:ADD:2" && got != "file:ADD:1 file:ADD:2 api:DELETE:9 api:ADD:8" {
+		t.Errorf("restored: %q", got)
+	}
+	if again.SeenAllSources() {
+		t.Error("ready, though no source has been seen")
+	}
+	if got := set(t, again, model.SourceFile, pod("2", "two", "x")); got != "file:REMOVE:1" {
+		t.Errorf("the directory's own pods: %q", got)
+	}
+	if got := set(t, again, model.SourceAPI, apiPod("10", "ended")); got != "api:REMOVE:9 api:REMOVE:8 api:ADD:10 api:RECONCILE:2" {
+		t.Errorf("the server's own word: %q", got)
+	}
+	if set(t, again, model.SourceHTTP); !again.SeenAllSources() {
+		t.Error("not ready, though every source has been seen")
+	}
+	again.Wait()
+}
+
+// TestCheckpointOfAForgottenSource drops the pods of a source that is not there any more: nobody would end them.
+func TestCheckpointOfAForgottenSource(t *testing.T) {
+	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
+	if err := checkpoint.Save([]*v1.Pod{pod("1", "one", "x"), apiPod("2", "two")}); err != nil {
+		t.Fatal(err)
+	}
+	m := New(Options{Checkpoint: checkpoint, Sources: []string{model.SourceFile}})
+	if pods, err := m.Restore(t.Context()); err != nil || len(pods) != 1 || drain(m) != "file:ADD:1" {
+		t.Errorf("restored %v, %v", pods, err)
+	}
+}
+
+func TestCheckpointCorrupt(t *testing.T) {
+	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
+	if err := os.WriteFile(checkpoint.Path, []byte("garbage"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(Options{Checkpoint: checkpoint}).Restore(t.Context()); err == nil {
+		t.Error("garbage is restored")
+	}
+	if _, err := os.Stat(checkpoint.Path + ".corrupt"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestCheckpointProblem reports once that nothing can be written, tries again, and reports when it can.
+func TestCheckpointProblem(t *testing.T) {
+	blocked := filepath.Join(t.TempDir(), "blocked")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var problems []error
+	m := New(Options{
+		Checkpoint: &Checkpoint{Path: filepath.Join(blocked, "pods.json")}, Problem: func(_ string, err error) { problems = append(problems, err) },
+	})
+	write := func(pods ...*v1.Pod) {
+		set(t, m, "a", pods...)
+		m.Wait()
+	}
+	write(pod("1", "one", "x"))
+	write(pod("1", "one", "x"), pod("2", "two", "x"))
+	if len(problems) != 1 || problems[0] == nil {
+		t.Errorf("problems %v, want one", problems)
+	}
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	write(pod("1", "one", "x"), pod("2", "two", "x")) // nothing new, but not written yet
+	if len(problems) != 2 || problems[1] != nil {
+		t.Errorf("problems %v, want one and its end", problems)
+	}
+	if raw, err := os.ReadFile(filepath.Join(blocked, "pods.json")); err != nil || !bytes.Contains(raw, []byte("two")) {
+		t.Errorf("checkpoint %s, %v", raw, err)
+	}
+}
+
+// TestCheckpointBursts writes once for a burst, and at once when the sources end.
+func TestCheckpointBursts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		saves := 0
+		s := &checkpointWriter{save: func() error { saves++; return nil }, report: func(context.Context, error) {}}
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 50 {
+			s.schedule(ctx)
+		}
+		s.running.Wait()
+		if saves != 1 {
+			t.Errorf("%d saves for one burst", saves)
+		}
+		s.schedule(ctx)
+		cancel()
+		synctest.Wait() // without a moment's passing
+		if saves != 2 {
+			t.Errorf("%d saves at the end, want 2", saves)
+		}
+	})
+}

@@ -1,0 +1,78 @@
+package podconfig
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// writeDelay is how long changes are collected before they are written: pods that start change many times.
+const writeDelay = 100 * time.Millisecond
+
+// checkpointWriter writes soon, once for many changes, in a goroutine that lives as long as there is something to
+// write. It is safe for concurrent use.
+type checkpointWriter struct {
+	// save writes; report is called when the outcome of that changed.
+	save   func() error
+	report func(context.Context, error)
+
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	dirty   bool
+	active  bool
+	problem string // of the last try, empty for none
+}
+
+// schedule has what is known a moment later written, or at once when ctx ends.
+func (w *checkpointWriter) schedule(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.dirty = true
+	if !w.active {
+		w.active = true
+		w.running.Go(func() { w.run(ctx) })
+	}
+}
+
+func (w *checkpointWriter) run(ctx context.Context) {
+	for w.wanted() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(writeDelay):
+		}
+		w.mu.Lock()
+		w.dirty = false // what comes from now on is written by another turn
+		w.mu.Unlock()
+		w.done(ctx, w.save())
+	}
+}
+
+// wanted says whether there is something to write; if not, the goroutine ends.
+func (w *checkpointWriter) wanted() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.active = w.dirty
+	return w.dirty
+}
+
+func (w *checkpointWriter) done(ctx context.Context, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	w.mu.Lock()
+	changed := text != w.problem
+	w.problem = text
+	w.mu.Unlock()
+	if changed {
+		w.report(ctx, err)
+	}
+}
+
+// failed says whether the last write failed.
+func (w *checkpointWriter) failed() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.problem != ""
+}

@@ -1,0 +1,187 @@
+package podconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/containerd/log"
+	"github.com/fsnotify/fsnotify"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/manifest"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// patience is for how many times FileOptions.settle a scan is put off by changes.
+const patience = 20
+
+// FileOptions configure a FileSource. Dir is required.
+type FileOptions struct {
+	// Dir holds the manifests: its regular files named *.yaml, *.yml and *.json that do not begin with a dot. It may
+	// be missing, and come later.
+	Dir string
+	// NodeName is this node's name.
+	NodeName string
+	// Rescan is how often the directory is read without a notification. Zero means 20 seconds, as the kubelet.
+	Rescan time.Duration
+	// settle is how long a file must have been left alone before it is read, so that one that is still being written
+	// is not taken for the whole. Zero means 100 milliseconds.
+	settle time.Duration
+	// Problem is called when what is wrong with a file changed: with nil when it is right again. Nil logs it.
+	Problem func(path string, err error)
+}
+
+// FileSource is the source of static pods, config maps and secrets in files.
+//
+// A file that cannot be read as a whole takes nothing away: the pods that it named before and that are not among the
+// readable ones run on, until it is put right or removed.
+type FileSource struct {
+	opts    FileOptions
+	config  *PodConfig
+	objects *Objects
+	files   map[string]*document
+}
+
+// NewFileSource makes the source. Restored pods of the checkpoint stand for the files they came from, until those are read.
+func NewFileSource(opts FileOptions, config *PodConfig, objects *Objects, restored []*v1.Pod) *FileSource {
+	if opts.Rescan == 0 {
+		opts.Rescan = 20 * time.Second
+	}
+	if opts.settle == 0 {
+		opts.settle = 100 * time.Millisecond
+	}
+	f := &FileSource{opts: opts, config: config, objects: objects, files: map[string]*document{}}
+	for _, pod := range restored {
+		if pod.Annotations[model.AnnotationConfigSource] != model.SourceFile {
+			continue
+		}
+		path := pod.Annotations[model.AnnotationManifest]
+		if f.files[path] == nil {
+			f.files[path] = &document{}
+		}
+		f.files[path].pods = append(f.files[path].pods, pod)
+	}
+	return f
+}
+
+// Run sets the directory's pods until ctx ends. Where the kernel has no inotify
+// instance left it finds changes by its scans alone.
+func (f *FileSource) Run(ctx context.Context) error {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		log.G(ctx).WithError(err).WithField("source", model.SourceFile).
+			Warn("cannot watch manifests, they are scanned periodically; raise fs.inotify.max_user_instances")
+		watcher = &fsnotify.Watcher{} // without channels
+	} else {
+		defer watcher.Close()
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var first time.Time // of the notifications since the last scan
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case _, ok := <-watcher.Events:
+			if !ok {
+				return errors.New("watch manifests: the watcher ended")
+			}
+			if first.IsZero() {
+				first = time.Now()
+			}
+			if time.Since(first) < patience*f.opts.settle { // a directory that never settles is read all the same
+				timer.Reset(f.opts.settle)
+			}
+		case err := <-watcher.Errors:
+			log.G(ctx).WithError(err).WithField("source", model.SourceFile).Warn("watch of manifests failed, the next scan finds what was missed")
+		case <-timer.C:
+			// Adding a directory again is harmless, and needed when it was replaced. One that is not there yet is read
+			// at the next scan.
+			if err == nil {
+				_ = watcher.Add(f.opts.Dir)
+			}
+			if err := f.scan(ctx); err != nil && ctx.Err() == nil {
+				log.G(ctx).WithError(err).WithField("source", model.SourceFile).Error("manifests cannot be read")
+			}
+			first = time.Time{}
+			timer.Reset(f.opts.Rescan)
+		}
+	}
+}
+
+// scan reads the directory and sets what it holds.
+func (f *FileSource) scan(ctx context.Context) error {
+	paths, err := f.list()
+	if err != nil {
+		return err
+	}
+	for path := range f.files {
+		if !slices.Contains(paths, path) {
+			delete(f.files, path)
+		}
+	}
+	var pods []*v1.Pod
+	var configMaps []*v1.ConfigMap
+	var secrets []*v1.Secret
+	for _, path := range paths {
+		f.read(ctx, path)
+		pods = append(pods, f.files[path].pods...)
+		configMaps = append(configMaps, f.files[path].configMaps...)
+		secrets = append(secrets, f.files[path].secrets...)
+	}
+	f.objects.replace(configMaps, secrets) // first: the pods may need them
+	return f.config.Set(ctx, model.SourceFile, pods)
+}
+
+// list names the manifests in order. A directory that is not there is empty.
+func (f *FileSource) list() ([]string, error) {
+	entries, err := os.ReadDir(f.opts.Dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var paths []string
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") || !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
+			continue
+		}
+		path := filepath.Join(f.opts.Dir, entry.Name())
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			paths = append(paths, path)
+		}
+	}
+	return paths, nil
+}
+
+// read brings f.files[path] up to date.
+func (f *FileSource) read(ctx context.Context, path string) {
+	known := f.files[path]
+	if known == nil {
+		known = &document{}
+		f.files[path] = known
+	}
+	content, err := readManifest(path)
+	if err == nil {
+		err = known.read(content, manifest.Origin{Source: model.SourceFile, Location: path, NodeName: f.opts.NodeName, Seen: time.Now()})
+	}
+	known.report(ctx, f.opts.Problem, path, err)
+}
+
+func readManifest(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxManifest {
+		return nil, fmt.Errorf("it has %d bytes, more than %d", info.Size(), maxManifest)
+	}
+	return os.ReadFile(path)
+}

@@ -1,0 +1,267 @@
+package podconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+func podText(name, image string) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: %s}\nspec: {containers: [{name: c, image: %q}]}\n", name, image)
+}
+
+// in is a pod of a namespace, to ask for its objects.
+func in(namespace string) *v1.Pod {
+	return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace}}
+}
+
+// files is a FileSource of a temporary directory, scanned by hand.
+type files struct {
+	*FileSource
+	t        *testing.T
+	config   *PodConfig
+	objects  *Objects
+	problems map[string]error
+}
+
+func newFiles(t *testing.T, restored ...*v1.Pod) *files {
+	f := &files{t: t, config: New(Options{}), objects: NewObjects(), problems: map[string]error{}}
+	dir := t.TempDir()
+	for _, pod := range restored {
+		pod.Annotations[model.AnnotationManifest] = filepath.Join(dir, pod.Annotations[model.AnnotationManifest])
+	}
+	f.FileSource = NewFileSource(FileOptions{Dir: dir, NodeName: "n", Problem: func(path string, err error) {
+		f.problems[filepath.Base(path)] = err
+	}}, f.config, f.objects, restored)
+	return f
+}
+
+func (f *files) write(name, text string) {
+	f.t.Helper()
+	if err := os.WriteFile(filepath.Join(f.opts.Dir, name), []byte(text), 0o644); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// images scans and returns the images of all pods by name.
+func (f *files) images() map[string]string {
+	f.t.Helper()
+	if err := f.scan(f.t.Context()); err != nil {
+		f.t.Fatal(err)
+	}
+	drain(f.config)
+	images := map[string]string{}
+	for _, pod := range f.config.storage.accepted[model.SourceFile] {
+		images[strings.TrimSuffix(pod.Name, "-n")] = pod.Spec.Containers[0].Image
+	}
+	return images
+}
+
+func (f *files) want(what string, images map[string]string) {
+	f.t.Helper()
+	if got := f.images(); !maps.Equal(got, images) {
+		f.t.Errorf("%s: %v, want %v", what, got, images)
+	}
+}
+
+func TestFileFiles(t *testing.T) {
+	f := newFiles(t)
+	f.write("a.yaml", podText("a", "1")+"---\n"+podText("b", "1"))
+	f.write("c.yml", podText("c", "1"))
+	f.write("d.json", `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"d"},"spec":{"containers":[{"name":"c","image":"1"}]}}`)
+	f.write(".hidden.yaml", podText("hidden", "1"))
+	f.write("backup.yaml~", podText("backup", "1"))
+	if err := os.Mkdir(filepath.Join(f.opts.Dir, "dir.yaml"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(f.opts.Dir, "dangling.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	f.want("all", map[string]string{"a": "1", "b": "1", "c": "1", "d": "1"})
+	if len(f.problems) != 0 {
+		t.Errorf("problems %v", f.problems)
+	}
+	if err := os.RemoveAll(f.opts.Dir); err != nil {
+		t.Fatal(err)
+	}
+	f.want("without the directory", map[string]string{})
+}
+
+// TestFileKeepsWhatWas breaks a manifest in several ways: what it named before stays.
+func TestFileKeepsWhatWas(t *testing.T) {
+	f := newFiles(t)
+	f.write("m.yaml", podText("a", "1")+"---\n"+podText("b", "1"))
+	f.want("good", map[string]string{"a": "1", "b": "1"})
+	f.write("m.yaml", "")
+	f.want("emptied", map[string]string{"a": "1", "b": "1"})
+	if f.problems["m.yaml"] == nil {
+		t.Error("not reported")
+	}
+	f.write("m.yaml", podText("a", "2")+"---\nkind: [")
+	f.want("half", map[string]string{"a": "2", "b": "1"})
+	f.write("m.yaml", podText("a", "2")+"---\n"+strings.Replace(podText("b", "2"), "image", "imagge", 1))
+	f.want("a field wrong", map[string]string{"a": "2", "b": "1"})
+	f.write("m.yaml", podText("a", "2")+"---\n"+podText("b", "2"))
+	f.want("right again", map[string]string{"a": "2", "b": "2"})
+	if err, ok := f.problems["m.yaml"]; !ok || err != nil {
+		t.Errorf("problem %v", err)
+	}
+	f.write("m.yaml", podText("b", "2"))
+	f.want("one taken out", map[string]string{"b": "2"})
+}
+
+func TestFileRestored(t *testing.T) {
+	f := newFiles(t, pod("1", "a-n", "m.yaml"), pod("2", "b-n", "gone.yaml"))
+	f.write("m.yaml", "broken: [")
+	f.want("broken at the start", map[string]string{"a": "image"})
+	f.write("m.yaml", podText("a", "2"))
+	f.want("right", map[string]string{"a": "2"})
+}
+
+func TestFileObjects(t *testing.T) {
+	f := newFiles(t)
+	f.write("o.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: other}\nstringData: {a: b}\ndata: {c: ZA==}\n")
+	f.images()
+	select {
+	case <-f.objects.Changed():
+	default:
+		t.Error("no change is signalled")
+	}
+	if m, err := f.objects.ConfigMap(in("default"), "m"); err != nil || m.Data["a"] != "b" {
+		t.Errorf("%v, %v", m, err)
+	}
+	if s, err := f.objects.Secret(in("other"), "s"); err != nil || string(s.Data["a"]) != "b" || string(s.Data["c"]) != "d" {
+		t.Errorf("%v, %v", s, err)
+	}
+	if _, err := f.objects.Secret(in("default"), "s"); !errdefs.IsNotFound(err) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := f.objects.ConfigMap(in("other"), "m"); !errdefs.IsNotFound(err) {
+		t.Errorf("error %v", err)
+	}
+	f.images()
+	select {
+	case <-f.objects.Changed():
+		t.Error("a change is signalled where there is none")
+	default:
+	}
+}
+
+// runFile runs a source until the test ends, and waits until it was read once.
+func runFile(t *testing.T, f *FileSource) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := f.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	for !f.config.SeenAllSources() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// nextOp waits for what a source sets next.
+func nextOp(t *testing.T, config *PodConfig) PodOperation {
+	t.Helper()
+	select {
+	case u := <-config.Updates():
+		return u.Op
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing is received")
+		return ""
+	}
+}
+
+// TestFileWatches sees files come and go without waiting for the slow scan.
+func TestFileWatches(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "manifests")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	config := New(Options{Sources: []string{model.SourceFile}})
+	runFile(t, NewFileSource(FileOptions{Dir: dir, Rescan: time.Hour, settle: 10 * time.Millisecond}, config, NewObjects(), nil))
+	path := filepath.Join(dir, "a.yaml")
+	if err := os.WriteFile(path, []byte(podText("a", "1")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ops := []PodOperation{nextOp(t, config)}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if ops = append(ops, nextOp(t, config)); !slices.Equal(ops, []PodOperation{Add, Remove}) {
+		t.Errorf("received %v", ops)
+	}
+}
+
+// TestFileIsReadWithoutNotices finds with the slow scan what no notification says: a directory that was not there at
+// the start, and what another one in its place holds.
+func TestFileIsReadWithoutNotices(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "manifests")
+	config := New(Options{Sources: []string{model.SourceFile}})
+	runFile(t, NewFileSource(FileOptions{Dir: dir, Rescan: 20 * time.Millisecond, settle: time.Millisecond}, config, NewObjects(), nil))
+	for _, step := range []struct {
+		name string
+		want []PodOperation
+	}{{"a", []PodOperation{Add}}, {"b", []PodOperation{Add, Remove}}} {
+		next := filepath.Join(parent, step.name)
+		if err := os.Mkdir(next, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(next, step.name+".yaml"), []byte(podText(step.name, "1")), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(dir, filepath.Join(parent, "before-"+step.name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err := os.Rename(next, dir); err != nil {
+			t.Fatal(err)
+		}
+		received := []PodOperation{}
+		for range step.want {
+			received = append(received, nextOp(t, config))
+		}
+		slices.Sort(received) // the scan may see the moment without a directory
+		if !slices.Equal(received, step.want) {
+			t.Errorf("directory %s: received %v, want %v", step.name, received, step.want)
+		}
+	}
+}
+
+// TestFileWithoutInotify finds manifests with the slow scan where others have taken all inotify instances.
+func TestFileWithoutInotify(t *testing.T) {
+	if testutil.InUserNamespace(t) {
+		return
+	}
+	testutil.LimitInotify(t, "instances", 0)
+	dir := t.TempDir()
+	config := New(Options{Sources: []string{model.SourceFile}})
+	runFile(t, NewFileSource(FileOptions{Dir: dir, Rescan: 20 * time.Millisecond, settle: time.Millisecond}, config, NewObjects(), nil))
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(podText("a", "1")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if op := nextOp(t, config); op != Add {
+		t.Errorf("received %v", op)
+	}
+}

@@ -1,0 +1,225 @@
+package podconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// pod makes a static pod of a manifest.
+func pod(uid, name, manifest string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default", Annotations: map[string]string{
+			model.AnnotationConfigSource: model.SourceFile, model.AnnotationManifest: manifest,
+		}},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "image"}}},
+	}
+}
+
+// drain is what is in the stream now.
+func drain(m *PodConfig) string {
+	var words []string
+	for {
+		select {
+		case u := <-m.Updates():
+			for _, pod := range u.Pods {
+				words = append(words, fmt.Sprintf("%s:%s:%s", u.Source, u.Op, pod.UID))
+			}
+		default:
+			return strings.Join(words, " ")
+		}
+	}
+}
+
+func set(t *testing.T, m *PodConfig, source string, pods ...*v1.Pod) string {
+	t.Helper()
+	if err := m.Set(t.Context(), source, pods); err != nil {
+		t.Fatal(err)
+	}
+	return drain(m)
+}
+
+func edited(p *v1.Pod, edit func(*v1.Pod)) *v1.Pod {
+	p = p.DeepCopy()
+	edit(p)
+	return p
+}
+
+func TestPodConfig(t *testing.T) {
+	m := New(Options{Sources: []string{"a", "b"}})
+	one, two := pod("1", "one", "x"), pod("2", "two", "x")
+	image := edited(one, func(p *v1.Pod) { p.Spec.Containers[0].Image = "other" })
+	resized := edited(image, func(p *v1.Pod) {
+		p.Spec.Containers[0].Resources.Limits = v1.ResourceList{v1.ResourceCPU: resource.MustParse("2")}
+	})
+	deleted := edited(image, func(p *v1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })
+	steps := []struct {
+		name, source string
+		pods         []*v1.Pod
+		want         string
+	}{
+		{"added", "a", []*v1.Pod{one, two}, "a:ADD:1 a:ADD:2"},
+		{"nothing new", "a", []*v1.Pod{two, one}, ""},
+		{"seen again", "a", []*v1.Pod{edited(one, func(p *v1.Pod) { p.Annotations[model.AnnotationConfigSeen] = "later" }), two}, ""},
+		{"another source", "b", []*v1.Pod{pod("3", "three", "")}, "b:ADD:3"},
+		{"changed", "a", []*v1.Pod{image, two}, "a:UPDATE:1"},
+		{"labelled", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} }), two}, "a:UPDATE:1"},
+		{"annotated", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Annotations["a"] = "b" }), two}, "a:UPDATE:1"},
+		{"resized", "a", []*v1.Pod{resized, two}, "a:UPDATE:1"},
+		{"back", "a", []*v1.Pod{image, two}, "a:UPDATE:1"},
+		{"written again as it was", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.ResourceVersion = "7" }), two}, ""},
+		{"another status", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Status.Message = "x" }), two}, "a:RECONCILE:1"},
+		{"removed", "a", []*v1.Pod{edited(image, func(p *v1.Pod) { p.Status.Message = "x" })}, "a:REMOVE:2"},
+		{"deleted", "a", []*v1.Pod{deleted}, "a:DELETE:1"},
+		{"deleted still", "a", []*v1.Pod{deleted}, ""},
+		{"deleted, another status", "a", []*v1.Pod{edited(deleted, func(p *v1.Pod) { p.Status.Message = "y" })}, "a:RECONCILE:1"},
+		{"deleted sooner", "a", []*v1.Pod{edited(deleted, func(p *v1.Pod) { p.DeletionGracePeriodSeconds = new(int64) })}, "a:DELETE:1"},
+		{"deleted before it was known", "b", []*v1.Pod{pod("3", "three", ""), edited(deleted, func(p *v1.Pod) { p.UID, p.Name = "9", "nine" })}, "b:DELETE:9"},
+		{"replaced under its name", "b", []*v1.Pod{pod("4", "three", "")}, "b:REMOVE:9 b:REMOVE:3 b:ADD:4"},
+		{"all gone", "a", nil, "a:REMOVE:1"},
+	}
+	for _, step := range steps {
+		if got := set(t, m, step.source, step.pods...); got != step.want {
+			t.Errorf("%s: %q, want %q", step.name, got, step.want)
+		}
+	}
+}
+
+func TestPodConfigReady(t *testing.T) {
+	m := New(Options{Sources: []string{"a", "b"}})
+	set(t, m, "a")
+	if m.SeenAllSources() || m.Settled() {
+		t.Error("ready before b has been seen")
+	}
+	if err := m.Set(t.Context(), "b", []*v1.Pod{pod("1", "one", "")}); err != nil {
+		t.Fatal(err)
+	}
+	if !m.SeenAllSources() || m.Settled() {
+		t.Errorf("seen %v, settled %v before the pod of b is received", m.SeenAllSources(), m.Settled())
+	}
+	<-m.Updates()
+	if !m.Settled() {
+		t.Error("not settled after that")
+	}
+}
+
+// TestPodConfigNames gives a name to the place that had it first.
+func TestPodConfigNames(t *testing.T) {
+	var refused []string
+	m := New(Options{Refused: func(r Refusal) { refused = append(refused, string(r.Pod.UID)) }})
+	steps := []struct {
+		name    string
+		source  string
+		pods    []*v1.Pod
+		want    string
+		refused []string
+	}{
+		{"first", "a", []*v1.Pod{pod("1", "twin", "m")}, "a:ADD:1", nil},
+		{"an earlier file with its name", "a", []*v1.Pod{pod("2", "twin", "b"), pod("1", "twin", "m")}, "", []string{"2"}},
+		{"another source with its name", "z", []*v1.Pod{pod("3", "twin", "u")}, "", []string{"3"}},
+		{"edited in its place", "a", []*v1.Pod{pod("2", "twin", "b"), pod("4", "twin", "m")}, "a:REMOVE:1 a:ADD:4", nil},
+		{"let go of", "a", []*v1.Pod{pod("2", "twin", "b")}, "a:REMOVE:4 a:ADD:2", []string{"3"}},
+		{"gone, so that the other source's is taken", "a", nil, "a:REMOVE:2 z:ADD:3", nil},
+		{"set again", "z", []*v1.Pod{pod("3", "twin", "u")}, "", nil},
+		{"twice in one file", "a", []*v1.Pod{pod("5", "x", "m"), pod("6", "x", "m")}, "a:ADD:5", []string{"6"}},
+		{"a UID that another source has", "z", []*v1.Pod{pod("5", "z", "u")}, "z:REMOVE:3", []string{"5"}},
+		{"one UID for two", "a", []*v1.Pod{pod("5", "x", "m"), pod("5", "y", "m")}, "", []string{"5"}},
+	}
+	for _, step := range steps {
+		refused = nil
+		if got := set(t, m, step.source, step.pods...); got != step.want || !slices.Equal(refused, step.refused) {
+			t.Errorf("%s: %q refused %q, want %q refused %q", step.name, got, refused, step.want, step.refused)
+		}
+	}
+}
+
+func TestSetEndsWithContext(t *testing.T) {
+	m := New(Options{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 { // more than the stream holds
+		err := m.Set(ctx, "a", []*v1.Pod{pod("1", "one", "")})
+		if errors.Is(err, context.Canceled) {
+			return
+		}
+		if err := m.Set(ctx, "a", nil); errors.Is(err, context.Canceled) {
+			return
+		}
+	}
+	t.Error("nobody reads, and Set does not say so")
+}
+
+// TestReadyWhileTheReaderIsBehind answers Ready while Set waits: the reader asks it between two reads.
+func TestReadyWhileTheReaderIsBehind(t *testing.T) {
+	m := New(Options{Sources: []string{"a"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ctx.Err() == nil; i++ {
+			_ = m.Set(ctx, "a", []*v1.Pod{pod(fmt.Sprint(i), "one", "")}) // it ends with ctx
+		}
+	}()
+	for len(m.Updates()) < cap(m.Updates()) {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(10 * time.Millisecond) // now Set waits
+	answered := make(chan bool)
+	go func() { answered <- m.SeenAllSources() }()
+	select {
+	case <-answered:
+	case <-time.After(10 * time.Second):
+		t.Error("Ready waits for the reader, who waits for it")
+	}
+	cancel()
+	<-done
+}
+
+// TestHasPod knows what sources list, refused pods included, before anybody hears of them.
+func TestHasPod(t *testing.T) {
+	var m *PodConfig
+	m = New(Options{Sources: []string{model.SourceFile, model.SourceAPI}, Refused: func(r Refusal) {
+		if !m.HasPod(r.Pod.UID) {
+			t.Errorf("%s is refused and HasPod does not know it yet", r.Pod.UID)
+		}
+	}})
+	go func() {
+		for t.Context().Err() == nil {
+			select {
+			case u := <-m.Updates():
+				if u.Op == Add && !m.HasPod(u.Pods[0].UID) {
+					t.Errorf("%s is added and HasPod does not know it yet", u.Pods[0].UID)
+				}
+			case <-t.Context().Done():
+			}
+		}
+	}()
+	first := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", UID: "1"}}
+	second := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", UID: "2",
+		Annotations: map[string]string{model.AnnotationConfigSource: model.SourceFile}}}
+	for source, pod := range map[string]*v1.Pod{model.SourceAPI: first, model.SourceFile: second} {
+		if err := m.Set(t.Context(), source, []*v1.Pod{pod}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !m.HasPod("1") || !m.HasPod("2") || m.HasPod("3") {
+		t.Error("both pods are named, and no other one")
+	}
+	if err := m.Set(t.Context(), model.SourceAPI, nil); err != nil {
+		t.Fatal(err)
+	}
+	if m.HasPod("1") {
+		t.Error("named after its source let go of it")
+	}
+}

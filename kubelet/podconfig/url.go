@@ -1,0 +1,190 @@
+package podconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/kubelet/manifest"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// URLOptions configure a URLSource. URL is required.
+type URLOptions struct {
+	// URL answers with a manifest: one pod, a PodList, or several YAML documents of these.
+	URL string
+	// Header is sent with each request.
+	Header http.Header
+	// NodeName is this node's name.
+	NodeName string
+	// Every is how often the URL is asked. Zero means 20 seconds, as the kubelet. A request is given up after 10
+	// seconds, or nine tenths of Every where that is less, so that one that hangs does not hold up the next.
+	Every time.Duration
+	// client sends the requests; its own Timeout and CheckRedirect are replaced. Nil means one like http.DefaultClient.
+	client *http.Client
+	// Problem is called when what is wrong with the URL or its answer changed: with nil when it is right again. Nil
+	// logs it.
+	Problem func(where string, err error)
+}
+
+// URLSource is the source of static pods that a web server names.
+//
+// An answer that fails, or that cannot be read as a whole, takes nothing away: the pods that were named before run on
+// until an answer without errors leaves them out. Only an empty body ends them all, as with the kubelet.
+type URLSource struct {
+	opts   URLOptions
+	config *PodConfig
+	// etag is the version that the known document has at the server, empty where the server names none.
+	etag  string
+	known document
+}
+
+// requestTimeout is the kubelet's.
+const requestTimeout = 10 * time.Second
+
+// NewURLSource makes the source. It does nothing until Run.
+func NewURLSource(opts URLOptions, config *PodConfig) *URLSource {
+	if opts.Every == 0 {
+		opts.Every = 20 * time.Second
+	}
+	client := &http.Client{}
+	if opts.client != nil {
+		*client = *opts.client
+	}
+	client.Timeout = min(requestTimeout, opts.Every*9/10)
+	client.CheckRedirect = sameServer
+	opts.client = client
+	return &URLSource{opts: opts, config: config}
+}
+
+// sameServer follows redirects within one server. Another one must not be sent the headers, nor name pods.
+func sameServer(next *http.Request, before []*http.Request) error {
+	first := before[0].URL
+	if next.URL.Scheme != first.Scheme || next.URL.Host != first.Host {
+		return fmt.Errorf("it redirects to another server, %s: name that URL if you trust it: %w",
+			(&url.URL{Scheme: next.URL.Scheme, Host: next.URL.Host}).Redacted(), errdefs.ErrPermissionDenied)
+	}
+	if len(before) >= 10 {
+		return errors.New("it redirects more than ten times")
+	}
+	return nil
+}
+
+// Run asks the URL and sets its pods until ctx ends, and returns ctx's error then. The pods that the checkpoint has of
+// this URL stand until it answers, so PodConfig.Restore must come first.
+func (u *URLSource) Run(ctx context.Context) error {
+	defer u.opts.client.CloseIdleConnections()
+	u.known.pods = u.config.acceptedFrom(model.SourceHTTP, u.where())
+	ticker := time.NewTicker(u.opts.Every)
+	defer ticker.Stop()
+	for {
+		if err := u.poll(ctx); err != nil && ctx.Err() == nil {
+			log.G(ctx).WithError(err).WithField("source", model.SourceHTTP).Error("pods of the manifest URL cannot be set")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		}
+	}
+}
+
+// poll asks once. Pods are set even when nothing changed, because a source is complete only when it has set its pods,
+// even if there are none.
+func (u *URLSource) poll(ctx context.Context) error {
+	content, etag, err := u.get(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	switch {
+	case err != nil:
+		u.known.report(ctx, u.opts.Problem, u.where(), err)
+		return nil // the server may only be away: what was named before stays, whatever that was
+	case content == nil: // not modified
+		err = u.known.err
+	case len(content) == 0:
+		err = errors.New("the answer is empty: no pod of this URL is to run")
+		u.known = document{reported: u.known.reported, err: err}
+	default:
+		err = u.known.read(content, manifest.Origin{Source: model.SourceHTTP, Location: u.where(), NodeName: u.opts.NodeName, Seen: time.Now()})
+	}
+	u.etag = etag
+	if len(u.known.configMaps)+len(u.known.secrets) > 0 {
+		err = errors.Join(err, errors.New("a URL names pods only: put config maps and secrets into the manifest directory"))
+	}
+	u.known.report(ctx, u.opts.Problem, u.where(), err)
+	return u.config.Set(ctx, model.SourceHTTP, u.known.pods)
+}
+
+// get returns the answer, nil when it is the one that etag stands for.
+func (u *URLSource) get(ctx context.Context) (content []byte, etag string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.opts.URL, nil)
+	if err != nil {
+		return nil, "", plain(err)
+	}
+	for name, values := range u.opts.Header {
+		request.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	if host := u.opts.Header.Get("Host"); host != "" {
+		request.Host = host // net/http takes it from here alone
+	}
+	if u.etag != "" {
+		request.Header.Set("If-None-Match", u.etag)
+	}
+	response, err := u.opts.client.Do(request)
+	if err != nil {
+		return nil, "", plain(err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusNotModified && u.etag != "" {
+		return nil, u.etag, nil
+	}
+	if response.StatusCode != http.StatusOK {
+		return nil, "", fmt.Errorf("the answer is %s", response.Status)
+	}
+	content, err = io.ReadAll(io.LimitReader(response.Body, maxManifest+1))
+	if err != nil {
+		return nil, "", fmt.Errorf("the answer breaks off: %w", plain(err))
+	}
+	if len(content) > maxManifest {
+		return nil, "", fmt.Errorf("the answer has more than %d bytes", maxManifest)
+	}
+	return content, response.Header.Get("ETag"), nil
+}
+
+// plain is the error without the URL, which is reported beside it and may hold a password, and without our port, which
+// is another one each time: a problem is reported once.
+func plain(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	var network *net.OpError
+	if errors.As(err, &network) {
+		bare := *network
+		bare.Source = nil
+		return &bare
+	}
+	return err
+}
+
+// where names the URL in messages and annotations, which the API server shows, too: without a password and without the
+// query, which may hold one. A password that is changed makes no new pods either.
+func (u *URLSource) where() string {
+	parsed, err := url.Parse(u.opts.URL)
+	if err != nil {
+		return "the manifest URL"
+	}
+	if parsed.RawQuery != "" {
+		parsed.RawQuery = "xxxxx"
+	}
+	return parsed.Redacted()
+}

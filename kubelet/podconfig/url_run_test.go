@@ -1,0 +1,79 @@
+package podconfig_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/podconfig"
+	"github.com/criadapter/criadapter/kubelet/podconfig/podconfigtest"
+)
+
+// fresh is the manifest of one pod.
+const fresh = "apiVersion: v1\nkind: Pod\nmetadata: {name: fresh}\nspec: {containers: [{name: c, image: \"1\"}]}\n"
+
+// fromURL is a static pod of a URL, as a checkpoint has it.
+func fromURL(uid, name, url string) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid), Name: name, Namespace: "default", Annotations: map[string]string{
+			model.AnnotationConfigSource: model.SourceHTTP, model.AnnotationManifest: url,
+		}},
+		Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", Image: "image"}}},
+	}
+}
+
+// TestURLRuns restores the pods of the checkpoint while the URL fails, takes its word when it comes, and asks again.
+func TestURLRuns(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch n := asked.Add(1); {
+		case n < 3:
+			w.WriteHeader(http.StatusBadGateway)
+		case n < 5: // what was restored is kept where the manifest is wrong
+			fmt.Fprint(w, fresh+"---\nkind: [")
+		default:
+			fmt.Fprint(w, fresh)
+		}
+	}))
+	defer server.Close()
+	checkpoint := &podconfig.Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
+	old, foreign := fromURL("1", "old-n", server.URL), fromURL("2", "foreign-n", "http://elsewhere.example/")
+	if err := checkpoint.Save([]*v1.Pod{old, foreign}); err != nil {
+		t.Fatal(err)
+	}
+	config := podconfig.New(podconfig.Options{Checkpoint: checkpoint, Sources: []string{model.SourceHTTP}})
+	if _, err := config.Restore(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found := podconfigtest.NewErrors()
+	r := podconfigtest.Run(t, config, podconfig.NewURLSource(podconfig.URLOptions{URL: server.URL, NodeName: "n", Every: 200 * time.Millisecond, Problem: found.Add}, config).Run)
+	r.Want("restored", "ADD:2 ADD:1")
+	if err := found.Await(t); err == nil || config.SeenAllSources() {
+		t.Errorf("problem %v, ready %v", err, config.SeenAllSources())
+	}
+	var words []string
+	for len(words) < 3 {
+		u := r.Next()
+		words = append(words, string(u.Op)+":"+strings.TrimSuffix(u.Pods[0].Name, "-n"))
+	}
+	if want := []string{"REMOVE:foreign", "ADD:fresh", "REMOVE:old"}; !slices.Equal(words, want) {
+		t.Errorf("reported %q, want %q", words, want)
+	}
+	for deadline := time.Now().Add(10 * time.Second); !config.SeenAllSources() && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	if problems := found.All(); len(problems) != 3 || problems[1] == nil || problems[2] != nil || !config.SeenAllSources() {
+		t.Errorf("reported %v, ready %v", problems, config.SeenAllSources())
+	}
+}

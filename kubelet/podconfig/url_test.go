@@ -1,0 +1,232 @@
+package podconfig
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/kubelet/manifest"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// site is a URL, asked by hand, and the server behind it.
+type site struct {
+	*URLSource
+	t        *testing.T
+	server   *httptest.Server
+	answer   atomic.Pointer[http.HandlerFunc]
+	problems []error
+}
+
+func newSite(t *testing.T, opts URLOptions) *site {
+	s := &site{t: t}
+	s.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.answer.Load())(w, r) }))
+	t.Cleanup(s.server.Close)
+	opts.URL, opts.NodeName = s.server.URL+"/pods", "n"
+	opts.Problem = func(_ string, err error) { s.problems = append(s.problems, err) }
+	s.URLSource = NewURLSource(opts, New(Options{Sources: []string{model.SourceHTTP}}))
+	return s
+}
+
+// want asks once, and says which images the pods must have and how many problems were reported since the last time.
+func (s *site) want(what string, answer http.HandlerFunc, images map[string]string, problems int) {
+	s.t.Helper()
+	s.answer.Store(&answer)
+	s.problems = nil
+	if err := s.poll(s.t.Context()); err != nil {
+		s.t.Fatalf("%s: %v", what, err)
+	}
+	drain(s.config)
+	got := map[string]string{}
+	for _, pod := range s.config.storage.accepted[model.SourceHTTP] {
+		got[strings.TrimSuffix(pod.Name, "-n")] = pod.Spec.Containers[0].Image
+	}
+	if !maps.Equal(got, images) || len(s.problems) != problems {
+		s.t.Errorf("%s: %v and problems %v, want %v and %d", what, got, s.problems, images, problems)
+	}
+}
+
+func text(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) }
+}
+
+func code(number int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(number) }
+}
+
+const podList = `{"apiVersion":"v1","kind":"PodList","items":[
+	{"metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"1"}]}},
+	{"metadata":{"name":"b"},"spec":{"containers":[{"name":"c","image":"1"}]}}]}`
+
+func TestURLAnswers(t *testing.T) {
+	s := newSite(t, URLOptions{})
+	s.want("YAML", text(podText("a", "1")), map[string]string{"a": "1"}, 0)
+	s.want("JSON", text(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"2"}]}}`), map[string]string{"a": "2"}, 0)
+	s.want("a list", text(podList), map[string]string{"a": "1", "b": "1"}, 0)
+	s.want("documents", text(podText("a", "1")+"---\n"+podText("d", "1")), map[string]string{"a": "1", "d": "1"}, 0)
+	for _, pod := range s.config.storage.accepted[model.SourceHTTP] {
+		if pod.Annotations[model.AnnotationConfigSource] != model.SourceHTTP || len(pod.UID) != 32 || !model.IsStatic(pod) || pod.Spec.RestartPolicy == "" {
+			t.Errorf("pod %+v", pod)
+		}
+	}
+	if !s.config.SeenAllSources() {
+		t.Error("not ready")
+	}
+}
+
+// TestURLKeepsWhatWas answers badly in many ways: what was named before stays, and each way is reported once.
+func TestURLKeepsWhatWas(t *testing.T) {
+	s := newSite(t, URLOptions{})
+	elsewhere := httptest.NewServer(text(podText("evil", "1")))
+	defer elsewhere.Close()
+	both := map[string]string{"a": "1", "b": "1"}
+	bad := map[string]http.HandlerFunc{
+		"garbage":        text("<html>hello"),
+		"another kind":   text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n"),
+		"no document":    text("# nothing\n"),
+		"not found":      code(http.StatusNotFound),
+		"server error":   code(http.StatusInternalServerError),
+		"no content":     code(http.StatusNoContent),
+		"not modified":   code(http.StatusNotModified), // though nothing was asked for by version
+		"another server": http.RedirectHandler(elsewhere.URL, http.StatusFound).ServeHTTP,
+		"in circles":     http.RedirectHandler("/pods", http.StatusFound).ServeHTTP,
+		"too large":      text(strings.Repeat("#", maxManifest) + "\n" + podText("c", "1")),
+		"cut off":        cutOff,
+		"hung up":        func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	}
+	ends := 0 // problems that end when the list is there again
+	for _, name := range slices.Sorted(maps.Keys(bad)) {
+		s.want("before "+name, text(podList), both, ends)
+		ends = 1
+		s.want(name, bad[name], both, 1)
+		s.want(name+" again", bad[name], both, 0)
+	}
+	s.want("one of two wrong", text(podText("a", "2")+"---\n"+strings.Replace(podText("b", "2"), "image", "imagge", 1)), map[string]string{"a": "2", "b": "1"}, 1)
+	s.want("right", text(podText("a", "3")), map[string]string{"a": "3"}, 1)
+	if s.problems[0] != nil {
+		t.Errorf("problem %v, want its end", s.problems[0])
+	}
+}
+
+func cutOff(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Length", "9999")
+	fmt.Fprint(w, podText("c", "1"))
+}
+
+// TestURLHangs gives up a request before the next one is due, and keeps what was named before.
+func TestURLHangs(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"before the answer": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"within the answer": hangInBetween,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, URLOptions{Every: 2 * time.Second})
+			if s.opts.client.Timeout >= s.opts.Every {
+				t.Errorf("a request lasts %s of %s", s.opts.client.Timeout, s.opts.Every)
+			}
+			both := map[string]string{"a": "1", "b": "1"}
+			s.want("before", text(podList), both, 0)
+			s.opts.client.Timeout = 100 * time.Millisecond
+			s.want("hanging", answer, both, 1)
+			s.want("hanging again", answer, both, 0)
+		})
+	}
+}
+
+func hangInBetween(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprint(w, podText("c", "1"))
+	_ = http.NewResponseController(w).Flush()
+	<-r.Context().Done()
+}
+
+// TestURLEmpty ends all pods with an empty answer, as the kubelet does.
+func TestURLEmpty(t *testing.T) {
+	s := newSite(t, URLOptions{})
+	s.want("a list", text(podList), map[string]string{"a": "1", "b": "1"}, 0)
+	s.want("empty", text(""), map[string]string{}, 1)
+	s.want("still empty", text(""), map[string]string{}, 0)
+	s.want("the list again", text(podList), map[string]string{"a": "1", "b": "1"}, 1)
+}
+
+// TestURLNotModified asks for what changed only, and after a failure is right again with what it knows.
+func TestURLNotModified(t *testing.T) {
+	s := newSite(t, URLOptions{})
+	versioned := func(body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("ETag", `"7"`)
+			if r.Header.Get("If-None-Match") == `"7"` {
+				w.WriteHeader(http.StatusNotModified)
+				return
+			}
+			fmt.Fprint(w, body)
+		}
+	}
+	both := map[string]string{"a": "1", "b": "1"}
+	s.want("first", versioned(podList), both, 0)
+	s.want("not modified", versioned("garbage that nobody reads"), both, 0)
+	s.want("failing", code(http.StatusBadGateway), both, 1)
+	s.want("not modified after that", versioned("garbage that nobody reads"), both, 1)
+	s.want("without versions", text(podList), both, 0)
+	s.want("a version forgotten by both", versioned(podText("a", "2")), map[string]string{"a": "2"}, 0)
+}
+
+func TestURLHeader(t *testing.T) {
+	s := newSite(t, URLOptions{Header: http.Header{"x-token": {"1", "2"}, "Host": {"pods.example"}}})
+	s.want("headers", func(w http.ResponseWriter, r *http.Request) {
+		if !slices.Equal(r.Header.Values("X-Token"), []string{"1", "2"}) || r.Host != "pods.example" {
+			t.Errorf("asked with %v of %s", r.Header, r.Host)
+		}
+		if r.URL.Path == "/pods" {
+			http.Redirect(w, r, "/moved", http.StatusFound) // within one server they are sent again
+			return
+		}
+		fmt.Fprint(w, podText("a", "1"))
+	}, map[string]string{"a": "1"}, 0)
+}
+
+// TestURLObjects reports that config maps and secrets are not read from a URL, and takes the pods.
+func TestURLObjects(t *testing.T) {
+	s := newSite(t, URLOptions{})
+	body := podText("a", "1") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\n"
+	s.want("a config map", text(body), map[string]string{"a": "1"}, 1)
+	s.want("the same", text(body), map[string]string{"a": "1"}, 0)
+}
+
+// TestURLPassword shows the password of a URL nowhere.
+func TestURLPassword(t *testing.T) {
+	u := NewURLSource(URLOptions{URL: "http://me:hidden@127.0.0.1:1/pods", Problem: func(where string, err error) {
+		if strings.Contains(where+err.Error(), "hidden") || err == nil {
+			t.Errorf("reported %s: %v", where, err)
+		}
+	}}, New(Options{}))
+	if err := u.poll(t.Context()); err != nil {
+		t.Error(err)
+	}
+	docs, err := manifest.Parse([]byte(podText("a", "1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods, err := accept(docs.Pods, manifest.Origin{Source: model.SourceHTTP, Location: u.where(), NodeName: "n"})
+	if err != nil || strings.Contains(pods[0].Annotations[model.AnnotationManifest], "hidden") {
+		t.Errorf("pods %+v, %v", pods, err)
+	}
+}
+
+// TestURLWhere names the URL without what may be secret in it.
+func TestURLWhere(t *testing.T) {
+	for address, want := range map[string]string{
+		"https://example.com/pods":                        "https://example.com/pods",
+		"https://me:pa55@example.com/pods?token=s3cret&a": "https://me:xxxxx@example.com/pods?xxxxx",
+		"https://me:pa55@example.com:port/":               "the manifest URL",
+	} {
+		if got := NewURLSource(URLOptions{URL: address}, nil).where(); got != want {
+			t.Errorf("%s is named %s, want %s", address, got, want)
+		}
+	}
+}

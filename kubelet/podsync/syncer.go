@@ -1,0 +1,208 @@
+package podsync
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/kuberuntime"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/pleg"
+	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/prober"
+	"github.com/criadapter/criadapter/kubelet/status"
+	"github.com/criadapter/criadapter/kubelet/volumemanager"
+)
+
+// Options configure a Syncer. All are required.
+type Options struct {
+	// Cache has each pod as the runtime shows it.
+	Cache *pleg.Cache
+	// RuntimeErr is why containers must be left alone, nil when the runtime can be used.
+	RuntimeErr func() error
+	// NetworkErr is why pods that are not in the host's network must wait, nil when the pod network is ready.
+	NetworkErr func() error
+	Runtime    *kuberuntime.Manager
+	Volumes    *volumemanager.Manager
+	Cgroups    *cgroup.Manager
+	Prober     *prober.Manager
+	Status     *status.Manager
+	Allocation *allocation.Manager
+	Events     *events.Recorder
+	// RuntimeName is the scheme of container ids in statuses, HostIPs the node's addresses, primary first.
+	RuntimeName string
+	HostIPs     []string
+}
+
+// Syncer is a podworkers.PodSyncer. It keeps nothing of a pod between two steps; calls for different pods may run at
+// the same time.
+type Syncer struct {
+	opts Options
+}
+
+// New makes a Syncer.
+func New(opts Options) *Syncer { return &Syncer{opts: opts} }
+
+// SyncPod makes the pod's cgroup and volumes, then does whatever its containers need.
+func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod, after time.Time) (ended bool, again time.Duration, err error) {
+	observed, err := s.opts.Cache.Get(ctx, pod.UID, after)
+	if err != nil {
+		return false, 0, err
+	}
+	pod = s.opts.Allocation.Allocated(pod)
+	s.opts.Prober.Update(pod, observed, false)
+	published := s.publish(pod, observed, false, nil)
+	if model.Terminal(published.Phase) {
+		return true, 0, nil
+	}
+	left, limited := timeLeft(pod, published)
+	if limited && left <= 0 {
+		s.exceed(pod, published)
+		return true, 0, nil
+	}
+	if err := s.opts.RuntimeErr(); err != nil {
+		return false, 0, err
+	}
+	if err := s.opts.NetworkErr(); err != nil && !pod.Spec.HostNetwork {
+		err = fmt.Errorf("network is not ready: %w", err)
+		s.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: "NetworkNotReady", Message: err.Error()})
+		return false, 0, err
+	}
+	again, err = s.syncContainers(ctx, pod, observed)
+	if limited && (again == 0 || left < again) {
+		again = left
+	}
+	return false, again, err
+}
+
+// syncContainers makes what the containers need beside them, has the runtime manager act, and publishes what came of it.
+func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *model.PodStatus) (again time.Duration, err error) {
+	during := allocation.Meanwhile(pod, s.actuated(pod, observed))
+	if err := s.ensureCgroup(ctx, during); err != nil {
+		return 0, err
+	}
+	mountErr := s.mount(ctx, pod)
+	if mountErr != nil && (!errors.As(mountErr, new(*volumemanager.StaleError)) || observed.ReadySandbox() == nil) {
+		return 0, mountErr
+	}
+	probed := s.opts.Prober.Results(pod, observed)
+	result, err := s.opts.Runtime.SyncPod(ctx, pod, observed, kuberuntime.Probes{LivenessFailed: probed.LivenessFailed, Started: probed.Started})
+	if during != pod && err == nil {
+		// The containers have less now: so has the pod. After an error some may have what they had.
+		err = s.ensureCgroup(ctx, pod)
+	}
+	if fresh, refreshErr := s.opts.Cache.Refresh(ctx, pod.UID); refreshErr == nil {
+		s.opts.Prober.Update(pod, fresh, false)
+		s.publish(pod, fresh, false, &result)
+	}
+	return result.Again, errors.Join(err, mountErr)
+}
+
+// actuated is what the runtime has confirmed of the pod's running containers, by name.
+func (s *Syncer) actuated(pod *v1.Pod, observed *model.PodStatus) func(name string) (v1.ResourceRequirements, bool) {
+	return func(name string) (v1.ResourceRequirements, bool) {
+		container := observed.Container(name)
+		if container == nil || container.State != model.StateRunning {
+			return v1.ResourceRequirements{}, false
+		}
+		return s.opts.Allocation.Actuated(pod.UID, container)
+	}
+}
+
+func (s *Syncer) ensureCgroup(ctx context.Context, pod *v1.Pod) error {
+	if _, err := s.opts.Cgroups.Ensure(ctx, pod); err != nil {
+		s.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedToCreatePodCgroup", Message: err.Error()})
+		return err
+	}
+	return nil
+}
+
+// mount makes the volumes and brings them up to date. A pod that has started goes on with those that it has: a server
+// that is away, or a config map that somebody removed, must not keep its containers from starting again.
+func (s *Syncer) mount(ctx context.Context, pod *v1.Pod) error {
+	err := s.opts.Volumes.Mount(ctx, pod)
+	if err == nil {
+		return nil
+	}
+	s.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: "FailedMount", Message: err.Error()})
+	return fmt.Errorf("volumes: %w", err)
+}
+
+// timeLeft is how long a pod with activeDeadlineSeconds may run yet.
+func timeLeft(pod *v1.Pod, published v1.PodStatus) (left time.Duration, limited bool) {
+	if pod.Spec.ActiveDeadlineSeconds == nil || published.StartTime == nil {
+		return 0, false
+	}
+	return time.Until(published.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second)), true
+}
+
+// exceed notes that a pod ran too long; it fails when its containers have ended.
+func (s *Syncer) exceed(pod *v1.Pod, published v1.PodStatus) {
+	published.Reason, published.Message = status.ReasonDeadlineExceeded, "Pod was active on the node longer than the specified deadline"
+	s.opts.Status.Set(pod, published)
+	s.opts.Events.Record(events.Event{Pod: pod, Reason: published.Reason, Message: published.Message})
+}
+
+// SyncTerminatingPod ends the pod's containers and stops its sandboxes.
+func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworkers.Termination, after time.Time) error {
+	observed, err := s.opts.Cache.Get(ctx, pod.UID, after)
+	if err != nil {
+		return err
+	}
+	s.opts.Prober.Update(pod, observed, true)
+	s.publish(pod, observed, true, nil)
+	if err := s.opts.Runtime.KillPod(ctx, pod, observed, kuberuntime.KillOptions{Reason: t.Reason, Grace: t.Grace}); err != nil {
+		return err
+	}
+	observed, err = s.opts.Cache.Refresh(ctx, pod.UID)
+	if err != nil {
+		return err
+	}
+	if observed.Running() {
+		return fmt.Errorf("containers of %s still run", model.FullName(pod))
+	}
+	s.opts.Prober.Update(pod, observed, true)
+	s.publish(pod, observed, true, nil)
+	return nil
+}
+
+// SyncTerminatedPod removes the pod's volumes, probes and cgroup.
+func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
+	if err := s.opts.Volumes.Unmount(ctx, pod.UID); err != nil {
+		return err
+	}
+	s.opts.Prober.Forget(pod.UID)
+	if err := s.opts.Cgroups.Remove(ctx, pod.UID); err != nil {
+		return err
+	}
+	s.opts.Runtime.Forget(pod)
+	return s.opts.Allocation.Forget(pod.UID)
+}
+
+// publish makes the pod's status and keeps it. Result is what a sync found, nil before there is one.
+func (s *Syncer) publish(pod *v1.Pod, observed *model.PodStatus, ending bool, result *kuberuntime.Result) v1.PodStatus {
+	probed := s.opts.Prober.Results(pod, observed)
+	var waiting map[string]*model.ReasonError
+	resize := status.Resize{
+		Pending: s.opts.Allocation.Pending(pod.UID), Unknown: result == nil,
+		Actuated: func(c *model.ContainerStatus) (v1.ResourceRequirements, bool) {
+			return s.opts.Allocation.Actuated(pod.UID, c)
+		},
+	}
+	if result != nil {
+		waiting, resize.Err = result.Waiting, result.ResizeErr
+	}
+	made := status.Generate(status.Input{
+		Pod: pod, Runtime: observed, RuntimeName: s.opts.RuntimeName, Old: s.opts.Status.Status(pod), Waiting: waiting,
+		Ready: probed.Ready, Started: probed.Started, Resize: resize, HostIPs: s.opts.HostIPs,
+		Ending: ending, Now: time.Now(),
+	})
+	s.opts.Status.Set(pod, made)
+	return made
+}

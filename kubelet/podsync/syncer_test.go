@@ -1,0 +1,203 @@
+package podsync
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	apitest "k8s.io/cri-api/pkg/apis/testing"
+
+	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/imagemanager"
+	"github.com/criadapter/criadapter/kubelet/kuberuntime"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
+	"github.com/criadapter/criadapter/kubelet/pleg"
+	"github.com/criadapter/criadapter/kubelet/podspec"
+	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/prober"
+	"github.com/criadapter/criadapter/kubelet/status"
+	"github.com/criadapter/criadapter/kubelet/volumemanager"
+)
+
+// specs makes the plainest configurations.
+type specs struct{}
+
+func labels(pod *v1.Pod) map[string]string {
+	return map[string]string{model.LabelPodUID: string(pod.UID), model.LabelPodName: pod.Name, model.LabelPodNamespace: pod.Namespace, model.LabelOwner: "us"}
+}
+
+func (specs) Sandbox(_ context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: pod.Name, Namespace: pod.Namespace, Uid: string(pod.UID), Attempt: attempt},
+		Labels:   labels(pod),
+	}, nil
+}
+
+func (specs) Container(_ context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, func(), error) {
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: in.Container.Name, Attempt: in.Attempt},
+		Image:    &runtimeapi.ImageSpec{Image: in.ImageID}, Labels: labels(in.Pod),
+	}, func() {}, nil
+}
+
+func (specs) Resources(*v1.Pod, *v1.Container) *runtimeapi.LinuxContainerResources {
+	return &runtimeapi.LinuxContainerResources{}
+}
+
+// bench is a Syncer on a fake runtime.
+type bench struct {
+	*Syncer
+	fake    *apitest.FakeRuntimeService
+	runtime *cri.Runtime
+	cgroups *cgroup.Manager
+	events  *events.Recorder
+	// network is why the pod network is not ready.
+	network error
+}
+
+func newBench(t *testing.T, options ...cgroup.Options) *bench {
+	t.Helper()
+	images := apitest.NewFakeImageService()
+	images.SetFakeImages([]string{"image"})
+	b := &bench{fake: apitest.NewFakeRuntimeService(), events: events.New("n")}
+	b.runtime = cri.New(b.fake, images, "us")
+	b.cgroups = cgroup.New(t.Context(), append(options, cgroup.Options{})[0])
+	probes := prober.New(t.Context(), prober.Options{Exec: b.runtime})
+	t.Cleanup(probes.Wait)
+	allocated, err := allocation.Open(filepath.Join(t.TempDir(), "allocated"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Syncer = New(Options{
+		Allocation: allocated,
+		Cache:      pleg.NewCache(b.runtime), RuntimeErr: func() error { return nil }, NetworkErr: func() error { return b.network },
+		Volumes: volumemanager.New(volumemanager.Options{RootDir: t.TempDir()}), Cgroups: b.cgroups,
+		Prober: probes, Status: status.NewManager(), Events: b.events,
+		Runtime: kuberuntime.New(kuberuntime.Options{
+			Runtime: b.runtime, Specs: specs{}, Allocation: allocated, Events: b.events, Images: imagemanager.New(imagemanager.Options{Service: images}),
+		}),
+	})
+	return b
+}
+
+func testPod(name string, hostNetwork bool) *v1.Pod {
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
+	pod.Name, pod.UID = name, types.UID(name)
+	pod.Spec.HostNetwork = hostNetwork
+	pod.Spec.Containers[0].ImagePullPolicy = v1.PullNever
+	return pod
+}
+
+// running says whether a container of the pod runs.
+func (b *bench) running(t *testing.T, pod *v1.Pod) bool {
+	t.Helper()
+	observed, err := b.runtime.PodStatus(t.Context(), pod.UID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return observed.Running()
+}
+
+// TestNetworkNotReady holds back pods that need the pod network, and no others: one of those may be what makes it ready.
+func TestNetworkNotReady(t *testing.T) {
+	b := newBench(t)
+	old, pod, host := testPod("old", false), testPod("pod", false), testPod("host", true)
+	if _, _, err := b.SyncPod(t.Context(), old, time.Time{}); err != nil || !b.running(t, old) {
+		t.Fatalf("while the network is ready: %v", err)
+	}
+	b.network = errors.New("no CNI configuration")
+	if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err == nil || !strings.Contains(err.Error(), "network is not ready: no CNI configuration") {
+		t.Errorf("error %v", err)
+	}
+	if b.running(t, pod) {
+		t.Error("a pod of the pod network runs without one")
+	}
+	if _, _, err := b.SyncPod(t.Context(), old, time.Time{}); err == nil || !strings.Contains(err.Error(), "network is not ready") || !b.running(t, old) {
+		t.Errorf("a pod that runs already: %v", err)
+	}
+	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodPending {
+		t.Errorf("its phase is %s", shown.Phase)
+	}
+	if recorded := b.events.List(); len(recorded) == 0 || recorded[len(recorded)-1].Reason != "NetworkNotReady" {
+		t.Errorf("events %v", recorded)
+	}
+	if _, _, err := b.SyncPod(t.Context(), host, time.Time{}); err != nil || !b.running(t, host) {
+		t.Errorf("a pod of the host's network: %v", err)
+	}
+	if err := b.SyncTerminatingPod(t.Context(), old, podworkers.Termination{}, time.Now()); err != nil || b.running(t, old) {
+		t.Errorf("the end of a pod: %v", err)
+	}
+	b.network = nil
+	if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err != nil || !b.running(t, pod) {
+		t.Errorf("when the network is ready: %v", err)
+	}
+}
+
+// TestCgroupIsNotLoweredTooEarly keeps the room of a container that is to restart with less and could not be stopped.
+func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
+	b := newBench(t, cgroup.Options{Driver: cgroup.Cgroupfs, Root: "test-podsync-lowered"})
+	pod := testPod("pod", false)
+	if b.cgroups.Parent(pod) == "" {
+		t.Skip("the machine's cgroups cannot be written")
+	}
+	t.Cleanup(func() {
+		if err := b.cgroups.RemoveAll(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	container := &pod.Spec.Containers[0]
+	container.ResizePolicy = []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
+	limit := func(memory string) {
+		container.Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}
+	}
+	limit("64Mi")
+	if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	observed, err := b.runtime.PodStatus(t.Context(), pod.UID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.opts.Allocation.SetActuated(pod.UID, &observed.Containers[0], container.Resources); err != nil {
+		t.Fatal(err)
+	}
+	limit("32Mi")
+	for _, c := range []struct {
+		err  error
+		want string
+	}{{errors.New("it does not stop"), "67108864"}, {nil, "33554432"}} {
+		if c.err != nil {
+			b.fake.InjectError("StopContainer", c.err)
+		}
+		if _, _, err := b.SyncPod(t.Context(), pod, time.Now()); (err == nil) != (c.err == nil) {
+			t.Errorf("error %v, want %v", err, c.err)
+		}
+		if got := memoryLimit(t, b.cgroups.Parent(pod)); got != c.want {
+			t.Errorf("after %v the pod's cgroup has %s bytes, want %s", c.err, got, c.want)
+		}
+	}
+}
+
+// memoryLimit is a cgroup's, of either version.
+func memoryLimit(t *testing.T, parent string) string {
+	t.Helper()
+	for _, path := range []string{filepath.Join("/sys/fs/cgroup", parent, "memory.max"), filepath.Join("/sys/fs/cgroup/memory", parent, "memory.limit_in_bytes")} {
+		if text, err := os.ReadFile(path); err == nil {
+			return strings.TrimSpace(string(text))
+		}
+	}
+	t.Fatalf("the cgroup %s has no memory limit", parent)
+	return ""
+}

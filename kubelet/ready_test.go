@@ -1,0 +1,45 @@
+package kubelet
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	apitest "k8s.io/cri-api/pkg/apis/testing"
+
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/pleg"
+)
+
+// TestNetworkNotReadyStopsNothing has the loop go on, and with it deletions, garbage collection and log rotation, while
+// the runtime's network alone is not ready.
+func TestNetworkNotReadyStopsNothing(t *testing.T) {
+	for _, test := range []struct {
+		runtime, network, ok bool
+	}{{true, true, true}, {true, false, true}, {false, true, false}} {
+		synctest.Test(t, func(t *testing.T) {
+			fake := apitest.NewFakeRuntimeService()
+			fake.FakeStatus = &runtimeapi.RuntimeStatus{Conditions: []*runtimeapi.RuntimeCondition{
+				{Type: runtimeapi.RuntimeReady, Status: test.runtime}, {Type: runtimeapi.NetworkReady, Status: test.network},
+			}}
+			runtime := cri.New(fake, nil, "us")
+			k := &Kubelet{
+				state: cri.NewState(runtime), loop: &syncLoop{},
+				pleg: pleg.New(pleg.Options{Runtime: runtime, Cache: pleg.NewCache(runtime), NoEvents: true}),
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			go k.pleg.Run(ctx)
+			go k.state.Run(ctx, time.Second, func() {})
+			time.Sleep(5 * time.Second)
+			if err := k.runtimeErr(); (err == nil) != test.ok {
+				t.Errorf("%+v: %v", test, err)
+			}
+			if err := k.healthy(); (err == nil) != test.ok {
+				t.Errorf("%+v: health %v", test, err)
+			}
+			cancel()
+		})
+	}
+}

@@ -1,0 +1,104 @@
+package kubelet
+
+import (
+	"context"
+
+	"github.com/containerd/log"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/events"
+)
+
+// admit says whether the node takes a pod, which it has with what it was allocated before, and pins that. Whether the
+// node has room for what the pod asks for instead is seen later: pods that have not come yet may run in that room.
+func (l *syncLoop) admit(ctx context.Context, pod *v1.Pod) bool {
+	allocated := l.allocated(ctx, pod)
+	if !l.admitter.Admit(ctx, allocated) {
+		return false
+	}
+	if err := l.allocation.Allocate(allocated); err != nil {
+		l.resizeError(pod, err)
+	}
+	if !allocation.Same(allocated, pod) {
+		l.allocation.SetPending(pod.UID, &v1.PodCondition{
+			Type: v1.PodResizePending, Status: v1.ConditionTrue, Reason: v1.PodReasonDeferred, ObservedGeneration: pod.Generation,
+			Message: "The node looks for room when all of its pods are known.",
+		})
+	}
+	return true
+}
+
+// allocated is a new pod with what it has: what it asks for, or what an earlier process gave it.
+func (l *syncLoop) allocated(ctx context.Context, pod *v1.Pod) *v1.Pod {
+	if l.allocation.Known(pod.UID) || !l.admitter.AdmittedBefore(pod) {
+		return l.allocation.Allocated(pod)
+	}
+	observed, err := l.cache.Refresh(ctx, pod.UID)
+	if err != nil {
+		log.G(ctx).WithError(err).WithField("podUID", pod.UID).Warn("what a pod was given is not known: it is admitted with what it asks for")
+		return pod
+	}
+	return l.allocation.Restored(pod, observed)
+}
+
+// pinResources keeps the resources that a running pod has as its allocation when it begins to ask for others.
+func (l *syncLoop) pinResources(pod *v1.Pod) error {
+	old := l.workers.Pod(pod.UID)
+	if old == nil || allocation.Same(old, pod) {
+		return nil
+	}
+	return l.allocation.Allocate(l.allocation.Allocated(old))
+}
+
+// resize allocates a pod the resources that it asks for, if they are others than it has and the node has room, or notes
+// why they have to wait. Changed says that the pod's worker has something to do or to show for it.
+func (l *syncLoop) resize(pod *v1.Pod) (changed bool) {
+	old := l.allocation.Pending(pod.UID)
+	if allocation.Same(l.allocation.Allocated(pod), pod) {
+		l.allocation.SetPending(pod.UID, nil)
+		return old != nil
+	}
+	if pending := l.admitter.Resize(pod); pending != nil {
+		pending.ObservedGeneration = pod.Generation
+		if old == nil || old.Reason != pending.Reason {
+			l.events.Record(events.Event{Pod: pod, Warning: true, Reason: "Resize" + pending.Reason, Message: pending.Message})
+		}
+		l.allocation.SetPending(pod.UID, pending)
+		return old == nil || *old != *pending
+	}
+	if err := l.allocation.Allocate(pod); err != nil {
+		l.resizeError(pod, err)
+		return false
+	}
+	l.allocation.SetPending(pod.UID, nil)
+	l.events.Record(events.Event{Pod: pod, Reason: "ResizeStarted", Message: "The node has room for the resources that the pod asks for"})
+	return true
+}
+
+func (l *syncLoop) resizeError(pod *v1.Pod, err error) {
+	l.events.Record(events.Event{Pod: pod, Warning: true, Reason: "ResizeError", Message: err.Error()})
+}
+
+// retryResizes looks again at the resizes that wait: other pods may have left room. It does nothing before all pods are
+// here that may run in it.
+func (l *syncLoop) retryResizes() {
+	if !l.config.Settled() {
+		return
+	}
+	for _, uid := range l.allocation.AllPending() {
+		if pod := l.workers.Pod(uid); pod != nil && l.resize(pod) {
+			l.workers.Wake(uid)
+		}
+	}
+}
+
+// forgetAllocations drops those of pods that went while no process was there.
+func (l *syncLoop) forgetAllocations(ctx context.Context) {
+	if !l.config.Settled() {
+		return
+	}
+	if err := l.allocation.Keep(l.workers.Has); err != nil {
+		log.G(ctx).WithError(err).Warn("allocations of pods that are gone cannot be dropped yet")
+	}
+}

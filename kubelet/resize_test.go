@@ -1,0 +1,165 @@
+package kubelet
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/admission"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/pleg"
+	"github.com/criadapter/criadapter/kubelet/podconfig"
+	"github.com/criadapter/criadapter/kubelet/podworkers"
+)
+
+// fourGi is a node with that much memory.
+type fourGi struct{}
+
+func (fourGi) Node() *v1.Node {
+	room := v1.ResourceList{v1.ResourceMemory: resource.MustParse("4Gi"), v1.ResourcePods: resource.MustParse("10")}
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here"}, Status: v1.NodeStatus{Allocatable: room}}
+}
+
+func (n fourGi) RefreshNode(context.Context) (*v1.Node, bool, error) { return n.Node(), true, nil }
+
+// countedSteps count how often a pod is worked on. What runs of a pod was given 1Gi.
+type countedSteps struct {
+	steps
+	synced atomic.Int32
+}
+
+func (s *countedSteps) SyncPod(ctx context.Context, pod *v1.Pod, after time.Time) (bool, time.Duration, error) {
+	s.synced.Add(1)
+	return s.steps.SyncPod(ctx, pod, after)
+}
+
+func (*countedSteps) PodStatus(_ context.Context, uid types.UID) (*model.PodStatus, error) {
+	given := memory("1Gi")
+	return &model.PodStatus{UID: uid, ObservedAt: time.Now(), Containers: []model.ContainerStatus{
+		{ID: "1", Name: "c", State: model.StateRunning, Resources: &given},
+	}}, nil
+}
+
+func memory(amount string) v1.ResourceRequirements {
+	return v1.ResourceRequirements{Requests: v1.ResourceList{v1.ResourceMemory: resource.MustParse(amount)}}
+}
+
+// resizeLoop is a loop after a restart, on a node with 4Gi.
+func resizeLoop(t *testing.T) (*syncLoop, *countedSteps) {
+	t.Helper()
+	l, counted := testLoop(t), &countedSteps{}
+	l.cache = pleg.NewCache(counted)
+	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: counted, Ended: l.cluster.PodFinished})
+	l.admitter = admission.NewAdmitter(admission.Options{
+		Node: fourGi{}, Active: func() []*v1.Pod { return l.allocation.AllocatedPods(l.workers.Active()) },
+		Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
+	})
+	return l, counted
+}
+
+// ran is a pod that an earlier process ran, which asks for so much.
+func ran(name string, second int, amount string) *v1.Pod {
+	pod := bound(name, second)
+	pod.Status.StartTime = new(metav1.Now())
+	pod.Spec.Containers[0].Resources = memory(amount)
+	return pod
+}
+
+func (l *syncLoop) has(pod *v1.Pod) string {
+	return l.allocation.Allocated(pod).Spec.Containers[0].Resources.Requests.Memory().String()
+}
+
+// TestResizeAfterARestart does not take the room of a pod that ran and comes later than the one whose resize waited.
+func TestResizeAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := resizeLoop(t)
+		first, second := ran("a", 1, "3Gi"), ran("b", 2, "2Gi")
+		for _, earlier := range []*v1.Pod{ran("a", 1, "1Gi"), second} {
+			if err := l.allocation.Allocate(earlier); err != nil {
+				t.Fatal(err)
+			}
+		}
+		config := l.config
+		l.config = podconfig.New(podconfig.Options{Sources: []string{model.SourceAPI}}) // which has not listed all yet
+		l.add(t.Context(), first)
+		l.retryResizes()
+		if got := l.has(first); got != "1Gi" {
+			t.Errorf("before all pods are known it is allocated %s", got)
+		}
+		l.add(t.Context(), second)
+		l.config = config
+		l.retryResizes()
+		if got := l.rejectedNames(); len(got) != 0 || l.has(first) != "1Gi" || l.has(second) != "2Gi" {
+			t.Fatalf("rejected %v, allocated %s and %s", got, l.has(first), l.has(second))
+		}
+		if why := l.allocation.Pending("a"); why == nil || why.Reason != v1.PodReasonDeferred {
+			t.Errorf("it is pending as %+v", why)
+		}
+		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Remove, Source: model.SourceAPI, Pods: []*v1.Pod{second}})
+		synctest.Wait()
+		l.retryResizes()
+		if got := l.has(first); got != "3Gi" || l.allocation.Pending("a") != nil {
+			t.Errorf("when there is room it is allocated %s", got)
+		}
+	})
+}
+
+// TestResizeWhileNobodyLooked is not taken for what a pod has that ran: it runs on though the node could never grant it.
+func TestResizeWhileNobodyLooked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := resizeLoop(t)
+		pod, fresh := ran("a", 1, "8Gi"), bound("b", 2)
+		fresh.Spec.Containers[0].Resources = memory("2Gi")
+		l.add(t.Context(), pod, fresh)
+		l.retryResizes()
+		if got := l.rejectedNames(); len(got) != 0 || l.has(pod) != "1Gi" {
+			t.Fatalf("rejected %v, allocated %s", got, l.has(pod))
+		}
+		if why := l.allocation.Pending("a"); why == nil || why.Reason != v1.PodReasonInfeasible {
+			t.Errorf("it is pending as %+v", why)
+		}
+		greedy := fresh.DeepCopy()
+		greedy.Spec.Containers[0].Resources = memory("8Gi")
+		if got := l.has(greedy); got != "2Gi" {
+			t.Errorf("an admitted pod has %s of what it was admitted with", got)
+		}
+		l.forgetAllocations(t.Context())
+		if !l.allocation.Known("a") {
+			t.Error("the allocation of a pod that is there was dropped")
+		}
+		l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: steps{}})
+		l.forgetAllocations(t.Context())
+		if l.allocation.Known("a") {
+			t.Error("the allocation of a pod that is gone is kept")
+		}
+	})
+}
+
+// TestWaitingResizeIsNoWork leaves a pod alone while nothing about its resize changes.
+func TestWaitingResizeIsNoWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, counted := resizeLoop(t)
+		l.add(t.Context(), ran("a", 1, "8Gi"))
+		l.retryResizes()
+		synctest.Wait()
+		before := counted.synced.Load()
+		for range 3 {
+			l.retryResizes()
+			synctest.Wait()
+		}
+		if got := counted.synced.Load(); got != before || before == 0 {
+			t.Errorf("it was worked on %d times, then %d", before, got)
+		}
+		if !slices.Equal(l.allocation.AllPending(), []types.UID{"a"}) {
+			t.Errorf("pending: %v", l.allocation.AllPending())
+		}
+	})
+}

@@ -1,3 +1,0 @@
-// Package services gives containers the environment variables that name the services of their namespace, as
-// REDIS_SERVICE_HOST does: programs in a cluster find the API server by KUBERNETES_SERVICE_HOST and _PORT.
-package services

@@ -1,0 +1,102 @@
+package status
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Manager keeps each pod with its status. It is safe for concurrent use.
+type Manager struct {
+	mu       sync.RWMutex
+	pods     map[types.UID]*v1.Pod
+	watchers map[chan struct{}]bool
+}
+
+// NewManager makes an empty store.
+func NewManager() *Manager {
+	return &Manager{pods: map[types.UID]*v1.Pod{}, watchers: map[chan struct{}]bool{}}
+}
+
+// Set keeps a pod with its status; both are copied.
+func (m *Manager) Set(pod *v1.Pod, status v1.PodStatus) {
+	next := pod.DeepCopy()
+	next.Status = *status.DeepCopy()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if old := m.pods[pod.UID]; old != nil && equality.Semantic.DeepEqual(old, next) {
+		return
+	}
+	m.pods[pod.UID] = next
+	m.notify()
+}
+
+// Status returns the pod's status, or what the source said of a pod that has none yet.
+func (m *Manager) Status(pod *v1.Pod) v1.PodStatus {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if known := m.pods[pod.UID]; known != nil {
+		return *known.Status.DeepCopy()
+	}
+	return *pod.Status.DeepCopy()
+}
+
+// Get returns the pod with its status, which must not be changed, or nil. A later Set that changes anything makes
+// another pod, so that pointers show whether something is new.
+func (m *Manager) Get(uid types.UID) *v1.Pod {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.pods[uid]
+}
+
+// Forget drops a pod that no longer exists.
+func (m *Manager) Forget(uid types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.pods[uid] != nil {
+		delete(m.pods, uid)
+		m.notify()
+	}
+}
+
+// List returns all pods by namespace and name, the same that Get returns.
+func (m *Manager) List() []*v1.Pod {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	pods := make([]*v1.Pod, 0, len(m.pods))
+	for _, pod := range m.pods {
+		pods = append(pods, pod)
+	}
+	slices.SortFunc(pods, func(a, b *v1.Pod) int {
+		return strings.Compare(a.Namespace+"/"+a.Name+"/"+string(a.UID), b.Namespace+"/"+b.Name+"/"+string(b.UID))
+	})
+	return pods
+}
+
+// Watch returns a channel that receives a value after each change (several changes may be one value), until stop is
+// called.
+func (m *Manager) Watch() (changed <-chan struct{}, stop func()) {
+	ch := make(chan struct{}, 1)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.watchers[ch] = true
+	return ch, func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.watchers, ch)
+	}
+}
+
+// notify wakes the watchers. The caller holds mu.
+func (m *Manager) notify() {
+	for ch := range m.watchers {
+		select {
+		case ch <- struct{}{}:
+		default:
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package kubelet
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/admission"
+	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/apiserver"
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/housekeeping"
+	"github.com/criadapter/criadapter/kubelet/manifest"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/pleg"
+	"github.com/criadapter/criadapter/kubelet/podconfig"
+	"github.com/criadapter/criadapter/kubelet/podworkers"
+	"github.com/criadapter/criadapter/kubelet/status"
+)
+
+// steps have nothing to do; a pod has ended when its phase says so, and one with the label slow never ends. They are a runtime without pods, too.
+type steps struct{}
+
+func (steps) SyncPod(_ context.Context, pod *v1.Pod, _ time.Time) (bool, time.Duration, error) {
+	return model.Terminal(pod.Status.Phase), 0, nil
+}
+
+func (steps) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, _ podworkers.Termination, _ time.Time) error {
+	if pod.Labels["slow"] != "" {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+func (steps) SyncTerminatedPod(context.Context, *v1.Pod) error { return nil }
+
+func (steps) PodStatus(_ context.Context, uid types.UID) (*model.PodStatus, error) {
+	return &model.PodStatus{UID: uid, ObservedAt: time.Now()}, nil
+}
+
+// kubeconfig names an API server that is away and has never been there.
+const kubeconfig = `{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+	"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}],
+	"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}]}`
+
+// testLoop is the loop of a node for two pods whose API server is away.
+func testLoop(t *testing.T) *syncLoop {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(file, []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := &syncLoop{
+		hostIPs: []string{"192.0.2.1"}, events: events.New("here"), status: status.NewManager(), cache: pleg.NewCache(steps{}),
+		pleg: pleg.New(pleg.Options{}), rejected: admission.NewRejections(), config: podconfig.New(podconfig.Options{}),
+	}
+	runtime := cri.New(nil, nil, "here")
+	var err error
+	l.cluster, err = apiserver.New(apiserver.Options{
+		Kubeconfig: file, Static: podconfig.NewObjects(), Status: l.status, Events: l.events,
+		Node: apiserver.NodeOptions{
+			Name: "here", IPs: l.hostIPs, MaxPods: 2, Runtime: runtime, State: cri.NewState(runtime), PLEGErr: func() error { return nil },
+		},
+		Finished: func(uid types.UID) bool { return l.cleaner.Finished(uid) },
+		Shown:    func() []*v1.Pod { return l.rejected.AppendTo(l.workers.Holders()) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.allocation, err = allocation.Open(filepath.Join(t.TempDir(), "allocated")); err != nil {
+		t.Fatal(err)
+	}
+	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: steps{}, Ended: l.cluster.PodFinished})
+	l.cleaner = housekeeping.NewCleaner(housekeeping.CleanerOptions{PLEG: l.pleg, Cache: l.cache, Workers: l.workers, Rejections: l.rejected})
+	l.admitter = admission.NewAdmitter(admission.Options{
+		Node: l.cluster, Active: l.workers.Active, Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
+	})
+	return l
+}
+
+// bound is a pod that the scheduler gave to the node, made so many seconds after the first.
+func bound(name string, second int) *v1.Pod {
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "default", UID: types.UID(name), CreationTimestamp: metav1.Unix(int64(second), 0),
+			Annotations: map[string]string{model.AnnotationConfigSource: model.SourceAPI},
+		},
+		Spec: v1.PodSpec{NodeName: "here", Containers: []v1.Container{{Name: "c", Image: "image"}}},
+	}
+	manifest.SetDefaults(pod)
+	return pod
+}
+
+func (l *syncLoop) rejectedNames() []string {
+	var names []string
+	for _, pod := range l.rejected.AppendTo(nil) {
+		names = append(names, pod.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestRoomGoesToWhatRan gives room to the pod that was taken before a restart, then to the oldest.
+func TestRoomGoesToWhatRan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLoop(t)
+		ran := bound("z-ran", 30)
+		ran.Status.StartTime = new(metav1.Now())
+		pods := []*v1.Pod{bound("a-newest", 20), bound("b-oldest", 10), ran}
+		l.add(t.Context(), pods...)
+		if got := l.rejectedNames(); !slices.Equal(got, []string{"a-newest"}) {
+			t.Errorf("rejected %v", got)
+		}
+		rejected := l.status.Get("a-newest")
+		if rejected == nil || rejected.Status.Phase != v1.PodFailed || rejected.Status.Reason != "OutOfpods" {
+			t.Errorf("it is shown as %+v", rejected)
+		}
+	})
+}
+
+func (l *syncLoop) add(ctx context.Context, pods ...*v1.Pod) {
+	l.handleUpdate(ctx, podconfig.PodUpdate{Op: podconfig.Add, Source: model.SourceAPI, Pods: pods})
+}
+
+// TestLabelsThatNobodyKnows believes the scheduler while the server never showed the node's labels; a static pod has
+// none who chose this node for it.
+func TestLabelsThatNobodyKnows(t *testing.T) {
+	l := testLoop(t)
+	chosen, static := bound("chosen", 1), bound("static", 2)
+	for _, pod := range []*v1.Pod{chosen, static} {
+		pod.Spec.NodeSelector = map[string]string{"disk": "fast"}
+	}
+	static.Annotations[model.AnnotationConfigSource] = model.SourceFile
+	l.add(t.Context(), chosen, static)
+	if got := l.rejectedNames(); !slices.Equal(got, []string{"static"}) {
+		t.Errorf("rejected %v", got)
+	}
+}
+
+// TestObjectsOfEndedPods are not watched, even when somebody changes a label of such a pod.
+func TestObjectsOfEndedPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLoop(t)
+		running, ended := bound("running", 1), bound("ended", 2)
+		ended.Status.Phase = v1.PodSucceeded
+		for _, pod := range []*v1.Pod{running, ended} {
+			pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: pod.Name}}
+		}
+		l.add(t.Context(), running, ended)
+		synctest.Wait()
+		changed := ended.DeepCopy()
+		changed.Labels = map[string]string{"seen": "by-somebody"}
+		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Update, Source: model.SourceAPI, Pods: []*v1.Pod{changed}})
+		synctest.Wait()
+		for pod, want := range map[*v1.Pod]bool{running: true, ended: false} {
+			_, err := l.cluster.Objects().Secret(pod, pod.Name)
+			if watched := !errdefs.IsFailedPrecondition(err); err == nil || watched != want {
+				t.Errorf("the secret of %s is watched: %t (%v)", pod.Name, watched, err)
+			}
+		}
+	})
+}
+
+// TestChangeThatIsNotHonoured tells of a field that came while the pod runs, and runs it on.
+func TestChangeThatIsNotHonoured(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLoop(t)
+		pod := bound("web", 1)
+		l.add(t.Context(), pod)
+		debugged := pod.DeepCopy()
+		debugged.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debugger"}}}
+		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Update, Source: model.SourceAPI, Pods: []*v1.Pod{debugged}})
+		synctest.Wait()
+		told := l.events.List()
+		if len(told) != 1 || told[0].Reason != "UnsupportedField" || len(l.rejected.AppendTo(nil)) != 0 || l.workers.Pods()["web"].State != podworkers.Syncing {
+			t.Errorf("events %+v, pods %+v", told, l.workers.Pods())
+		}
+	})
+}
+
+// TestUnsupportedPodOfAController waits, and is not failed: its controller would make another at once, for ever.
+func TestUnsupportedPodOfAController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLoop(t)
+		alone, owned := bound("alone", 1), bound("owned", 2)
+		owned.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "rs", UID: "rs", Controller: new(true)}}
+		for _, pod := range []*v1.Pod{alone, owned} {
+			pod.Spec.Volumes = []v1.Volume{{Name: "v", VolumeSource: v1.VolumeSource{NFS: &v1.NFSVolumeSource{Server: "s", Path: "/"}}}}
+		}
+		l.add(t.Context(), alone, owned)
+		for uid, want := range map[types.UID]v1.PodPhase{"alone": v1.PodFailed, "owned": v1.PodPending} {
+			shown := l.status.Get(uid)
+			if shown == nil || shown.Status.Phase != want || shown.Status.Reason != "UnsupportedField" || l.workers.Has(uid) {
+				t.Fatalf("%s is shown as %+v", uid, shown)
+			}
+		}
+		shown := l.status.Get("owned")
+		if again := l.admitter.Admit(t.Context(), shown); again {
+			t.Error("another process would start it")
+		}
+		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Delete, Source: model.SourceAPI, Pods: []*v1.Pod{owned}})
+		synctest.Wait()
+		if !l.cleaner.Finished("owned") {
+			t.Error("it does not end")
+		}
+	})
+}
+
+// TestTerminalPhaseOfTheServer ends a pod that runs, because somebody else says that it has failed: there is no way back.
+func TestTerminalPhaseOfTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLoop(t)
+		pod := bound("web", 1)
+		l.add(t.Context(), pod)
+		synctest.Wait()
+		evicted := pod.DeepCopy()
+		evicted.Status.Phase = v1.PodFailed
+		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Reconcile, Source: model.SourceAPI, Pods: []*v1.Pod{evicted}})
+		synctest.Wait()
+		if got := l.workers.Pods()["web"].State; got != podworkers.Finished {
+			t.Errorf("the pod is %s", got)
+		}
+	})
+}
+
+// TestEditedStaticPodKeepsItsPort takes the new pod of a manifest while the old one has not ended, but no second pod
+// beside it.
+func TestEditedStaticPodKeepsItsPort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLoop(t)
+		old := bound("web", 0)
+		old.Annotations[model.AnnotationConfigSource], old.Labels = model.SourceFile, map[string]string{"slow": "yes"}
+		old.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80}}
+		edited, other := old.DeepCopy(), old.DeepCopy()
+		edited.UID, other.UID, other.Name = "edited", "other", "other"
+		for _, update := range []podconfig.PodUpdate{{Op: podconfig.Add, Pods: []*v1.Pod{old}}, {Op: podconfig.Remove, Pods: []*v1.Pod{old}},
+			{Op: podconfig.Add, Pods: []*v1.Pod{edited}}, {Op: podconfig.Add, Pods: []*v1.Pod{other}}} {
+			update.Source = model.SourceFile
+			l.handleUpdate(t.Context(), update)
+			synctest.Wait()
+		}
+		if got := l.rejectedNames(); !slices.Equal(got, []string{"other"}) {
+			t.Errorf("rejected %v", got)
+		}
+		if got := l.workers.Pods()["web"].State; got != podworkers.Terminating {
+			t.Errorf("the old pod is %s", got)
+		}
+	})
+}

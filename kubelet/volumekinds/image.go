@@ -1,0 +1,24 @@
+package volumekinds
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/criadapter/criadapter/kubelet/fieldcheck"
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// image is an image's files. The runtime mounts them into each container.
+var image = Kind{
+	Field: "image",
+	setDefaults: func(source *v1.VolumeSource) {
+		if source.Image.PullPolicy == "" {
+			source.Image.PullPolicy = model.DefaultPullPolicy(source.Image.Reference)
+		}
+	},
+	validate: func(_ *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
+		errs := fieldcheck.Required(at.Child("reference"), source.Image.Reference)
+		return append(errs, fieldcheck.OneOf(at.Child("pullPolicy"), source.Image.PullPolicy, v1.PullAlways, v1.PullIfNotPresent, v1.PullNever)...)
+	},
+	describe: func(source *v1.VolumeSource) string { return "image " + source.Image.Reference },
+}

@@ -1,0 +1,143 @@
+package volumekinds
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+)
+
+// sources is a VolumeSource for each of its fields, by the field's name, all with empty values.
+func sources() map[string]*v1.VolumeSource {
+	all := map[string]*v1.VolumeSource{}
+	for f := range reflect.TypeFor[v1.VolumeSource]().Fields() {
+		source := &v1.VolumeSource{}
+		reflect.ValueOf(source).Elem().FieldByIndex(f.Index).Set(reflect.New(f.Type.Elem()))
+		all[fieldName(f)] = source
+	}
+	return all
+}
+
+// TestKinds finds each field of v1.VolumeSource either in the table or among the refused ones, and each Kind complete.
+func TestKinds(t *testing.T) {
+	all := sources()
+	for name, source := range all {
+		kind, listed := Lookup(name)
+		if listed == slices.Contains(refused, name) {
+			t.Errorf("%s must be either in the table or refused", name)
+		}
+		found, err := Of(source)
+		if listed && (err != nil || found.Field != name) {
+			t.Errorf("%s is taken for %q, %v", name, found.Field, err)
+		}
+		if !listed && (!errors.Is(err, errdefs.ErrNotImplemented) || !strings.Contains(err.Error(), name)) {
+			t.Errorf("%s: %v, want it refused by its name", name, err)
+		}
+		if listed && kind.describe == nil {
+			t.Errorf("%s cannot be described", name)
+		}
+		if listed && kind.Files != nil && kind.Directory == "" {
+			t.Errorf("%s has files and no directory", name)
+		}
+	}
+	directories := map[string]bool{}
+	for _, kind := range Kinds() {
+		if all[kind.Field] == nil {
+			t.Errorf("%s is no field of v1.VolumeSource", kind.Field)
+		}
+		if directories[kind.Directory] && kind.Directory != "" {
+			t.Errorf("two kinds have the directory %s", kind.Directory)
+		}
+		directories[kind.Directory] = true
+	}
+	for _, name := range refused {
+		if all[name] == nil {
+			t.Errorf("%s is refused and no field of v1.VolumeSource", name)
+		}
+	}
+}
+
+// TestReferencesAreKnown finds References where, and only where, a kind's source can name a config map or a secret.
+func TestReferencesAreKnown(t *testing.T) {
+	for name, source := range sources() {
+		kind, listed := Lookup(name)
+		if can := namesObject(reflect.TypeOf(source).Elem(), name); listed && can != (kind.references != nil) {
+			t.Errorf("%s can name an object: %v, but References: %v", name, can, kind.references != nil)
+		}
+	}
+}
+
+// namesObject says whether a config map or secret can be named in the field of a struct, or anywhere below it; any
+// stands for every field.
+func namesObject(of reflect.Type, name string) bool {
+	const any = ""
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+		of = of.Elem()
+	}
+	if of == reflect.TypeFor[v1.LocalObjectReference]() {
+		return true
+	}
+	if of.Kind() != reflect.Struct {
+		return false
+	}
+	for f := range of.Fields() {
+		if (name == any || fieldName(f) == name) && (f.Name == "SecretName" || namesObject(f.Type, any)) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestReferences finds the config maps and secrets that sources name.
+func TestReferences(t *testing.T) {
+	tests := map[string]struct {
+		source v1.VolumeSource
+		want   []Reference
+	}{
+		"nothing":    {v1.VolumeSource{}, nil},
+		"host path":  {v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/"}}, nil},
+		"config map": {v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}}, []Reference{{ConfigMaps, "a"}}},
+		"secret":     {v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "b"}}, []Reference{{Secrets, "b"}}},
+		"projected": {v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+			{Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "c"}}},
+			{DownwardAPI: &v1.DownwardAPIProjection{}},
+			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "d"}}},
+		}}}, []Reference{{Secrets, "c"}, {ConfigMaps, "d"}}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := References(&test.source); !slices.Equal(got, test.want) {
+				t.Errorf("references %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// TestDescribe describes every kind, with what it names.
+func TestDescribe(t *testing.T) {
+	tests := []struct {
+		source v1.VolumeSource
+		want   string
+	}{
+		{v1.VolumeSource{}, "empty"},
+		{v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}, "empty, in memory"},
+		{v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/srv"}}, "the host's /srv"},
+		{v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}}, "config map a"},
+		{v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "b"}}, "secret b"},
+		{v1.VolumeSource{DownwardAPI: &v1.DownwardAPIVolumeSource{}}, "fields of the pod"},
+		{v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: make([]v1.VolumeProjection, 2)}}, "projected from 2 sources"},
+		{v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "registry.example/tools:1"}}, "image registry.example/tools:1"},
+	}
+	for _, test := range tests {
+		if got := Describe(&test.source); got != test.want {
+			t.Errorf("%v is described as %q, want %q", fields(&test.source), got, test.want)
+		}
+	}
+	if got, err := Of(&v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}); err == nil || !strings.HasPrefix(Describe(&v1.VolumeSource{RBD: &v1.RBDVolumeSource{}}), "rbd: ") {
+		t.Errorf("a volume that is refused is %v", got)
+	}
+}

@@ -1,0 +1,323 @@
+package volumemanager
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
+)
+
+// testManager has a root of its own, which it leaves without mounts.
+func testManager(t *testing.T, o modeltest.Objects) *Manager {
+	t.Helper()
+	root := t.TempDir()
+	t.Cleanup(func() {
+		if err := unmountBelow(root); err != nil {
+			t.Error(err)
+		}
+	})
+	return New(Options{RootDir: root, Objects: o})
+}
+
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("mounting needs root")
+	}
+}
+
+func podWith(volumes ...v1.Volume) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "uid-1", Labels: map[string]string{"app": "web"}},
+		Spec:       v1.PodSpec{Volumes: volumes},
+	}
+}
+
+func configMapVolume(name string, optional bool, items ...v1.KeyToPath) v1.Volume {
+	return v1.Volume{Name: "conf", VolumeSource: v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{
+		LocalObjectReference: v1.LocalObjectReference{Name: name}, Optional: &optional, Items: items,
+	}}}
+}
+
+func mustMount(t *testing.T, m *Manager, pod *v1.Pod) string {
+	t.Helper()
+	if err := m.Mount(context.Background(), pod); err != nil {
+		t.Fatal(err)
+	}
+	mounted, err := m.Find(pod, pod.Spec.Volumes[0].Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mounted.Path
+}
+
+func wantFile(t *testing.T, path, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s: got %q, %v; want %q", path, got, err, want)
+	}
+}
+
+func TestConfigMapFollowsItsObject(t *testing.T) {
+	object := &v1.ConfigMap{Data: map[string]string{"a": "1", "b": "2"}, BinaryData: map[string][]byte{"c": {0, 255}}}
+	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": object}})
+	pod := podWith(configMapVolume("settings", false))
+	path := mustMount(t, m, pod)
+	wantFile(t, filepath.Join(path, "a"), "1")
+	wantFile(t, filepath.Join(path, "c"), "\x00\xff")
+	first, err := os.Readlink(filepath.Join(path, dataLink))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	mustMount(t, m, pod)
+	if again, _ := os.Readlink(filepath.Join(path, dataLink)); again != first {
+		t.Errorf("the same content was written again: %s after %s", again, first)
+	}
+
+	object.Data = map[string]string{"a": "new", "b": "2", "d": "4"}
+	mustMount(t, m, pod)
+	wantFile(t, filepath.Join(path, "a"), "new")
+	wantFile(t, filepath.Join(path, "d"), "4")
+	delete(object.Data, "b")
+	mustMount(t, m, pod)
+	if _, err := os.Lstat(filepath.Join(path, "b")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the key that is gone is still seen: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(path, first)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the old generation is still there: %v", err)
+	}
+}
+
+// TestRemovedKeyIsGone removes one key and changes no other, wherever its name sorts: what is withdrawn must not stay readable.
+func TestRemovedKeyIsGone(t *testing.T) {
+	for _, removed := range []string{"a", "b", "c"} {
+		t.Run(removed, func(t *testing.T) {
+			object := &v1.ConfigMap{Data: map[string]string{"a": "1", "b": "2", "c": "3"}}
+			m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": object}})
+			pod := podWith(configMapVolume("settings", false))
+			path := mustMount(t, m, pod)
+			delete(object.Data, removed)
+			mustMount(t, m, pod)
+			for _, file := range []string{removed, filepath.Join(dataLink, removed)} {
+				if content, err := os.ReadFile(filepath.Join(path, file)); !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%s is still there: %q, %v", file, content, err)
+				}
+			}
+			for name, content := range object.Data {
+				wantFile(t, filepath.Join(path, name), content)
+			}
+		})
+	}
+}
+
+// TestStaleContent tells a volume that cannot be brought up to date from one that was never made.
+func TestStaleContent(t *testing.T) {
+	o := modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/conf": {Data: map[string]string{"key": "old"}}}}
+	m := testManager(t, o)
+	pod := podWith(configMapVolume("conf", false))
+	path := mustMount(t, m, pod)
+	delete(o.ConfigMaps, "shop/conf")
+	var stale *StaleError
+	if err := m.Mount(t.Context(), pod); !errors.As(err, &stale) || !errors.Is(err, errdefs.ErrNotFound) || !strings.Contains(err.Error(), `volume "conf"`) {
+		t.Errorf("got %v", err)
+	}
+	wantFile(t, filepath.Join(path, "key"), "old")
+	more := configMapVolume("other", false)
+	more.Name = "more"
+	pod.Spec.Volumes = append(pod.Spec.Volumes, more)
+	if err := m.Mount(t.Context(), pod); err == nil || errors.As(err, &stale) {
+		t.Errorf("a volume that was never made: %v", err)
+	}
+}
+
+func TestConfigMapItems(t *testing.T) {
+	mode := int32(0o400)
+	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1", "b": "2"}}}})
+	pod := podWith(configMapVolume("settings", false, v1.KeyToPath{Key: "a", Path: "etc/deep/a.conf", Mode: &mode}))
+	path := mustMount(t, m, pod)
+	wantFile(t, filepath.Join(path, "etc/deep/a.conf"), "1")
+	if info, err := os.Stat(filepath.Join(path, "etc/deep/a.conf")); err != nil || info.Mode().Perm() != 0o400 {
+		t.Errorf("mode: %v, %v; want 0400", info, err)
+	}
+	if _, err := os.Stat(filepath.Join(path, "b")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a key that is no item is seen: %v", err)
+	}
+}
+
+func TestWhatIsMissing(t *testing.T) {
+	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {}}})
+	for _, c := range []struct {
+		name   string
+		volume v1.Volume
+		want   error
+	}{
+		{"object", configMapVolume("nothing", false), errdefs.ErrNotFound},
+		{"optional object", configMapVolume("nothing", true), nil},
+		{"key", configMapVolume("settings", false, v1.KeyToPath{Key: "k", Path: "k"}), errdefs.ErrNotFound},
+		{"optional key", configMapVolume("settings", true, v1.KeyToPath{Key: "k", Path: "k"}), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := m.Mount(context.Background(), podWith(c.volume))
+			if !errors.Is(err, c.want) || err != nil && !strings.Contains(err.Error(), `volume "conf"`) {
+				t.Errorf("got %v, want %v naming the volume", err, c.want)
+			}
+		})
+	}
+}
+
+func TestPathsThatLeaveTheVolume(t *testing.T) {
+	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "1"}}}})
+	for _, bad := range []string{"../a", "/a", "x/../../a", "..a", "."} {
+		pod := podWith(configMapVolume("settings", false, v1.KeyToPath{Key: "a", Path: bad}))
+		if err := m.Mount(context.Background(), pod); !errors.Is(err, errdefs.ErrInvalidArgument) {
+			t.Errorf("path %q: got %v, want ErrInvalidArgument", bad, err)
+		}
+	}
+	for _, uid := range []types.UID{"", ".", "..", "../../etc", "a/b"} {
+		if err := m.Unmount(context.Background(), uid); !errors.Is(err, errdefs.ErrInvalidArgument) {
+			t.Errorf("uid %q: got %v, want ErrInvalidArgument", uid, err)
+		}
+	}
+}
+
+func TestSecretIsInMemoryAndOwnedByTheGroup(t *testing.T) {
+	needRoot(t)
+	group := int64(4242)
+	m := testManager(t, modeltest.Objects{Secrets: map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"k": []byte("s3")}}}})
+	mode := int32(0o600)
+	pod := podWith(v1.Volume{Name: "sec", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "key", DefaultMode: &mode}}})
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
+	path := mustMount(t, m, pod)
+	wantTmpfs(t, path)
+	info, err := os.Stat(filepath.Join(path, "k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Sys().(*syscall.Stat_t).Gid; got != 4242 || info.Mode().Perm() != 0o640 {
+		t.Errorf("group %d, mode %v; want 4242 and 0640", got, info.Mode())
+	}
+	mustMount(t, m, pod)
+	if points, _ := mountPoints(path); len(points) != 1 {
+		t.Errorf("mounted %d times, want once", len(points))
+	}
+	if err := m.Unmount(context.Background(), pod.UID); err != nil {
+		t.Fatal(err)
+	}
+	if uids, err := m.Pods(); err != nil || len(uids) != 0 {
+		t.Errorf("left behind: %v, %v", uids, err)
+	}
+}
+
+func wantTmpfs(t *testing.T, path string) {
+	t.Helper()
+	const tmpfsMagic = 0x01021994
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(path, &stat); err != nil || stat.Type != tmpfsMagic {
+		t.Errorf("%s: type %x, %v; want a tmpfs", path, stat.Type, err)
+	}
+}
+
+func TestEmptyDir(t *testing.T) {
+	needRoot(t)
+	group := int64(77)
+	m := testManager(t, modeltest.Objects{})
+	pod := podWith(v1.Volume{Name: "scratch", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}})
+	pod.Spec.SecurityContext = &v1.PodSecurityContext{FSGroup: &group}
+	path := mustMount(t, m, pod)
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fs.ModeDir | fs.ModeSetgid | 0o777; info.Mode() != want || info.Sys().(*syscall.Stat_t).Gid != 77 {
+		t.Errorf("mode %v, group %d; want %v and 77", info.Mode(), info.Sys().(*syscall.Stat_t).Gid, want)
+	}
+	if err := os.WriteFile(filepath.Join(path, "kept"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustMount(t, m, pod)
+	wantFile(t, filepath.Join(path, "kept"), "x")
+}
+
+func TestMemoryEmptyDirIsLimited(t *testing.T) {
+	needRoot(t)
+	size := resource.MustParse("1Mi")
+	m := testManager(t, modeltest.Objects{})
+	pod := podWith(v1.Volume{Name: "shm", VolumeSource: v1.VolumeSource{
+		EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory, SizeLimit: &size}}})
+	path := mustMount(t, m, pod)
+	wantTmpfs(t, path)
+	if err := os.WriteFile(filepath.Join(path, "big"), make([]byte, 2<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("2 MiB in a volume of 1 MiB: %v, want ENOSPC", err)
+	}
+}
+
+func TestHostPathTypes(t *testing.T) {
+	directory := t.TempDir()
+	file := filepath.Join(directory, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path string
+		kind v1.HostPathType
+		ok   bool
+	}{
+		{directory, v1.HostPathUnset, true},
+		{filepath.Join(directory, "nothing"), v1.HostPathUnset, true},
+		{directory, v1.HostPathDirectory, true},
+		{file, v1.HostPathDirectory, false},
+		{filepath.Join(directory, "nothing"), v1.HostPathDirectory, false},
+		{file, v1.HostPathFile, true},
+		{directory, v1.HostPathFile, false},
+		{filepath.Join(directory, "new/dir"), v1.HostPathDirectoryOrCreate, true},
+		{file, v1.HostPathDirectoryOrCreate, false},
+		{filepath.Join(directory, "new/file"), v1.HostPathFileOrCreate, true},
+		{filepath.Join(directory, "without/parent"), v1.HostPathFileOrCreate, false},
+		{directory, v1.HostPathFileOrCreate, false},
+		{"/dev/null", v1.HostPathCharDev, true},
+		{"/dev/null", v1.HostPathBlockDev, false},
+		{"/dev/null", v1.HostPathSocket, false},
+		{directory, "Floppy", false},
+	} {
+		err := checkHostPath(&v1.HostPathVolumeSource{Path: c.path, Type: &c.kind})
+		if (err == nil) != c.ok {
+			t.Errorf("%s as %q: %v, want ok %t", c.path, c.kind, err, c.ok)
+		}
+	}
+}
+
+func TestProjectedJoinsItsSources(t *testing.T) {
+	needRoot(t)
+	m := testManager(t, modeltest.Objects{
+		ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": {Data: map[string]string{"a": "map"}}},
+		Secrets:    map[string]*v1.Secret{"shop/key": {Data: map[string][]byte{"k": []byte("secret")}}},
+	})
+	pod := podWith(v1.Volume{Name: "all", VolumeSource: v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
+		{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "settings"}}},
+		{Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "key"}}},
+		{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{
+			{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
+			{Path: "cpu", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.cpu", Divisor: resource.MustParse("1m")}},
+		}}},
+	}}}})
+	pod.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1500m")}}}}
+	path := mustMount(t, m, pod)
+	wantFile(t, filepath.Join(path, "a"), "map")
+	wantFile(t, filepath.Join(path, "k"), "secret")
+	wantFile(t, filepath.Join(path, "labels"), `app="web"`)
+	wantFile(t, filepath.Join(path, "cpu"), "1500")
+	wantTmpfs(t, path)
+}

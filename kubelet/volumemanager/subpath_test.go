@@ -1,0 +1,117 @@
+package volumemanager
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
+)
+
+func hostVolume(path string) v1.Volume {
+	return v1.Volume{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: path}}}
+}
+
+func TestSubPathHoldsWhatItOpened(t *testing.T) {
+	needRoot(t)
+	volume := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(volume, "real"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(volume, "real/f"), []byte("inside"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", filepath.Join(volume, "link")); err != nil {
+		t.Fatal(err)
+	}
+	m := testManager(t, modeltest.Objects{})
+	pod := podWith(hostVolume(volume))
+	for _, c := range []struct{ path, want string }{{"link/f", "inside"}, {"real/f", "inside"}} {
+		got, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: c.path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, got, c.want)
+	}
+	got, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Index: 1, Volume: "host", Path: "link"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A container swaps the directory for a link to the host's root after the check.
+	if err := os.Rename(filepath.Join(volume, "real"), filepath.Join(volume, "moved")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/", filepath.Join(volume, "real")); err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, filepath.Join(got, "f"), "inside")
+}
+
+func TestSubPathMakesWhatIsMissing(t *testing.T) {
+	needRoot(t)
+	volume := t.TempDir()
+	if err := os.Chmod(volume, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	m := testManager(t, modeltest.Objects{})
+	pod := podWith(hostVolume(volume))
+	if _, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: "a/b"}); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(filepath.Join(volume, "a/b")); err != nil || !info.IsDir() || info.Mode().Perm() != 0o777 {
+		t.Errorf("a/b: %v, %v; want a directory with the volume's mode", info, err)
+	}
+}
+
+func TestSubPathStaysInTheVolume(t *testing.T) {
+	needRoot(t)
+	volume := t.TempDir()
+	for name, target := range map[string]string{"out": "/etc", "up": "../..", "deep": "out/passwd"} {
+		if err := os.Symlink(target, filepath.Join(volume, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := testManager(t, modeltest.Objects{})
+	pod := podWith(hostVolume(volume))
+	for _, path := range []string{"..", "../x", "/etc", "out", "out/passwd", "out/new", "up", "deep", "a/../../x"} {
+		if got, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: path}); err == nil {
+			t.Errorf("%q became %s, want an error", path, got)
+		}
+	}
+	for _, container := range []string{"", "..", "a/b"} {
+		_, err := m.SubPath(SubPathRequest{Pod: pod, Container: container, Volume: "host", Path: "x"})
+		if !errors.Is(err, errdefs.ErrInvalidArgument) {
+			t.Errorf("container %q: %v, want ErrInvalidArgument", container, err)
+		}
+	}
+	if _, err := os.Stat("/etc/new"); err == nil {
+		t.Error("a directory was made outside of the volume")
+	}
+}
+
+func TestSubPathOfAnUpdatedConfigMap(t *testing.T) {
+	needRoot(t)
+	object := &v1.ConfigMap{Data: map[string]string{"a": "1"}}
+	m := testManager(t, modeltest.Objects{ConfigMaps: map[string]*v1.ConfigMap{"shop/settings": object}})
+	pod := podWith(configMapVolume("settings", false))
+	mustMount(t, m, pod)
+	request := SubPathRequest{Pod: pod, Container: "c", Volume: "conf", Path: "a"}
+	got, err := m.SubPath(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object.Data = map[string]string{"a": "2"}
+	mustMount(t, m, pod)
+	wantFile(t, got, "1") // a container sees the file that it was started with
+	if got, err = m.SubPath(request); err != nil {
+		t.Fatal(err)
+	}
+	wantFile(t, got, "2") // its restart sees the new one
+	if points, err := mountPoints(got); err != nil || len(points) != 1 {
+		t.Errorf("mounts at %s: %v, %v; want one", got, points, err)
+	}
+}

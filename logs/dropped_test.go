@@ -1,0 +1,118 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// fillDisk leaves no room on a small disk until the returned function is called.
+func fillDisk(t *testing.T, disk string) (free func()) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(disk, "fill"))
+	for err == nil {
+		_, err = file.Write(make([]byte, 1024))
+	}
+	return func() {
+		t.Helper()
+		if err := file.Truncate(0); err != nil {
+			t.Error(err)
+		}
+		file.Close()
+	}
+}
+
+// A follower that has fallen behind reads the engine's oldest file, which the engine drops meanwhile: the follower
+// holds it, and the next one is still there.
+func TestDroppedFileThatIsHeldIsNoGap(t *testing.T) {
+	for _, ahead := range []int{1, 2} { // files that the engine is ahead of what is dropped
+		t.Run(fmt.Sprint(ahead, " ahead"), func(t *testing.T) {
+			disk := smallDisk(t)
+			enginePath, _ := paths(t)
+			source := localLog(enginePath, filepath.Join(disk, "0.log"))
+			engine := newEngineLog(t, enginePath, ahead+1, 1<<20)
+			s := newService(t)
+			start(t, s, source)
+			want := engine.lines(1, 3)
+			waitLines(t, source.LogPath, 3)
+			free := fillDisk(t, disk)
+			want = append(want, engine.lines(4, 200)...) // more than a page
+			for i := range ahead + 1 {
+				time.Sleep(50 * time.Millisecond) // the follower tries in vain
+				engine.rotate()
+				want = append(want, engine.lines(i*200+201, i*200+400)...)
+			}
+			time.Sleep(50 * time.Millisecond)
+			free()
+			wantLog(t, s, source.LogPath, want)
+			if gaps := s.Counters().Gaps; gaps != 0 {
+				t.Errorf("%d gaps were counted, nothing is missing", gaps)
+			}
+		})
+	}
+}
+
+// The next file is gone as well: then output is missing.
+func TestDroppedSuccessorIsAGap(t *testing.T) {
+	disk := smallDisk(t)
+	enginePath, _ := paths(t)
+	source := localLog(enginePath, filepath.Join(disk, "0.log"))
+	engine := newEngineLog(t, enginePath, 2, 1<<20)
+	s := newService(t)
+	start(t, s, source)
+	engine.lines(1, 3)
+	waitLines(t, source.LogPath, 3)
+	free := fillDisk(t, disk)
+	for i := range 4 {
+		engine.lines(i*200+4, i*200+203)
+		time.Sleep(50 * time.Millisecond)
+		engine.rotate()
+	}
+	engine.lines(804, 805)
+	free()
+	drain(t, s, "c")
+	_, got := readCRI(t, source.LogPath)
+	if lines := oneMarker(t, got); len(lines) >= 805 || lines[len(lines)-1] != "stdout F line 805" {
+		t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
+	}
+}
+
+// The same on the real engine.
+func TestRigDroppedFileThatIsHeldIsNoGap(t *testing.T) {
+	const bursts, burst = 4, 60
+	options := map[string]string{"max-size": "7k", "max-file": "3", "compress": "false", "mode": "blocking"}
+	// A burst is one file: 60 records of 117 bytes and more. The last makes the engine drop the first.
+	script := fmt.Sprintf(`sleep 1; i=0; while [ $i -lt %d ]; do i=$((i+1)); printf 'line %%08d %%085d\n' $i 0; [ $((i %% %d)) -ne 0 ] || sleep 0.5; done`,
+		bursts*burst, burst)
+	c := newRigContainer(t, DriverLocal, options, false, script)
+	disk := smallDisk(t)
+	c.source.LogPath = filepath.Join(disk, "0.log")
+	s := newService(t)
+	start(t, s, c.source)
+	free := fillDisk(t, disk)
+	c.start()
+	testutil.Eventually(t, func() error {
+		_, err := os.Stat(c.source.Path + ".2")
+		return err
+	})
+	inode := s.follower(c.id).copy.inode // of the first file; the follower waits for room
+	testutil.Eventually(t, func() error {
+		list, err := generations(c.source.Path)
+		if err == nil && indexOf(list, inode) >= 0 {
+			err = fmt.Errorf("the engine still has the first file: %v", list)
+		}
+		return err
+	})
+	free()
+	c.wait()
+	drain(t, s, c.id)
+	want := make([]string, bursts*burst)
+	for i := range want {
+		want[i] = fmt.Sprintf("stdout F line %08d %085d", i+1, 0)
+	}
+	equalLines(t, c.log(), want)
+}

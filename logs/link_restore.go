@@ -1,0 +1,113 @@
+package logs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// A kill may come between any two steps of ReopenLink: copy, rename over the link, emptying of the engine's file, new
+// link. The kubelet, which got no answer, renames the rotated log back. What the files hold tells how far it had come:
+//
+//   - A copy of what the engine's file still begins with was not followed by the emptying. It becomes a link again, as if
+//     nothing had happened; otherwise all of it would be shown, and copied, a second time.
+//   - Any other copy at the log path is complete, only the new link is missing. It is rotated, and the link is put there.
+
+// rotatedFormat is the kubelet's suffix of a rotated log.
+const rotatedFormat = "20060102-150405"
+
+// RestoreLink brings a linked log into order whose reopening was cut short. It does nothing to a log that was not
+// linked, and may be called at any time but during ReopenLink.
+func RestoreLink(enginePath, logPath string) error {
+	if err := os.Remove(copyPath(logPath)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("removing the leftover of an unfinished copy: %w", err)
+	}
+	candidates, err := rotatedLogs(logPath)
+	if err != nil {
+		return err
+	}
+	for _, path := range append(candidates, logPath) {
+		copied, begins, err := comparedWith(enginePath, path)
+		switch {
+		case err != nil:
+			return fmt.Errorf("comparing the log %s with the engine's: %w", path, err)
+		case copied && begins:
+			err = putLink(enginePath, path)
+		case copied && path == logPath:
+			if err = os.Rename(path, freeName(path)); err == nil {
+				err = putLink(enginePath, path)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("linking the log again: %w", err)
+		}
+	}
+	return nil
+}
+
+// freeName returns a name for a log that is rotated now.
+func freeName(path string) string {
+	for at := time.Now(); ; at = at.Add(time.Second) {
+		name := path + "." + at.Format(rotatedFormat)
+		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+			return name
+		}
+	}
+}
+
+// comparedWith reports whether a plain file is a copy of an engine's file, by its first record, and whether the
+// engine's file still begins with all of it.
+func comparedWith(enginePath, path string) (copied, begins bool, err error) {
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false, false, ignoreNotExist(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return false, false, ignoreNotExist(err)
+	}
+	defer file.Close() // only read
+	start := make([]byte, len(jsonStart))
+	if _, err := file.ReadAt(start, 0); err != nil || !bytes.Equal(start, jsonStart) {
+		return false, false, nil
+	}
+	engine, err := os.Open(enginePath)
+	if err != nil {
+		return true, false, ignoreNotExist(err)
+	}
+	defer engine.Close() // only read
+	begins, err = beginsWith(engine, file)
+	return true, begins, err
+}
+
+// beginsWith reports whether a file begins with all that another one holds.
+func beginsWith(whole, start io.Reader) (bool, error) {
+	a, b := make([]byte, batchSize), make([]byte, batchSize)
+	for {
+		n, err := io.ReadFull(start, a)
+		if errors.Is(err, io.EOF) {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return false, err
+		}
+		m, err := io.ReadFull(whole, b[:n])
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return false, err
+		}
+		if !bytes.Equal(a[:n], b[:m]) {
+			return false, nil
+		}
+	}
+}
+
+// copyPath is where the copy of a linked log is made: hidden, so that nobody takes it for a rotated log.
+func copyPath(logPath string) string {
+	dir, base := filepath.Split(logPath)
+	return filepath.Join(dir, "."+base+".copy")
+}

@@ -1,0 +1,120 @@
+package logs
+
+import (
+	"math"
+	"os"
+
+	"github.com/criadapter/criadapter/checkpoint"
+)
+
+// open opens what the follower needs and goes to its position. On an error nothing is left open.
+func (f *follower) open() error {
+	if f.source.Resume != nil {
+		f.at = *f.source.Resume
+	}
+	out, same, err := resumeOutput(f.source.LogPath, f.at)
+	if err != nil {
+		return err
+	}
+	f.out, f.copy.out = out, out
+	if err = f.watchDir(); err == nil {
+		err = f.resume(same)
+	}
+	if err != nil {
+		f.release()
+	}
+	return err
+}
+
+// resume goes to where the last follower ended. same says that the CRI log is the one of the saved position.
+func (f *follower) resume(same bool) error {
+	switch {
+	case f.source.Resume == nil && !f.source.Started:
+		f.out.size = f.out.end // what is there is another's
+	case f.source.Resume == nil:
+		if err := f.searchOutput(0); err != nil {
+			return err
+		}
+	default:
+		at, found, err := f.goTo(f.at)
+		if err != nil {
+			return err
+		}
+		if found && same {
+			return nil // what is there behind the position is compared
+		}
+		if err := f.searchOutput(at); err != nil {
+			return err
+		}
+	}
+	f.save()
+	return nil
+}
+
+// goTo opens the engine's file of a position and returns the time of the record that ends there, 0 for none. When the
+// engine has dropped the file, or emptied it, found is false: then there is a gap behind what is in the CRI log, unless
+// the last entry there is met in what is left.
+func (f *follower) goTo(at checkpoint.LogPosition) (unixNano int64, found bool, err error) {
+	if at.Inode == 0 {
+		return 0, true, nil // the engine had not begun
+	}
+	file, g, err := openGeneration(f.source.Path, withInode(at.Inode))
+	if err != nil {
+		return 0, false, err
+	}
+	if file != nil && !isSame(file, at) {
+		file.Close() // only looked at
+		file = nil
+	}
+	if file == nil {
+		f.openGap()
+		return 0, false, nil
+	}
+	if at.Offset == 0 {
+		f.copy.use(file, g, 0, 0)
+		return 0, true, nil
+	}
+	if last, ok := f.copy.format.last(file, at.Offset); ok && (at.Time == 0 || at.Time == last.unixNano) {
+		f.copy.use(file, g, at.Offset, last.unixNano)
+		return last.unixNano, true, nil
+	}
+	f.copy.use(file, g, 0, 0)
+	f.openGap()
+	return 0, false, nil
+}
+
+// isSame reports whether file can be the one of the position: file systems give
+// the inode of a dropped file to the next one at once.
+func isSame(file *os.File, at checkpoint.LogPosition) bool {
+	born := bornAt(file)
+	return born == 0 || at.Born == 0 || born == at.Born
+}
+
+// searchOutput lets the follower go on behind the last entry of the CRI log, or of the one that was rotated last when
+// it is empty: entries until that one are passed over. What is converted next is younger than since.
+func (f *follower) searchOutput(since int64) error {
+	p := f.out.search()
+	if p.until == 0 {
+		var open string
+		var err error
+		if p, open, err = f.out.searchRotated(); err != nil {
+			return err
+		}
+		if open != "" && !f.source.Ended {
+			p.until-- // the pieces of a line have one time: rather one twice than one lost
+		}
+	}
+	if p.until <= 0 && f.source.Resume == nil && f.source.Ended {
+		p.until = math.MaxInt64
+	}
+	if p.until > since {
+		f.copy.passing = p
+	}
+	return nil
+}
+
+// openGap notes that the engine dropped output before it was read.
+func (f *follower) openGap() {
+	f.copy.openGap()
+	f.copy.gap.rate = measureRate(f.source.Path, f.copy.format)
+}

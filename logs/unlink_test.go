@@ -1,0 +1,171 @@
+package logs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// linkedLog is a json-file of two generations with the lines 0 to 9, and a link to it.
+type linkedLog struct {
+	engine, path string
+	count        int
+}
+
+func newLinkedLog(t *testing.T) *linkedLog {
+	t.Helper()
+	dir := t.TempDir()
+	l := &linkedLog{engine: filepath.Join(dir, "engine", "x-json.log"), path: filepath.Join(dir, "pod", "0.log")}
+	for _, path := range []string{l.engine, l.path} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.write(t, 5)
+	if err := os.Rename(l.engine, l.engine+".1"); err != nil {
+		t.Fatal(err)
+	}
+	l.write(t, 5)
+	if err := os.Symlink(l.engine, l.path); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// write appends lines of one length; each third begins with a record that its line goes on behind.
+func (l *linkedLog) write(t *testing.T, n int) {
+	t.Helper()
+	file, err := os.OpenFile(l.engine, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for range n {
+		at := time.Unix(1_700_000_000+int64(l.count), 1).UTC().Format(time.RFC3339Nano)
+		if l.count%3 == 2 {
+			fmt.Fprintf(file, `{"log":"part ","stream":"stdout","time":"%s"}`+"\n", at)
+		}
+		fmt.Fprintf(file, `{"log":"line %d\n","stream":"stdout","time":"%s"}`+"\n", l.count, at)
+		l.count++
+	}
+}
+
+func (l *linkedLog) lines(from int) []string {
+	var lines []string
+	for i := from; i < l.count; i++ {
+		if i%3 == 2 {
+			lines = append(lines, "stdout P part ")
+		}
+		lines = append(lines, fmt.Sprintf("stdout F line %d", i))
+	}
+	return lines
+}
+
+func TestUnlinkBoundsTheHistory(t *testing.T) {
+	size := int64(len(`{"log":"line 9\n","stream":"stdout","time":"2023-11-14T22:13:29.000000001Z"}` + "\n"))
+	for _, tc := range []struct {
+		name    string
+		history int64
+		from    int // the first line that is converted
+	}{
+		{"none", 0, 10},
+		{"a bit of a line", 1, 9},
+		{"a line", size, 9},
+		{"into a line of two records", 2 * size, 8},
+		{"in the middle of such a line", size + 1, 8},
+		{"into the rotated file", 7*size + 1, 4},
+		{"everything", 1 << 30, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := newLinkedLog(t)
+			u, err := Unlink(l.engine, l.path, tc.history)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !LinkedTo(l.engine, l.path) {
+				t.Fatal("the link is gone before Commit")
+			}
+			if err := u.Commit(); err != nil {
+				t.Fatal(err)
+			}
+			l.write(t, 3) // while nobody follows
+			s := newService(t)
+			start(t, s, Source{ContainerID: "c", Driver: DriverJSONFile, Path: l.engine, LogPath: l.path, Started: true, Resume: &u.Position})
+			wantLog(t, s, l.path, l.lines(tc.from))
+		})
+	}
+}
+
+func TestUnlinkAgainAfterACrash(t *testing.T) {
+	l := newLinkedLog(t)
+	if _, err := Unlink(l.engine, l.path, 0); err != nil {
+		t.Fatal(err)
+	}
+	u, err := Unlink(l.engine, l.path, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := EngineHistory(l.engine); err != nil || u.history != want {
+		t.Errorf("the history has %d bytes, want %d, %v", u.history, want, err)
+	}
+	if err := u.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(l.path)); err != nil || len(entries) != 1 {
+		t.Errorf("the directory holds %v, %v", entries, err)
+	}
+}
+
+func TestUnlinkOfAContainerWithoutOutput(t *testing.T) {
+	l := newLinkedLog(t)
+	for _, path := range []string{l.engine, l.engine + ".1"} {
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.count = 0
+	u, err := Unlink(l.engine, l.path, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	l.write(t, 4)
+	saved := u.Position
+	s := newService(t)
+	start(t, s, Source{ContainerID: "c", Driver: DriverJSONFile, Path: l.engine, LogPath: l.path, Started: true, Resume: &saved})
+	wantLog(t, s, l.path, l.lines(0))
+}
+
+func TestRelink(t *testing.T) {
+	l := newLinkedLog(t)
+	u, err := Unlink(l.engine, l.path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	testutil.WriteFile(t, l.path, "2023-11-14T22:13:29Z stdout F kept\n")
+	for range 2 {
+		if err := Relink(l.engine, l.path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !LinkedTo(l.engine, l.path) {
+		t.Error("the log is no link")
+	}
+	rotated, err := rotatedLogs(l.path)
+	if err != nil || len(rotated) != 1 {
+		t.Fatalf("got %v, %v; want the log under one rotated name", rotated, err)
+	}
+	if content, err := os.ReadFile(rotated[0]); err != nil || !strings.Contains(string(content), "kept") {
+		t.Errorf("got %q, %v", content, err)
+	}
+}

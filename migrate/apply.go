@@ -1,0 +1,93 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/logs"
+)
+
+// adopt takes one pod over, in the order that the package's comment gives.
+func (n *Node) adopt(ctx context.Context, pod *podPlan) error {
+	ctx = log.WithLogger(ctx, log.G(ctx).WithFields(log.Fields{"podSandboxID": pod.id, "pod": pod.name}))
+	n.pin(ctx, pod)
+	if pod.attachment != nil {
+		if err := pod.attachment.CopyTo(n.opts.CNICacheDir, pod.record.NetnsPath); err != nil {
+			return fmt.Errorf("taking over pod %s: %w", pod.name, err)
+		}
+	}
+	prepared := n.unlink(ctx, pod)
+	if err := n.opts.Store.Save(ctx, pod.record); err != nil {
+		for _, u := range prepared {
+			err = errors.Join(err, u.Discard())
+		}
+		return fmt.Errorf("taking over pod %s: %w", pod.name, err)
+	}
+	for _, u := range prepared {
+		if err := u.Commit(); err != nil { // it stays a link, and is tried again at the next start
+			log.G(ctx).WithError(err).Warn("cannot continue container log in the CRI format")
+		}
+	}
+	fields := log.Fields{"network": pod.network, "addresses": pod.ips, "containers": pod.containers, "logs": len(prepared)}
+	if len(pod.notes) > 0 {
+		fields["notes"] = pod.notes
+	}
+	log.G(ctx).WithFields(fields).Info("took pod over")
+	return nil
+}
+
+// pin keeps the namespace of a running pod. A process that has ended meanwhile has left none; whatever else fails is
+// tried again when pods are recovered.
+func (n *Node) pin(ctx context.Context, pod *podPlan) {
+	if pod.pid == 0 {
+		return
+	}
+	path := pod.record.NetnsPath
+	_, err := netns.Pin(pod.pid, filepath.Base(path), netns.PinOptions{Dir: filepath.Dir(path)})
+	if err != nil && !errdefs.IsNotFound(err) {
+		log.G(ctx).WithError(err).Warn("cannot pin network namespace of pod")
+	}
+}
+
+// unlink prepares the new logs and records their positions. A log for which that fails stays a link.
+func (n *Node) unlink(ctx context.Context, pod *podPlan) []*logs.Unlinked {
+	var prepared []*logs.Unlinked
+	for _, l := range pod.logs {
+		history := l.history
+		if history == l.kept {
+			history = math.MaxInt64 // and what has been written since it was looked at
+		}
+		u, err := logs.Unlink(l.engine, l.path, history)
+		if err != nil {
+			log.G(ctx).WithError(err).WithField("container", l.container).Warn("container log stays a link to the engine's file")
+			continue
+		}
+		kept := pod.record.Containers[l.id]
+		kept.LogPosition = u.Position
+		pod.record.Containers[l.id] = kept
+		prepared = append(prepared, u)
+	}
+	return prepared
+}
+
+// Forget removes what cri-dockerd has kept of a pod that is removed: otherwise it would show the pod again, should the
+// node go back.
+func (n *Node) Forget(id string) error {
+	var errs []error
+	for _, root := range n.opts.RootDirectories {
+		if err := os.Remove(filepath.Join(root, shimDir, id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, fmt.Errorf("removing cri-dockerd's checkpoint: %w", err))
+		}
+	}
+	return errors.Join(append(errs, cni.ForgetAttachments(n.opts.CNICacheDirs, id))...)
+}

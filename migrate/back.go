@@ -1,0 +1,211 @@
+package migrate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/google/renameio/v2"
+	"github.com/moby/moby/api/types/container"
+	"google.golang.org/protobuf/encoding/protojson"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/logs"
+)
+
+// Return is what a node needs before cri-dockerd serves it again. Print shows it.
+type Return struct {
+	pods []*returned
+	// lost are pods that cri-dockerd cannot know: they hold something, but have no sandbox container.
+	lost []string
+}
+
+// returned is one pod on its way back.
+type returned struct {
+	id, name string
+	record   checkpoint.Record
+	config   *runtimeapi.PodSandboxConfig
+	sandbox  *container.InspectResponse
+	// links are the logs of running containers that become links to the engine's files again.
+	links []*logPlan
+	// ours says that criadapter has made the sandbox.
+	ours bool
+	// frozen are running containers whose output cri-dockerd cannot show: the engine keeps it in another format.
+	frozen []string
+}
+
+// PlanReturn looks at all pods of ours. Those without a sandbox container have to be removed first.
+func (n *Node) PlanReturn(ctx context.Context) (*Return, error) {
+	list, err := n.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	records, _, err := n.opts.Store.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	members := map[string][]string{}
+	for _, c := range list {
+		if kindOf(c) == translate.KindContainer {
+			sandbox := c.Labels[translate.LabelSandboxID]
+			members[sandbox] = append(members[sandbox], c.ID)
+		}
+	}
+	plan := &Return{}
+	for _, record := range records {
+		pod, err := n.planReturn(ctx, record, members[record.SandboxID])
+		if err != nil {
+			return nil, err
+		}
+		if pod.sandbox == nil {
+			plan.lost = append(plan.lost, pod.name)
+			continue
+		}
+		plan.pods = append(plan.pods, pod)
+	}
+	slices.SortStableFunc(plan.pods, func(a, b *returned) int { return cmp.Compare(a.name, b.name) })
+	return plan, nil
+}
+
+func (n *Node) planReturn(ctx context.Context, record checkpoint.Record, members []string) (*returned, error) {
+	pod := &returned{id: record.SandboxID, name: record.Namespace + "/" + record.Name, record: record, config: &runtimeapi.PodSandboxConfig{}}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(record.Config, pod.config); err != nil {
+		return nil, fmt.Errorf("the record of pod %s: %w", pod.name, err)
+	}
+	var err error
+	if pod.sandbox, err = n.inspect(ctx, record.SandboxID); err != nil {
+		return nil, err
+	}
+	pod.ours = pod.sandbox != nil && translate.MadeByUs(pod.sandbox.Config.Labels)
+	for _, id := range members {
+		inspect, err := n.inspect(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		pod.addLog(inspect)
+	}
+	return pod, nil
+}
+
+// addLog notes the log of a running container that is no link.
+func (r *returned) addLog(inspect *container.InspectResponse) {
+	if !isRunning(inspect) || inspect.HostConfig == nil {
+		return
+	}
+	path := translate.LogPath(inspect.Config.Labels)
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return
+	}
+	name := containerName(inspect)
+	if inspect.HostConfig.LogConfig.Type != logs.DriverJSONFile {
+		r.frozen = append(r.frozen, name)
+		return
+	}
+	r.links = append(r.links, &logPlan{container: name, path: path, engine: inspect.LogPath, id: inspect.ID})
+}
+
+// Print writes what a plan would do, a pod a line.
+func (r *Return) Print(to io.Writer) error {
+	out := &printer{to: to}
+	out.line("%d pods are to be handed to cri-dockerd\n", len(r.pods))
+	if len(r.pods) > 0 {
+		out.table("POD\tSANDBOX\tSTATE\tLOGS LINKED AGAIN", func(row func(...any)) {
+			for _, pod := range r.pods {
+				var names []string
+				for _, l := range pod.links {
+					names = append(names, l.container)
+				}
+				row(pod.name, pod.id[:min(len(pod.id), 12)], stateName(isRunning(pod.sandbox)), cmp.Or(strings.Join(names, ", "), "-"))
+			}
+		})
+	}
+	for _, pod := range r.pods {
+		if pod.ours {
+			out.line("%s: criadapter has made it, and a container that cri-dockerd starts in it has no resolv.conf of the pod: delete it when you can\n", pod.name)
+		}
+		if len(pod.frozen) > 0 {
+			out.line("%s: kubectl logs shows nothing new of %s until it is created anew: the engine keeps its output in a format that cri-dockerd does not read\n",
+				pod.name, strings.Join(pod.frozen, ", "))
+		}
+	}
+	for _, name := range r.lost {
+		out.line("%s: has no sandbox container, and cri-dockerd would not know it: remove it before --apply\n", name)
+	}
+	return out.err
+}
+
+// ApplyReturn does what a plan says, pod by pod. It can be repeated, and the node can come back at any time: records stay.
+func (n *Node) ApplyReturn(ctx context.Context, plan *Return) error {
+	if len(plan.lost) > 0 {
+		return fmt.Errorf("pods without a sandbox container cannot be handed over, remove them first: %s: %w",
+			strings.Join(plan.lost, ", "), errdefs.ErrFailedPrecondition)
+	}
+	var errs []error
+	for _, pod := range plan.pods {
+		if err := n.handBack(pod); err != nil {
+			errs = append(errs, fmt.Errorf("handing pod %s to cri-dockerd: %w", pod.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (n *Node) handBack(pod *returned) error {
+	errs := []error{n.writeCheckpoint(pod), n.returnAttachment(pod)}
+	for _, l := range pod.links {
+		errs = append(errs, logs.Relink(l.engine, l.path))
+	}
+	if path := pod.record.NetnsPath; path != "" { // or the namespace would outlive the pod
+		errs = append(errs, netns.Open(path).Unpin())
+	}
+	return errors.Join(errs...)
+}
+
+// writeCheckpoint gives cri-dockerd the checkpoint of a pod that it has none of.
+func (n *Node) writeCheckpoint(pod *returned) error {
+	for _, root := range n.opts.RootDirectories {
+		if _, err := os.Stat(filepath.Join(root, shimDir, pod.id)); err == nil {
+			return nil
+		}
+	}
+	if len(n.opts.RootDirectories) == 0 {
+		return nil
+	}
+	content, err := json.Marshal(newCheckpoint(pod.config, pod.sandbox.HostConfig != nil && pod.sandbox.HostConfig.NetworkMode.IsHost()))
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(n.opts.RootDirectories[0], shimDir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return renameio.WriteFile(filepath.Join(dir, pod.id), content, 0o600, renameio.WithTempDir(dir))
+}
+
+// returnAttachment copies what CNI DEL needs to where cri-dockerd's libcni looks.
+func (n *Node) returnAttachment(pod *returned) error {
+	if len(n.opts.CNICacheDirs) == 0 || pod.record.NetnsPath == "" {
+		return nil
+	}
+	attachment, err := cni.FindAttachment([]string{n.opts.CNICacheDir}, pod.id)
+	if err != nil || attachment == nil {
+		return err
+	}
+	path := ""
+	if isRunning(pod.sandbox) {
+		path = fmt.Sprintf("/proc/%d/ns/net", pod.sandbox.State.Pid)
+	}
+	return attachment.CopyTo(n.opts.CNICacheDirs[0], path)
+}

@@ -1,0 +1,288 @@
+package migrate
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"github.com/moby/moby/api/types/container"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/logs"
+)
+
+const (
+	// maxLooks is how many pods are looked at side by side.
+	maxLooks = 8
+	// maxFile is what is read of a checkpoint or resolv.conf, in bytes.
+	maxFile = 1 << 20
+	// shimDir is where the shims keep their checkpoints below their root directories.
+	shimDir = "sandbox"
+	// idLength is that of a full container id.
+	idLength = 64
+)
+
+func (n *Node) list(ctx context.Context) ([]container.Summary, error) {
+	return n.opts.Engine.ListContainers(ctx, map[string]string{translate.LabelKind: ""})
+}
+
+// plan looks at the pods of a list that are not ours, and decides.
+func (n *Node) plan(ctx context.Context, list []container.Summary) (*Plan, error) {
+	ids, err := n.unknown(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	pods := make([]*podPlan, len(ids))
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(maxLooks)
+	for i, id := range slices.Sorted(maps.Keys(ids)) {
+		group.Go(func() (err error) {
+			pods[i], err = n.planPod(groupCtx, id, ids[id])
+			if err == nil || groupCtx.Err() != nil || errdefs.IsUnavailable(err) {
+				return err
+			}
+			// What the engine cannot describe must not keep the other pods from being known.
+			log.G(ctx).WithError(err).WithField("podSandboxID", id).Warn("cannot take pod of cri-dockerd over")
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	plan := &Plan{pods: slices.DeleteFunc(pods, func(p *podPlan) bool { return p == nil })}
+	slices.SortStableFunc(plan.pods, func(a, b *podPlan) int { return cmp.Compare(a.name, b.name) })
+	return plan, n.grant(plan)
+}
+
+// unknown returns the sandboxes that there is something to do for, each with those of its containers that another shim
+// made.
+func (n *Node) unknown(ctx context.Context, list []container.Summary) (map[string][]string, error) {
+	known, wanted, foreign := map[string]bool{}, map[string]bool{}, map[string][]string{}
+	for _, c := range list {
+		kind := kindOf(c)
+		if kind == translate.KindSandbox {
+			known[c.ID] = true
+		}
+		if kind == translate.KindNone || translate.MadeByUs(c.Labels) {
+			continue
+		}
+		sandbox := c.ID
+		if kind == translate.KindContainer {
+			sandbox = c.Labels[translate.LabelSandboxID]
+			foreign[sandbox] = append(foreign[sandbox], c.ID)
+		}
+		wanted[sandbox] = wanted[sandbox] || !n.settled(ctx, sandbox, c, kind)
+	}
+	if err := n.addLost(ctx, known, wanted); err != nil {
+		return nil, err
+	}
+	ids := map[string][]string{}
+	for id, w := range wanted {
+		if w {
+			ids[id] = foreign[id]
+		}
+	}
+	return ids, nil
+}
+
+// settled reports whether nothing is to be done for a container of another shim: it is in our record, and its log is
+// not a link, or is to stay one.
+func (n *Node) settled(ctx context.Context, sandboxID string, c container.Summary, kind translate.Kind) bool {
+	record, err := n.opts.Store.Load(ctx, sandboxID)
+	if err != nil && !errdefs.IsNotFound(err) {
+		record, err = n.opts.Store.Load(ctx, sandboxID) // a damaged one is out of the way now
+	}
+	switch {
+	case errdefs.IsNotFound(err):
+		return false
+	case err != nil: // of a newer program, or a damaged label
+		log.G(ctx).WithError(err).WithField("podSandboxID", sandboxID).Warn("cannot read checkpoint of pod of cri-dockerd")
+		return true
+	case kind == translate.KindSandbox:
+		return true
+	}
+	if _, ok := record.Containers[c.ID]; !ok {
+		return false
+	}
+	if n.opts.KeepLinks || c.State != container.StateRunning {
+		return true
+	}
+	info, err := os.Lstat(translate.LogPath(c.Labels))
+	return err != nil || info.Mode()&fs.ModeSymlink == 0
+}
+
+func kindOf(c container.Summary) translate.Kind {
+	for _, name := range c.Names {
+		if kind := translate.Identify(name, c.Labels); kind != translate.KindNone {
+			return kind
+		}
+	}
+	return translate.KindNone
+}
+
+// addLost adds the pods of which only a checkpoint of the shim is left.
+func (n *Node) addLost(ctx context.Context, known, wanted map[string]bool) error {
+	for _, root := range n.opts.RootDirectories {
+		entries, err := os.ReadDir(filepath.Join(root, shimDir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("reading the checkpoints of cri-dockerd: %w", err)
+		}
+		for _, entry := range entries {
+			id := entry.Name()
+			if len(id) != idLength || strings.Trim(id, "0123456789abcdef") != "" || known[id] {
+				continue
+			}
+			if _, err := n.opts.Store.Load(ctx, id); errdefs.IsNotFound(err) {
+				wanted[id] = true
+			}
+		}
+	}
+	return nil
+}
+
+// planPod looks at one pod and decides. It returns nil for a pod that is gone.
+func (n *Node) planPod(ctx context.Context, id string, containers []string) (*podPlan, error) {
+	s, err := n.look(ctx, id, containers)
+	if err != nil {
+		return nil, err
+	}
+	if s.sandbox == nil && s.record == nil && s.shim == nil {
+		if s.shimErr != nil {
+			log.G(ctx).WithError(s.shimErr).WithField("podSandboxID", id).Warn("passing over damaged checkpoint of cri-dockerd for a pod that is gone")
+		}
+		return nil, nil
+	}
+	return s.plan(n.opts.netnsDir, n.opts.KeepLinks)
+}
+
+func (n *Node) look(ctx context.Context, id string, containers []string) (*seen, error) {
+	s := &seen{id: id}
+	var err error
+	if s.sandbox, err = n.inspect(ctx, id); err != nil {
+		return nil, err
+	}
+	record, err := n.opts.Store.Load(ctx, id)
+	if err == nil {
+		s.record = &record
+	} else if !errdefs.IsNotFound(err) {
+		return nil, err
+	}
+	for _, containerID := range containers {
+		inspect, err := n.inspect(ctx, containerID)
+		if err != nil {
+			return nil, err
+		}
+		if inspect != nil {
+			s.containers = append(s.containers, lookAtLog(inspect))
+		}
+	}
+	if s.record == nil {
+		s.shim, s.shimErr = n.readCheckpoint(id)
+		n.lookAtNetwork(ctx, s)
+	}
+	return s, nil
+}
+
+// inspect returns nil for a container that is gone.
+func (n *Node) inspect(ctx context.Context, id string) (*container.InspectResponse, error) {
+	inspect, err := n.opts.Engine.InspectContainer(ctx, id)
+	if err != nil {
+		return nil, docker.IgnoreNotFound(err)
+	}
+	if inspect.Config == nil || inspect.State == nil {
+		return nil, fmt.Errorf("the engine does not describe container %s: %w", id, errdefs.ErrUnavailable)
+	}
+	return inspect, nil
+}
+
+func lookAtLog(inspect *container.InspectResponse) seenContainer {
+	c := seenContainer{inspect: inspect}
+	if path := translate.LogPath(inspect.Config.Labels); path != "" && inspect.LogPath != "" {
+		c.linked = logs.LinkedTo(inspect.LogPath, path)
+	}
+	if c.linked {
+		c.kept, _ = logs.EngineHistory(inspect.LogPath) // without it no history is converted
+	}
+	return c
+}
+
+// lookAtNetwork visits the namespace of a running pod once.
+func (n *Node) lookAtNetwork(ctx context.Context, s *seen) {
+	attachment, err := cni.FindAttachment(n.caches(), s.id)
+	if err != nil {
+		log.G(ctx).WithError(err).Warn("cannot read CNI cache of cri-dockerd")
+	}
+	s.attachment = attachment
+	if s.sandbox == nil {
+		return
+	}
+	if content, err := readBounded(s.sandbox.ResolvConfPath); err == nil {
+		s.resolvConf = string(content)
+	}
+	if s.networkMode() == networkCNI && isRunning(s.sandbox) {
+		s.addresses, s.addressErr = netns.Open(fmt.Sprintf("/proc/%d/ns/net", s.sandbox.State.Pid)).PodAddresses(ctx)
+	}
+}
+
+// caches are libcni's directories where entries may be, ours among them: its flag was cri-dockerd's, too.
+func (n *Node) caches() []string { return append([]string{n.opts.CNICacheDir}, n.opts.CNICacheDirs...) }
+
+// readCheckpoint returns nil and nil where no shim has left one.
+func (n *Node) readCheckpoint(id string) (*shimCheckpoint, error) {
+	for _, root := range n.opts.RootDirectories {
+		content, err := readBounded(filepath.Join(root, shimDir, id))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return parseCheckpoint(content)
+	}
+	return nil, nil
+}
+
+func readBounded(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // only read
+	return io.ReadAll(io.LimitReader(file, maxFile))
+}
+
+// grant bounds the history of the logs on each file system.
+func (n *Node) grant(plan *Plan) error {
+	spaces, on := map[uint64]space{}, map[uint64][]*logPlan{}
+	for _, pod := range plan.pods {
+		for _, l := range pod.logs {
+			var where unix.Stat_t
+			var room unix.Statfs_t
+			dir := filepath.Dir(l.path)
+			if err := errors.Join(unix.Stat(dir, &where), unix.Statfs(dir, &room)); err != nil {
+				return fmt.Errorf("looking for free space in %s: %w", dir, err)
+			}
+			spaces[where.Dev] = space{total: int64(room.Blocks) * room.Bsize, free: int64(room.Bavail) * room.Bsize}
+			on[where.Dev] = append(on[where.Dev], l)
+		}
+	}
+	for device, of := range on {
+		spaces[device].grant(of, n.opts.LogHistory)
+	}
+	return nil
+}

@@ -1,0 +1,307 @@
+package migrate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// fixture is a node with the directories of a shim.
+type fixture struct {
+	t      *testing.T
+	engine *dockertest.Engine
+	opts   Options
+	node   *Node
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	store, err := checkpoint.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fixture{t: t, engine: dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"app:1"}}}})}
+	t.Cleanup(func() { f.engine.Close() })
+	f.opts = Options{
+		Engine: f.engine, Store: store, RootDirectories: []string{t.TempDir(), t.TempDir()},
+		CNICacheDirs: []string{t.TempDir()}, CNICacheDir: t.TempDir(), netnsDir: t.TempDir(), LogHistory: 1 << 20,
+	}
+	f.node = New(f.opts)
+	return f
+}
+
+// container makes one as cri-dockerd does.
+func (f *fixture) container(name string, labels map[string]string, host *container.HostConfig) string {
+	f.t.Helper()
+	labels["io.kubernetes.pod.uid"] = "u"
+	id, err := f.engine.CreateContainer(f.t.Context(), docker.ContainerSpec{
+		Name: name, Config: &container.Config{Image: "app:1", Labels: labels, Hostname: "web", OpenStdin: true}, Host: host,
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return id
+}
+
+func (f *fixture) sandbox(host *container.HostConfig) string {
+	f.t.Helper()
+	return f.container("k8s_POD_web_shop_u_2", map[string]string{
+		translate.LabelKind: translate.LabelKindSandbox, translate.LabelContainerName: "POD", "annotation.a": "b",
+	}, host)
+}
+
+func (f *fixture) member(sandbox string) string {
+	f.t.Helper()
+	return f.container("k8s_app_web_shop_u_5", map[string]string{
+		translate.LabelKind: translate.LabelKindContainer, translate.LabelSandboxID: sandbox,
+		translate.LabelLogPath: "/var/log/pods/shop_web_u/app/5.log",
+	}, &container.HostConfig{NetworkMode: container.NetworkMode("container:" + sandbox)})
+}
+
+func (f *fixture) checkpoint(root int, id string, c *shimCheckpoint) {
+	f.t.Helper()
+	content, err := json.Marshal(c)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	path := filepath.Join(f.opts.RootDirectories[root], shimDir, id)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+	testutil.WriteFile(f.t, path, string(content))
+}
+
+func (f *fixture) plan() *Plan {
+	f.t.Helper()
+	plan, err := f.node.Plan(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return plan
+}
+
+func (f *fixture) adopt() {
+	f.t.Helper()
+	list, err := f.node.list(f.t.Context())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if err := f.node.Adopt(f.t.Context(), list); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) record(id string) (checkpoint.Record, *runtimeapi.PodSandboxConfig) {
+	f.t.Helper()
+	record, err := f.opts.Store.Load(f.t.Context(), id)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	config := &runtimeapi.PodSandboxConfig{}
+	if err := protojson.Unmarshal(record.Config, config); err != nil {
+		f.t.Fatal(err)
+	}
+	return record, config
+}
+
+// bound is a sandbox with a port of the host, as the engine is told.
+func bound() *container.HostConfig {
+	return &container.HostConfig{NetworkMode: "none", Resources: container.Resources{CgroupParent: "/kubepods/podu"}, PortBindings: network.PortMap{
+		network.MustParsePort("80/tcp"): {{HostIP: netip.MustParseAddr("127.0.0.1"), HostPort: "8080"}},
+	}}
+}
+
+func TestAPodOfDockershim(t *testing.T) {
+	f := newFixture(t)
+	id := f.sandbox(bound())
+	app := f.member(id)
+	ports := []*runtimeapi.PortMapping{{ContainerPort: 80, HostPort: 8081}}
+	shim := newCheckpoint(&runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop"}, PortMappings: ports}, false)
+	shim.Checksum = shimLayout{data: "dockershim", port: "dockershim"}.checksum(shim.Data)
+	f.checkpoint(1, id, shim)
+	plan := f.plan()
+	if len(plan.pods) != 1 || plan.pods[0].name != "shop/web" || plan.pods[0].containers != 1 || plan.pods[0].network != networkCNI {
+		t.Fatalf("got %+v", plan.pods)
+	}
+	if _, err := f.opts.Store.Load(t.Context(), id); !errdefs.IsNotFound(err) {
+		t.Fatalf("a plan has recorded the pod: %v", err)
+	}
+	f.adopt()
+	record, config := f.record(id)
+	if record.Phase != checkpoint.PhaseReady || record.UID != "u" || record.Attempt != 2 || !strings.HasPrefix(record.NetnsPath, f.opts.netnsDir) {
+		t.Errorf("recorded %+v", record)
+	}
+	want := &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "web", Namespace: "shop", Uid: "u", Attempt: 2}, Hostname: "web",
+		LogDirectory: "/var/log/pods/shop_web_u", PortMappings: ports,
+		Labels: map[string]string{"io.kubernetes.pod.uid": "u"}, Annotations: map[string]string{"a": "b"},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{CgroupParent: "/kubepods/podu", SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+		}},
+	}
+	if !proto.Equal(config, want) {
+		t.Errorf("got  %v\nwant %v", config, want)
+	}
+	inside := &runtimeapi.ContainerConfig{}
+	if err := protojson.Unmarshal(record.Containers[app].Config, inside); err != nil {
+		t.Fatal(err)
+	}
+	if inside.GetMetadata().GetAttempt() != 5 || inside.GetLogPath() != "app/5.log" || !inside.GetStdin() {
+		t.Errorf("the container is recorded as %v", inside)
+	}
+	if left := f.plan(); len(left.pods) != 0 {
+		t.Errorf("there is more to do: %+v", left.pods)
+	}
+}
+
+func TestWithoutACheckpointTheEngineTells(t *testing.T) {
+	for name, damaged := range map[string]bool{"no checkpoint": false, "a damaged one": true} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			id := f.sandbox(bound())
+			if damaged {
+				shim := newCheckpoint(&runtimeapi.PodSandboxConfig{}, true)
+				shim.Checksum++
+				f.checkpoint(0, id, shim)
+			}
+			if notes := strings.Join(f.plan().pods[0].notes, "\n"); strings.Contains(notes, "checksum") != damaged {
+				t.Errorf("the notes are %q", notes)
+			}
+			f.adopt()
+			record, config := f.record(id)
+			want := &runtimeapi.PortMapping{ContainerPort: 80, HostPort: 8080, HostIp: "127.0.0.1"}
+			if len(config.PortMappings) != 1 || !proto.Equal(config.PortMappings[0], want) || record.NetnsPath == "" {
+				t.Errorf("got %v in %+v", config.PortMappings, record)
+			}
+		})
+	}
+}
+
+func TestNetworksOfThePods(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mode   container.NetworkMode
+		want   string
+		pinned bool
+	}{
+		"a plugin's":   {"none", networkCNI, true},
+		"the host's":   {"host", networkHost, false},
+		"the engine's": {"default", networkDocker, false},
+	} {
+		f := newFixture(t)
+		id := f.sandbox(&container.HostConfig{NetworkMode: tc.mode})
+		if got := f.plan().pods[0].network; got != tc.want {
+			t.Errorf("%s: planned as %s", name, got)
+		}
+		f.adopt()
+		record, config := f.record(id)
+		onHost := config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE
+		if (record.NetnsPath != "") != tc.pinned || onHost != (tc.want == networkHost) {
+			t.Errorf("%s: recorded %+v with %v", name, record, config)
+		}
+	}
+}
+
+func TestAPodOfWhichOnlyTheCheckpointIsLeft(t *testing.T) {
+	f := newFixture(t)
+	id := strings.Repeat("0123456789abcdef", 4)
+	f.checkpoint(0, id, newCheckpoint(&runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{Name: "gone", Namespace: "shop"}}, false))
+	f.checkpoint(0, "not-an-id", newCheckpoint(&runtimeapi.PodSandboxConfig{}, false))
+	f.adopt()
+	record, _ := f.record(id)
+	if record.Name != "gone" || record.Namespace != "shop" || record.NetnsPath == "" {
+		t.Errorf("recorded %+v", record)
+	}
+	if err := f.node.Forget(id); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Join(f.opts.RootDirectories[0], shimDir))
+	if err != nil || len(entries) != 1 {
+		t.Errorf("left are %v, %v", entries, err)
+	}
+}
+
+func TestContainersThatCRIDockerdMadeMeanwhile(t *testing.T) {
+	f := newFixture(t)
+	id := f.sandbox(bound())
+	f.adopt()
+	app := f.member(id)
+	f.adopt()
+	if record, _ := f.record(id); record.Containers[app].Config == nil {
+		t.Errorf("recorded %+v", record.Containers)
+	}
+}
+
+// failing is an engine that cannot inspect.
+type failing struct {
+	Engine
+	err error
+}
+
+func (f failing) InspectContainer(context.Context, string) (*container.InspectResponse, error) {
+	return nil, f.err
+}
+
+func TestAnEngineThatCannotInspect(t *testing.T) {
+	f := newFixture(t)
+	f.sandbox(bound())
+	list, err := f.node.list(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ fails, want error }{
+		{errdefs.ErrUnavailable, errdefs.ErrUnavailable}, // all are tried again
+		{errdefs.ErrInternal, nil},                       // the one is left
+	} {
+		opts := f.opts
+		opts.Engine = failing{f.engine, tc.fails}
+		if err := New(opts).Adopt(t.Context(), list); !errors.Is(err, tc.want) {
+			t.Errorf("with %v: got %v", tc.fails, err)
+		}
+	}
+}
+
+func TestWhatDrivesAnEngine(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		want bool
+	}{
+		{[]string{"cri-dockerd"}, true},
+		{[]string{"cri-dockerd", "--docker-endpoint=unix:///elsewhere.sock"}, false},
+		{[]string{"cri-dockerd", "--docker-endpoint", "unix:///elsewhere.sock"}, false},
+		{[]string{"cri-dockerd", "--docker-endpoint", "unix:///var/run/docker.sock", "--v"}, true},
+	} {
+		if got := drives(tc.args, "unix:///var/run/docker.sock"); got != tc.want {
+			t.Errorf("%q: got %v", tc.args, got)
+		}
+	}
+}
+
+func TestParseResolvConf(t *testing.T) {
+	got := parseResolvConf("# of the cluster\nnameserver 10.0.0.10\nnameserver fd00::10\nsearch a.svc b\noptions ndots:5 edns0\n\nnameserver\n")
+	if !slices.Equal(got.GetServers(), []string{"10.0.0.10", "fd00::10"}) || !slices.Equal(got.GetSearches(), []string{"a.svc", "b"}) ||
+		!slices.Equal(got.GetOptions(), []string{"ndots:5", "edns0"}) {
+		t.Errorf("got %v", got)
+	}
+	if got := parseResolvConf("\n# nothing\n"); got != nil {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// repository is the image's name without the tag.
+const repository = "criadapter"
+
+// image writes the image of each build as an archive for `docker load`, and all of them as one OCI layout with an index.
+func (r release) image(builds []build) error {
+	var index v1.ImageIndex = empty.Index
+	for _, b := range builds {
+		image, err := r.imageOf(b)
+		if err != nil {
+			return err
+		}
+		tag, err := name.NewTag(repository + ":" + imageTag(r.version))
+		if err != nil {
+			return err
+		}
+		archive := filepath.Join(r.out, "criadapter_"+r.version+"_linux_"+b.architecture+".image.tar")
+		if err := tarball.WriteToFile(archive, tag, image); err != nil {
+			return err
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{
+			Add:        image,
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: b.architecture}},
+		})
+	}
+	dir, err := os.MkdirTemp(r.out, ".oci-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if _, err := layout.Write(dir, index); err != nil {
+		return err
+	}
+	return r.packLayout(dir)
+}
+
+// packLayout packs an OCI layout into one archive.
+func (r release) packLayout(dir string) error {
+	var files []file
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		relative, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		files = append(files, file{path: relative, mode: 0o644, content: content})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(files, func(a, b file) int { return bytes.Compare([]byte(a.path), []byte(b.path)) })
+	var packed bytes.Buffer
+	if err := writeTar(&packed, "", files, r.time); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(r.out, "criadapter_"+r.version+".oci.tar"), packed.Bytes(), 0o644)
+}
+
+// imageOf is the image of one architecture: the program alone, as the Dockerfile makes it.
+func (r release) imageOf(b build) (v1.Image, error) {
+	program, err := os.ReadFile(b.path("criadapter"))
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	if err := writeTar(&packed, "", []file{{path: "criadapter", mode: 0o755, content: program}}, r.time); err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(packed.Bytes())), nil
+	}, tarball.WithCompressedCaching)
+	if err != nil {
+		return nil, err
+	}
+	image, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config = config.DeepCopy()
+	config.Created = v1.Time{Time: r.time}
+	config.OS, config.Architecture = "linux", b.architecture
+	config.Config = v1.Config{
+		Entrypoint: []string{"/criadapter"},
+		Labels: map[string]string{
+			"org.opencontainers.image.title":       "criadapter",
+			"org.opencontainers.image.description": "Kubernetes CRI v1 server on top of Docker Engine",
+			"org.opencontainers.image.source":      "https://github.com/criadapter/criadapter",
+			"org.opencontainers.image.licenses":    "Apache-2.0",
+			"org.opencontainers.image.version":     r.name,
+		},
+	}
+	return mutate.ConfigFile(image, config)
+}
+
+// imageTag is a version as a tag, which has no plus sign.
+func imageTag(version string) string {
+	return string(bytes.ReplaceAll([]byte(version), []byte("+"), []byte("-")))
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// file is one file of the packages.
+type file struct {
+	// path is where it is installed, without the first slash.
+	path    string
+	mode    fs.FileMode
+	content []byte
+}
+
+// sources are the files of the tree that are installed, and where. Those in cri-docker belong to the second package.
+func sources() []struct{ from, to string } {
+	return []struct{ from, to string }{
+		{"contrib/systemd/criadapter.service", "usr/lib/systemd/system/criadapter.service"},
+		{"contrib/systemd/criadapter.socket", "usr/lib/systemd/system/criadapter.socket"},
+		{"packaging/criadapter/openrc", "etc/init.d/criadapter"},
+		{"packaging/criadapter/config.yaml", "etc/criadapter/config.yaml"},
+		{"contrib/grafana/criadapter.json", "usr/share/criadapter/grafana/criadapter.json"},
+		{"contrib/prometheus/alerts.yaml", "usr/share/criadapter/prometheus/alerts.yaml"},
+		{"LICENSE", "usr/share/doc/criadapter/LICENSE"},
+		{"CHANGELOG.md", "usr/share/doc/criadapter/CHANGELOG.md"},
+		{"packaging/cri-docker/cri-dockerd", "cri-docker/usr/bin/cri-dockerd"},
+		{"packaging/cri-docker/cri-docker.service", "cri-docker/usr/lib/systemd/system/cri-docker.service"},
+		{"packaging/cri-docker/cri-docker.socket", "cri-docker/usr/lib/systemd/system/cri-docker.socket"},
+	}
+}
+
+// layout is all files of the packages of one architecture, by path.
+func (r release) layout(b build, generated []file) ([]file, error) {
+	files := slices.Clone(generated)
+	for _, program := range programs() {
+		content, err := os.ReadFile(b.path(program))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{path: "usr/bin/" + program, mode: 0o755, content: content})
+	}
+	for _, source := range sources() {
+		content, err := os.ReadFile(filepath.Join(r.source, source.from))
+		if err != nil {
+			return nil, err
+		}
+		mode := fs.FileMode(0o644)
+		if strings.HasPrefix(string(content), "#!") {
+			mode = 0o755
+		}
+		files = append(files, file{path: source.to, mode: mode, content: content})
+	}
+	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.path, b.path) })
+	for i := 1; i < len(files); i++ {
+		if files[i].path == files[i-1].path {
+			return nil, fmt.Errorf("two files are named %s", files[i].path)
+		}
+	}
+	return files, nil
+}
+
+// stageFiles writes files below dir, each with one time and a mode that no umask changes.
+func stageFiles(dir string, files []file, at time.Time) error {
+	for _, f := range files {
+		path := filepath.Join(dir, f.path)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, f.content, f.mode); err != nil {
+			return err
+		}
+	}
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := fs.FileMode(0o755)
+		if i := slices.IndexFunc(files, func(f file) bool { return filepath.Join(dir, f.path) == path }); i >= 0 {
+			mode = files[i].mode
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			return err
+		}
+		return os.Chtimes(path, at, at)
+	})
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are the command line.
+type options struct {
+	// version is what `git describe` says, or a release's name.
+	version string
+	// out is the directory for the release; what was in it is removed.
+	out string
+	// architectures are those of GOARCH.
+	architectures []string
+	// source is the tree that the release is made of.
+	source string
+}
+
+func main() {
+	var opts options
+	var architectures string
+	flag.StringVar(&opts.version, "version", "", "`name` of the release, v1.2.3; empty: what git says of the commit")
+	flag.StringVar(&opts.out, "out", "build/release", "`directory` for the release; it is emptied first")
+	flag.StringVar(&architectures, "arch", "amd64,arm64", "comma-separated `list` of architectures")
+	flag.StringVar(&opts.source, "source", ".", "`directory` of the sources")
+	flag.Parse()
+	opts.architectures = strings.Split(architectures, ",")
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, opts); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// release is what all files of one release share.
+type release struct {
+	// name is the version as people write it, version as packages do.
+	name, version string
+	// time is what every file carries.
+	time time.Time
+	// source is the tree, out the directory of the results.
+	source, out string
+}
+
+// run makes the release.
+func run(ctx context.Context, opts options) (err error) {
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	r, err := newRelease(ctx, opts)
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "criadapter-release-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	pages, err := r.manuals(ctx, filepath.Join(work, "host"))
+	if err != nil {
+		return err
+	}
+	var built []build
+	for _, architecture := range opts.architectures {
+		b, err := r.compile(ctx, architecture, filepath.Join(work, architecture))
+		if err != nil {
+			return err
+		}
+		if err := r.pack(ctx, b, pages, filepath.Join(work, "stage-"+architecture)); err != nil {
+			return err
+		}
+		built = append(built, b)
+	}
+	if err := r.image(built); err != nil {
+		return err
+	}
+	return r.checksums()
+}
+
+// newRelease empties the directory of the results.
+func newRelease(ctx context.Context, opts options) (release, error) {
+	r := release{name: opts.version}
+	var err error
+	if r.source, err = filepath.Abs(opts.source); err != nil {
+		return r, err
+	}
+	if r.out, err = filepath.Abs(opts.out); err != nil {
+		return r, err
+	}
+	if r.time, err = sourceTime(ctx, r.source); err != nil {
+		return r, err
+	}
+	if r.name == "" {
+		if r.name, err = describe(ctx, r.source); err != nil {
+			return r, err
+		}
+	}
+	if r.version, err = packageVersion(r.name, r.time); err != nil {
+		return r, err
+	}
+	if err := os.RemoveAll(r.out); err != nil {
+		return r, err
+	}
+	return r, os.MkdirAll(r.out, 0o755)
+}
+
+// pack makes all files of one architecture but the images.
+func (r release) pack(ctx context.Context, b build, manuals []file, stage string) error {
+	modules, err := b.modules()
+	if err != nil {
+		return err
+	}
+	licenses, err := r.licenses(ctx, modules)
+	if err != nil {
+		return err
+	}
+	files, err := r.layout(b, append(manuals, licenses))
+	if err != nil {
+		return err
+	}
+	if err := r.tarball(b.architecture, files); err != nil {
+		return err
+	}
+	if err := r.sbom(b, modules); err != nil {
+		return err
+	}
+	if err := stageFiles(stage, files, r.time); err != nil {
+		return err
+	}
+	return r.packages(ctx, b.architecture, stage)
+}

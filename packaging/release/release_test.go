@@ -1,0 +1,269 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/criadapter/criadapter/internal/config"
+)
+
+var commitTime = time.Date(2026, time.March, 4, 5, 6, 7, 0, time.UTC)
+
+func TestPackageVersion(t *testing.T) {
+	for name, want := range map[string]string{
+		"v1.2.3":                    "1.2.3",
+		"1.2.3":                     "1.2.3",
+		"v1.2.3-rc.1":               "1.2.3-rc.1",
+		"v1.2.3-5-g2b8bbe5":         "1.2.3+5.g2b8bbe5",
+		"v1.2.3-rc1-5-g2b8bbe5":     "1.2.3-rc1+5.g2b8bbe5",
+		"v1.2.3-dirty":              "1.2.3+dirty",
+		"v1.2.3-5-g2b8bbe5-dirty":   "1.2.3+5.g2b8bbe5.dirty",
+		"2b8bbe5":                   "0.0.0-alpha20260304050607+g2b8bbe5",
+		"2b8bbe5-dirty":             "0.0.0-alpha20260304050607+g2b8bbe5.dirty",
+		"unknown":                   "",
+		"v1.2":                      "",
+		"v1.2.3; rm -rf /":          "",
+		"v1.2.3-something-else-odd": "",
+	} {
+		got, err := packageVersion(name, commitTime)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
+	}
+}
+
+func TestVersionFor(t *testing.T) {
+	for format, want := range map[string]string{"deb": "1.2.3+5.g2b8bbe5", "rpm": "1.2.3+5.g2b8bbe5", "apk": "1.2.3"} {
+		if got := versionFor(format, "1.2.3+5.g2b8bbe5"); got != want {
+			t.Errorf("%s: %q, want %q", format, got, want)
+		}
+	}
+}
+
+// TestLayout lays the tree out, with programs that need not run.
+func TestLayout(t *testing.T) {
+	b := build{architecture: "amd64", dir: t.TempDir()}
+	for _, program := range programs() {
+		if err := os.WriteFile(b.path(program), []byte(program), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := release{source: "../..", time: commitTime}
+	files, err := r.layout(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage := t.TempDir()
+	if err := stageFiles(stage, files, commitTime); err != nil {
+		t.Fatal(err)
+	}
+	for path, mode := range map[string]fs.FileMode{
+		"usr/bin/criadapter": 0o755, "usr/bin": 0o755, "etc/criadapter/config.yaml": 0o644, "cri-docker/usr/bin/cri-dockerd": 0o755,
+		"etc/init.d/criadapter": 0o755, "usr/lib/systemd/system/criadapter.socket": 0o644,
+	} {
+		info, err := os.Stat(filepath.Join(stage, path))
+		if err != nil || info.Mode().Perm() != mode || !info.ModTime().Equal(commitTime) {
+			t.Errorf("%s: %v, %v", path, info, err)
+		}
+	}
+	if _, err := r.layout(b, []file{{path: "usr/bin/criadapter"}}); err == nil {
+		t.Error("two files have one name")
+	}
+}
+
+func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {
+	var packed bytes.Buffer
+	if err := writeTar(&packed, "top", []file{{path: "a/b", mode: 0o644, content: []byte("x")}, {path: "a/c", mode: 0o755}}, commitTime); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for reader := tar.NewReader(&packed); ; {
+		header, err := reader.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !header.ModTime.Equal(commitTime) || header.Uid != 0 || header.Uname != "" {
+			t.Errorf("%s carries something of this machine: %v", header.Name, header)
+		}
+		names = append(names, header.Name)
+	}
+	if got, want := strings.Join(names, " "), "top/ top/a/ top/a/b top/a/c"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// TestSBOMAndImage makes both of this test's own program, in two places.
+func TestSBOMAndImage(t *testing.T) {
+	b := build{architecture: "amd64", dir: t.TempDir()}
+	self, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, program := range programs() {
+		if err := os.WriteFile(b.path(program), self, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	modules, err := b.modules()
+	if err != nil || len(modules) < 3 {
+		t.Fatalf("%d modules, %v", len(modules), err)
+	}
+	var sums []string
+	for range 2 {
+		r := release{name: "v1.2.3", version: "1.2.3", time: commitTime, out: t.TempDir()}
+		for _, err := range []error{r.sbom(b, modules), r.image([]build{b}), r.checksums()} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		sum, err := os.ReadFile(filepath.Join(r.out, checksumsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sums = append(sums, string(sum))
+		text, err := os.ReadFile(filepath.Join(r.out, "criadapter_1.2.3_linux_amd64.spdx.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d document
+		if err := json.Unmarshal(text, &d); err != nil || len(d.Packages) != len(modules)+len(programs()) || len(d.Relationships) < len(d.Packages) {
+			t.Errorf("%d packages and %d relationships of %d modules, %v", len(d.Packages), len(d.Relationships), len(modules), err)
+		}
+	}
+	if sums[0] != sums[1] || strings.Count(sums[0], "\n") != 3 {
+		t.Errorf("two releases of the same differ:\n%s%s", sums[0], sums[1])
+	}
+}
+
+// TestPackageScripts reads every script with the shell that runs it, without running it.
+func TestPackageScripts(t *testing.T) {
+	scripts := 0
+	for _, dir := range []string{"../criadapter", "../cri-docker"} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			path := filepath.Join(dir, entry.Name())
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.HasPrefix(content, []byte("#!")) {
+				continue
+			}
+			scripts++
+			if out, err := exec.Command("sh", "-n", path).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", path, err, out)
+			}
+		}
+	}
+	if scripts < 10 {
+		t.Errorf("only %d scripts were read", scripts)
+	}
+}
+
+// TestUnitsRunTheSame holds the service of the second package to criadapter's own.
+func TestUnitsRunTheSame(t *testing.T) {
+	section := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, found := strings.Cut(string(text), "[Service]")
+		service, _, ended := strings.Cut(rest, "[Install]")
+		if !found || !ended || !strings.Contains(service, "ExecStart=/usr/bin/cri") {
+			t.Fatalf("%s has no service:\n%s", path, text)
+		}
+		return service
+	}
+	own, dropIn := section("../../contrib/systemd/criadapter.service"), section("../cri-docker/cri-docker.service")
+	if strings.ReplaceAll(own, "/usr/bin/criadapter ", "/usr/bin/cri-dockerd ") != dropIn {
+		t.Errorf("cri-docker.service runs otherwise than criadapter.service:\n%s\n%s", dropIn, own)
+	}
+}
+
+// TestUnitsStandAlike holds what the second service says of its place among the units to criadapter's own.
+func TestUnitsStandAlike(t *testing.T) {
+	lines := func(path string) []string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unit, _, found := strings.Cut(string(text), "[Service]")
+		if !found {
+			t.Fatalf("%s has no service", path)
+		}
+		return strings.Split(unit, "\n")
+	}
+	own, dropIn := lines("../../contrib/systemd/criadapter.service"), lines("../cri-docker/cri-docker.service")
+	for _, line := range own {
+		if strings.HasPrefix(line, "#") || strings.HasPrefix(line, "Description=") {
+			continue
+		}
+		if line = strings.ReplaceAll(line, "criadapter.socket", "cri-docker.socket"); !slices.Contains(dropIn, line) {
+			t.Errorf("cri-docker.service lacks %q", line)
+		}
+	}
+}
+
+// TestUpgradesRestartBothNames looks for the second service in what a new version of the program runs.
+func TestUpgradesRestartBothNames(t *testing.T) {
+	for _, script := range []string{"postinst.deb", "postun.rpm"} {
+		text, err := os.ReadFile("../criadapter/" + script)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, unit := range []string{"criadapter", "cri-docker"} {
+			if !regexp.MustCompile(`(?m)restart .*\b` + unit + `\.service`).Match(text) {
+				t.Errorf("%s does not restart %s.service:\n%s", script, unit, text)
+			}
+		}
+	}
+}
+
+// TestConfigurationShowsTheDefaults takes the comment signs off the installed configuration: it is valid, and it is what
+// holds without it.
+func TestConfigurationShowsTheDefaults(t *testing.T) {
+	text, err := os.ReadFile("../criadapter/config.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := regexp.MustCompile(`(?m)^#([a-z][a-z-]+: )`)
+	if len(keys.FindAll(text, -1)) < 8 {
+		t.Errorf("too few keys in\n%s", text)
+	}
+	for _, content := range [][]byte{text, keys.ReplaceAll(text, []byte("$1"))} {
+		path := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, flags := config.Default(), pflag.NewFlagSet("criadapter", pflag.ContinueOnError)
+		cfg.AddFlags(flags)
+		if err := flags.Parse([]string{"--config", path}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := cfg.Load(flags); err != nil {
+			t.Fatal(err)
+		}
+		if cfg != config.Default() || cfg.Validate() != nil {
+			t.Errorf("%+v is not the default, or not valid: %v", cfg, cfg.Validate())
+		}
+	}
+}

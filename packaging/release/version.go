@@ -1,0 +1,60 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// sourceTime is SOURCE_DATE_EPOCH, or the time of the commit in source.
+func sourceTime(ctx context.Context, source string) (time.Time, error) {
+	text := os.Getenv("SOURCE_DATE_EPOCH")
+	if text == "" {
+		var err error
+		if text, err = output(ctx, source, nil, "git", "log", "-1", "--format=%ct"); err != nil {
+			return time.Time{}, fmt.Errorf("time of the sources: %w; set SOURCE_DATE_EPOCH where there is no git", err)
+		}
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("time of the sources: %w", err)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
+// describe is the name that git gives the commit in source.
+func describe(ctx context.Context, source string) (string, error) {
+	return output(ctx, source, nil, "git", "describe", "--tags", "--always", "--dirty")
+}
+
+// described is what describe answers after a tag: the tag, the number of commits since, the commit, whether it is dirty.
+var described = regexp.MustCompile(`^v?(\d+\.\d+\.\d+)(-(?:alpha|beta|rc)\.?\d+)?(?:-(\d+)-g([0-9a-f]+))?(-dirty)?$`)
+
+// packageVersion is a release's name as a version that deb, rpm and apk order as one expects: of commits after a tag, the
+// later one is newer than the tag; of commits without a tag, all are older than the first release, by their time.
+func packageVersion(name string, at time.Time) (string, error) {
+	if m := described.FindStringSubmatch(name); m != nil {
+		version := m[1] + m[2]
+		if m[3] != "" {
+			version += "+" + m[3] + ".g" + m[4]
+		}
+		if m[5] != "" {
+			version += cmp.Or(map[bool]string{true: ".", false: "+"}[m[3] != ""]) + "dirty"
+		}
+		return version, nil
+	}
+	commit, dirty := strings.CutSuffix(name, "-dirty")
+	if !regexp.MustCompile(`^[0-9a-f]{7,40}$`).MatchString(commit) {
+		return "", fmt.Errorf("version %q is neither like v1.2.3 nor a commit", name)
+	}
+	version := "0.0.0-alpha" + at.Format("20060102150405") + "+g" + commit
+	if dirty {
+		version += ".dirty"
+	}
+	return version, nil
+}

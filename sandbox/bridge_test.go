@@ -1,0 +1,41 @@
+package sandbox
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// The engine gives a sandbox that somebody starts again another address on its
+// bridge. There is no pinned namespace that holds the first one.
+func TestBridgedPodThatWasStartedAgainHasItsNewAddress(t *testing.T) {
+	onNode(t, withBridge, func(n *node) {
+		const first, second = "172.17.0.9", "172.17.0.23"
+		id := n.run("web")
+		n.wantIPs(id, first)
+		n.must(n.engine.StopContainer(n.Context(), id, 0))
+		settle()
+		n.wantState(id, notReady)
+		n.engine.address = netip.MustParseAddr(second)
+		n.must(n.engine.StartContainer(n.Context(), id))
+		settle()
+		n.wantState(id, ready)
+		n.wantIPs(id, second)
+		n.end()
+		n.start(withBridge)
+		n.wantIPs(id, second)
+		n.must(n.engine.StopContainer(n.Context(), id, 0))
+		settle()
+		n.wantState(id, notReady)
+		n.wantIPs(id, second)
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+func (n *node) wantIPs(id string, want ...string) {
+	n.Helper()
+	if got := n.pod(id).Status.IPs; !slices.Equal(got, want) {
+		n.Errorf("the addresses of pod %s are %v, want %v", id[:8], got, want)
+	}
+}

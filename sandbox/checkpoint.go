@@ -1,0 +1,175 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/encoding/protojson"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/state"
+)
+
+// The files of a pod's checkpoint: the pod's configuration, the names of its containers, and a directory for each. The
+// first two have the names that Podman and checkpointctl give them.
+const (
+	podDumpFile    = "pod.dump"
+	podOptionsFile = "pod.options"
+	dumpFileMode   = 0o600
+)
+
+// podOptions is pod.options.
+type podOptions struct {
+	Version    int      `json:"version"`
+	Containers []string `json:"containers"`
+}
+
+// podOptionsVersion is what this version writes, and reads.
+const podOptionsVersion = 1
+
+// Checkpoint writes containers of a ready pod into an empty directory, all as of one moment (CRI CheckpointPod). They run
+// on, whatever becomes of it. It fails with ErrFailedPrecondition where the engine cannot checkpoint, saying what is
+// missing. After an error the directory is empty again.
+func (s *Service) Checkpoint(ctx context.Context, id, dir string, containerIDs []string) (err error) {
+	if err := s.checkCRIU(ctx); err != nil {
+		return err
+	}
+	if err := checkEmpty(dir); err != nil {
+		return err
+	}
+	pod, err := s.opts.Cache.Snapshot().Pod(id)
+	if err != nil {
+		return err
+	}
+	if pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY {
+		return fmt.Errorf("pod sandbox %s is not ready, it cannot be checkpointed: %w", pod.ID, errdefs.ErrFailedPrecondition)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, removeIn(dir))
+		}
+	}()
+	if err := s.opts.Containers.CheckpointAll(ctx, pod.ID, containerIDs, dir); err != nil {
+		return err
+	}
+	return s.describePod(pod, containerIDs, dir)
+}
+
+// checkCRIU fails where the engine cannot checkpoint.
+func (s *Service) checkCRIU(ctx context.Context) error {
+	features, err := s.opts.Engine.Features(ctx)
+	if err != nil {
+		return err
+	}
+	return features.CheckCheckpoint()
+}
+
+// describePod writes what a checkpoint says of the pod itself.
+func (s *Service) describePod(pod *state.Pod, containerIDs []string, dir string) error {
+	options := podOptions{Version: podOptionsVersion}
+	for _, id := range containerIDs {
+		c, err := s.opts.Cache.Snapshot().Container(id)
+		if err != nil {
+			return err
+		}
+		options.Containers = append(options.Containers, c.Meta.Config.GetMetadata().GetName())
+	}
+	slices.Sort(options.Containers)
+	encoded, err := json.Marshal(options)
+	if err != nil {
+		return err
+	}
+	config, err := protojson.Marshal(pod.Meta.Config)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, podDumpFile), config, dumpFileMode); err != nil {
+		return err
+	}
+	// Last: with it the checkpoint is whole.
+	return os.WriteFile(filepath.Join(dir, podOptionsFile), encoded, dumpFileMode)
+}
+
+// checkEmpty accepts the directory that a checkpoint is to be written to.
+func checkEmpty(dir string) error {
+	if !filepath.IsAbs(dir) {
+		return fmt.Errorf("output_path: %q is no absolute path: %w", dir, errdefs.ErrInvalidArgument)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("output_path: %w: %w", err, errdefs.ErrInvalidArgument)
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("output_path: %s is not empty: %w", dir, errdefs.ErrInvalidArgument)
+	}
+	return nil
+}
+
+// removeIn removes all that is in a directory.
+func removeIn(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+	}
+	return err
+}
+
+// Restore makes a pod from a checkpoint, with containers that are CREATED and begin, when they are started, where it ended
+// (CRI RestorePod). It returns the pod's id, and the containers' by name. configs must be of just the containers that the
+// checkpoint has. After an error the pod is removed again.
+func (s *Service) Restore(ctx context.Context, dir string, config *runtimeapi.PodSandboxConfig, handler string, configs []*runtimeapi.ContainerConfig) (id string, containers map[string]string, err error) {
+	if err := s.checkCRIU(ctx); err != nil {
+		return "", nil, err
+	}
+	if err := checkNames(dir, configs); err != nil {
+		return "", nil, err
+	}
+	if id, err = s.Run(ctx, config, handler); err != nil {
+		return "", nil, err
+	}
+	containers = make(map[string]string, len(configs))
+	for _, c := range configs {
+		name := c.GetMetadata().GetName()
+		if containers[name], err = s.opts.Containers.Restore(ctx, id, c, config, filepath.Join(dir, name)); err != nil {
+			settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTimeout)
+			defer cancel()
+			return "", nil, errors.Join(fmt.Errorf("container_configs of %s: %w", name, err), docker.IgnoreNotFound(s.Remove(settle, id)))
+		}
+	}
+	return id, containers, nil
+}
+
+// checkNames compares the containers of a checkpoint with those that are asked for.
+func checkNames(dir string, configs []*runtimeapi.ContainerConfig) error {
+	if !filepath.IsAbs(dir) {
+		return fmt.Errorf("checkpoint_path: %q is no absolute path: %w", dir, errdefs.ErrInvalidArgument)
+	}
+	var options podOptions
+	content, err := os.ReadFile(filepath.Join(dir, podOptionsFile))
+	if err == nil {
+		err = json.Unmarshal(content, &options)
+	}
+	if err != nil {
+		return fmt.Errorf("checkpoint_path: %s is no checkpoint of a pod: %w: %w", dir, err, errdefs.ErrInvalidArgument)
+	}
+	if options.Version != podOptionsVersion {
+		return fmt.Errorf("checkpoint_path: the checkpoint is of version %d, this criadapter reads %d: %w", options.Version, podOptionsVersion, errdefs.ErrInvalidArgument)
+	}
+	asked := map[string]bool{}
+	for _, c := range configs {
+		asked[c.GetMetadata().GetName()] = true
+	}
+	names := slices.Sorted(maps.Keys(asked))
+	if slices.Sort(options.Containers); len(names) != len(configs) || !slices.Equal(names, options.Containers) {
+		return fmt.Errorf("container_configs: the checkpoint has the containers %q, asked for are %q: %w", options.Containers, names, errdefs.ErrInvalidArgument)
+	}
+	return nil
+}

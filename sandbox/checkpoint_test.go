@@ -1,0 +1,120 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+func containerConfigs(names ...string) (configs []*runtimeapi.ContainerConfig) {
+	for _, name := range names {
+		configs = append(configs, &runtimeapi.ContainerConfig{Metadata: &runtimeapi.ContainerMetadata{Name: name}})
+	}
+	return configs
+}
+
+// dumped writes a pod's checkpoint with these containers.
+func (n *node) dumped(names ...string) string {
+	dir := n.TempDir()
+	for _, name := range names {
+		n.must(os.Mkdir(filepath.Join(dir, name), 0o700))
+	}
+	options := `{"version":1,"containers":["` + strings.Join(names, `","`) + `"]}`
+	n.must(os.WriteFile(filepath.Join(dir, podOptionsFile), []byte(options), 0o600))
+	return dir
+}
+
+func TestRestorePod(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		dir := n.dumped("app", "proxy")
+		id, containers, err := n.Restore(n.Context(), dir, podConfig("web"), "", containerConfigs("proxy", "app"))
+		n.must(err)
+		if len(containers) != 2 || containers["app"] != id+"/app" || containers["proxy"] != id+"/proxy" {
+			n.Errorf("restored %v in %s", containers, id)
+		}
+		if pod, err := n.cache.Snapshot().Pod(id); err != nil || pod.Status.State() != runtimeapi.PodSandboxState_SANDBOX_READY {
+			n.Errorf("the pod is %+v, %v", pod, err)
+		}
+		n.must(n.Remove(n.Context(), id))
+	})
+}
+
+func TestRestorePodRefuses(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		dir := n.dumped("app")
+		for name, tc := range map[string]struct {
+			dir     string
+			configs []*runtimeapi.ContainerConfig
+			field   string
+		}{
+			"a relative path":    {"checkpoint", containerConfigs("app"), "checkpoint_path: "},
+			"no checkpoint":      {n.TempDir(), containerConfigs("app"), "checkpoint_path: "},
+			"one too many":       {dir, containerConfigs("app", "more"), "container_configs: "},
+			"another":            {dir, containerConfigs("other"), "container_configs: "},
+			"one name two times": {dir, containerConfigs("app", "app"), "container_configs: "},
+		} {
+			_, _, err := n.Restore(n.Context(), tc.dir, podConfig("web"), "", tc.configs)
+			if !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), tc.field) {
+				n.Errorf("%s: %v", name, err)
+			}
+		}
+		n.containers.fail(errTest)
+		if _, _, err := n.Restore(n.Context(), dir, podConfig("web"), "", containerConfigs("app")); err == nil {
+			n.Error("a container that cannot be restored is no error")
+		}
+		if left := n.cache.Snapshot().Pods(); len(left) != 0 {
+			n.Errorf("%d pods are left", len(left))
+		}
+	})
+}
+
+func TestCheckpointPod(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id, err := n.Run(n.Context(), podConfig("web"), "")
+		n.must(err)
+		dir := n.TempDir()
+		n.must(n.Checkpoint(n.Context(), id, dir, nil))
+		for _, name := range []string{podDumpFile, podOptionsFile} {
+			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
+				n.Error(err)
+			}
+		}
+		if err := n.Checkpoint(n.Context(), id, dir, nil); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "output_path: ") {
+			n.Errorf("a directory that is not empty: %v", err)
+		}
+		n.containers.fail(errTest)
+		failed := n.TempDir()
+		if err := n.Checkpoint(n.Context(), id, failed, nil); err == nil {
+			n.Error("containers that cannot be checkpointed are no error")
+		}
+		if left, err := os.ReadDir(failed); err != nil || len(left) != 0 {
+			n.Errorf("after an error there is %v, %v", left, err)
+		}
+		n.containers.fail(nil)
+		n.must(n.Remove(n.Context(), id))
+	})
+}
+
+// TestCheckpointSaysWhatIsMissing shows what a client learns on an ordinary engine.
+func TestCheckpointSaysWhatIsMissing(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		features := dockertest.DefaultFeatures(dockertest.Docker20)
+		features.NoCheckpoint = "the program criu"
+		engine := dockertest.New(dockertest.Options{Features: features})
+		defer engine.Close()
+		service := New(Options{Engine: engine, Cache: n.cache})
+		defer service.Close()
+		_, _, restoreErr := service.Restore(n.Context(), "/x", podConfig("web"), "", nil)
+		for _, err := range []error{restoreErr, service.Checkpoint(n.Context(), "x", "/x", nil)} {
+			if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "the program criu") {
+				n.Errorf("got %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,108 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/internal/netns"
+)
+
+// A CNI plugin that hangs holds up the pods that it hangs for, and no longer than their next StopPodSandbox can bear.
+func TestRecoveryWithAHangingPlugin(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		const hung, healthy = 20, 5
+		var stuck, running []string
+		for i := range hung {
+			stuck = append(stuck, n.run(fmt.Sprint("stuck-", i)))
+		}
+		for i := range healthy {
+			running = append(running, n.run(fmt.Sprint("running-", i)))
+		}
+		n.end()
+		for _, id := range stuck {
+			n.must(n.store.Update(n.Context(), id, toIntent))
+		}
+		for _, id := range running {
+			n.must(netns.Open(n.netnsPath(id)).Unpin())
+		}
+		n.must(os.RemoveAll(n.files.dir))
+		n.network.set(func() {
+			n.network.onDel = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
+		})
+		n.start(withCNI)
+
+		begun, recovered := time.Now(), make(chan error, 1)
+		go func() { recovered <- n.Recover(n.Context()) }()
+		time.Sleep(time.Second)
+		for _, id := range running {
+			if !netns.Open(n.netnsPath(id)).Alive() || !n.files.complete(id) {
+				n.Errorf("pod %s has no pin or files after a second", id[:8])
+			}
+		}
+		// The kubelet's StopPodSandbox, whose time-out is two minutes, for each.
+		time.Sleep(30 * time.Second)
+		n.network.failDel(nil) // the plugin works again
+		for _, id := range stuck {
+			ctx, cancel := context.WithTimeout(n.Context(), 2*time.Minute)
+			n.must(n.Stop(ctx, id))
+			cancel()
+		}
+		if err := <-recovered; !errors.Is(err, context.DeadlineExceeded) {
+			n.Errorf("Recover returned %v", err)
+		}
+		if took := time.Since(begun); took > 3*time.Minute {
+			n.Errorf("recovery took %v", took)
+		}
+		n.wantUnjoinedOf(stuck)
+	})
+}
+
+// All plugins hang for ever: the recovery ends all the same.
+func TestRecoveryEndsThoughAllPluginsHang(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		var ids []string
+		for i := range 16 {
+			ids = append(ids, n.run(fmt.Sprint("stuck-", i)))
+		}
+		n.end()
+		for _, id := range ids {
+			n.must(n.store.Update(n.Context(), id, toIntent))
+		}
+		n.network.set(func() {
+			n.network.onDel = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
+		})
+		n.start(withCNI)
+		ctx, cancel := context.WithTimeout(n.Context(), time.Hour)
+		defer cancel()
+		begun := time.Now()
+		if err := n.Recover(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			n.Errorf("Recover returned %v", err)
+		}
+		if took := time.Since(begun); took > 2*time.Minute {
+			n.Errorf("recovery took %v for %d pods", took, len(ids))
+		}
+		n.network.failDel(nil)
+	})
+}
+
+func toIntent(r *checkpoint.Record) error {
+	r.Phase = checkpoint.PhaseIntent
+	return nil
+}
+
+func (n *node) wantUnjoinedOf(ids []string) {
+	n.Helper()
+	n.network.mu.Lock()
+	defer n.network.mu.Unlock()
+	for _, id := range ids {
+		if pod, joined := n.network.joined[id]; joined {
+			n.Errorf("pod %s still has an address", pod.Name)
+		}
+	}
+}

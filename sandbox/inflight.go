@@ -1,0 +1,84 @@
+package sandbox
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// inflightRuns are the set-ups under way and those whose result nobody has got yet, by the sandbox's name.
+type inflightRuns struct {
+	// gone reports whether a finished pod is there no more.
+	gone func(id string) bool
+
+	mu     sync.Mutex
+	byName map[string]*inflightRun
+}
+
+// inflightRun is one set-up. id and err are set before done is closed.
+type inflightRun struct {
+	config  *runtimeapi.PodSandboxConfig
+	handler string
+
+	done chan struct{}
+	id   string
+	err  error
+}
+
+// join returns the run of a request: a new one, or the one of the same request sent before. Another request under the
+// name fails with ErrAlreadyExists.
+func (f *inflightRuns) join(name string, config *runtimeapi.PodSandboxConfig, handler string) (run *inflightRun, isNew bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if run, ok := f.byName[name]; ok && !f.stale(run) {
+		if run.handler != handler || !proto.Equal(run.config, config) {
+			return nil, false, fmt.Errorf("pod sandbox %s is being created with another configuration: %w", name, errdefs.ErrAlreadyExists)
+		}
+		return run, false, nil
+	}
+	run = &inflightRun{config: config, handler: handler, done: make(chan struct{})}
+	if f.byName == nil {
+		f.byName = map[string]*inflightRun{}
+	}
+	f.byName[name] = run
+	return run, true, nil
+}
+
+// stale reports whether a run's pod was taken away behind our back before anybody got to know it.
+func (f *inflightRuns) stale(run *inflightRun) bool {
+	select {
+	case <-run.done:
+		return f.gone(run.id)
+	default:
+		return false
+	}
+}
+
+// end forgets a run: its result was delivered, or it failed.
+func (f *inflightRuns) end(name string, run *inflightRun) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.byName[name] == run {
+		delete(f.byName, name)
+	}
+}
+
+// drop forgets the undelivered result of a pod that is being stopped.
+func (f *inflightRuns) drop(name, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	run, ok := f.byName[name]
+	if !ok {
+		return
+	}
+	select {
+	case <-run.done:
+		if run.id == id {
+			delete(f.byName, name)
+		}
+	default:
+	}
+}

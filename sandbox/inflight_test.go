@@ -1,0 +1,303 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// settle lets what was begun in the background finish.
+func settle() {
+	time.Sleep(time.Minute)
+	synctest.Wait()
+}
+
+// slowAdd lets CNI ADD wait for release, or for the end of its context.
+func (n *node) slowAdd() (release func()) {
+	released := make(chan struct{})
+	n.network.set(func() {
+		n.network.onAdd = func(ctx context.Context, _ cni.Pod) error {
+			select {
+			case <-released:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	})
+	return func() { close(released) }
+}
+
+// runImpatient is Run by a caller who waits a second.
+func (n *node) runImpatient(name string) (string, error) {
+	ctx, cancel := context.WithTimeout(n.Context(), time.Second)
+	defer cancel()
+	return n.Run(ctx, podConfig(name), "")
+}
+
+func TestRepeatedRequestGetsThePodThatItsCallerDidNotWaitFor(t *testing.T) {
+	for name, finished := range map[string]bool{"while it is being made": false, "when it is finished": true} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				release := n.slowAdd()
+				if _, err := n.runImpatient("web"); !errors.Is(err, context.DeadlineExceeded) {
+					n.Fatalf("Run returned %v, want the end of its context", err)
+				}
+				if _, err := n.runImpatient("web"); !errors.Is(err, context.DeadlineExceeded) {
+					n.Fatalf("the second Run returned %v, want the end of its context", err)
+				}
+				different := podConfig("web")
+				different.Hostname = "another"
+				if _, err := n.Run(n.Context(), different, ""); !errdefs.IsAlreadyExists(err) {
+					n.Errorf("another configuration returned %v, want AlreadyExists", err)
+				}
+				if _, err := n.Run(n.Context(), podConfig("web"), "runc"); !errdefs.IsAlreadyExists(err) {
+					n.Errorf("another handler returned %v, want AlreadyExists", err)
+				}
+				if finished {
+					release()
+					settle()
+					n.wantState(n.cache.Snapshot().Pods()[0].ID, ready)
+					if _, err := n.Run(n.Context(), different, ""); !errdefs.IsAlreadyExists(err) {
+						n.Errorf("another configuration returned %v, want AlreadyExists", err)
+					}
+				} else {
+					go func() {
+						time.Sleep(time.Second)
+						release()
+					}()
+				}
+				id, err := n.Run(n.Context(), podConfig("web"), "")
+				n.must(err)
+				n.wantState(id, ready)
+				if created := n.engine.Calls("CreateContainer"); created != 1 {
+					n.Errorf("%d containers were created", created)
+				}
+				// Once delivered, it is a pod like any other.
+				if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
+					n.Errorf("the request after that returned %v, want AlreadyExists", err)
+				}
+				n.must(n.Remove(n.Context(), id))
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+func TestSameRequestsAtOnceMakeOnePod(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		var group sync.WaitGroup
+		var mu sync.Mutex
+		ids := map[string]int{}
+		release := n.slowAdd()
+		for range 10 {
+			group.Go(func() {
+				id, err := n.Run(n.Context(), podConfig("web"), "")
+				if err != nil {
+					n.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ids[id]++
+			})
+		}
+		synctest.Wait()
+		release()
+		group.Wait()
+		if len(ids) != 1 || n.engine.Calls("CreateContainer") != 1 {
+			n.Errorf("ten requests made %v", ids)
+		}
+	})
+}
+
+func TestFailureIsNotRepeatedToTheNextRequest(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.network.set(func() {
+			n.network.onAdd = func(context.Context, cni.Pod) error {
+				time.Sleep(2 * time.Second)
+				return errTest
+			}
+		})
+		if _, err := n.runImpatient("web"); !errors.Is(err, context.DeadlineExceeded) {
+			n.Fatalf("Run returned %v", err)
+		}
+		settle()
+		n.network.failAdd(nil)
+		n.must(n.Remove(n.Context(), n.run("web")))
+		n.wantNothing()
+	})
+}
+
+// A finished pod that nobody asked for again is stopped and removed like any
+// other, and is then not given to a late request.
+func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		release := n.slowAdd()
+		if _, err := n.runImpatient("web"); err == nil {
+			n.Fatal("Run did not wait for CNI ADD")
+		}
+		release()
+		settle()
+		first := n.cache.Snapshot().Pods()[0].ID
+		n.must(n.Stop(n.Context(), first))
+		if id, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
+			n.Errorf("a stopped pod was given out: %s, %v", id, err)
+		}
+		n.must(n.Remove(n.Context(), first))
+		n.wantNothing()
+		if second := n.run("web"); second == first {
+			n.Error("a removed pod was given out")
+		}
+	})
+}
+
+// The same when the pod went behind our back, without a Stop.
+func TestUndeliveredPodThatIsGoneIsMadeAgain(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		release := n.slowAdd()
+		if _, err := n.runImpatient("web"); err == nil {
+			n.Fatal("Run did not wait for CNI ADD")
+		}
+		release()
+		settle()
+		first := n.cache.Snapshot().Pods()[0].ID
+		n.must(n.engine.RemoveContainer(n.Context(), first))
+		n.must(n.store.Delete(t.Context(), first)) // by hand
+		n.cache.RemovePod(first)
+		if second := n.run("web"); second == first {
+			n.Error("a removed pod was given out")
+		}
+	})
+}
+
+// The set-up itself is bounded, whether or not somebody waits.
+func TestSetUpEndsAfterItsTime(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.slowAdd()
+		began := time.Now()
+		_, err := n.Run(n.Context(), podConfig("web"), "")
+		if !errors.Is(err, context.DeadlineExceeded) {
+			n.Errorf("Run returned %v", err)
+		}
+		if took := time.Since(began); took < 4*time.Minute || took > 5*time.Minute {
+			n.Errorf("the set-up took %v", took)
+		}
+		n.network.failAdd(nil)
+		n.wantNothing()
+	})
+}
+
+func TestCloseRollsBackWhatIsUnderWay(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.slowAdd()
+		result := make(chan error, 1)
+		go func() {
+			_, err := n.Run(n.Context(), podConfig("web"), "")
+			result <- err
+		}()
+		synctest.Wait()
+		n.Close()
+		if err := <-result; !errors.Is(err, context.Canceled) {
+			n.Errorf("Run returned %v", err)
+		}
+		n.wantNothing()
+	})
+}
+
+func TestEngineAwayIsUnavailable(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("other")
+		n.engine.Away()
+		settle()
+		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsUnavailable(err) {
+			n.Errorf("Run returned %v, want Unavailable", err)
+		}
+		for name, call := range map[string]func(context.Context, string) error{"Stop": n.Stop, "Remove": n.Remove} {
+			if err := call(n.Context(), id); !errdefs.IsUnavailable(err) {
+				n.Errorf("%s returned %v, want Unavailable", name, err)
+			}
+		}
+		n.engine.Back()
+		settle()
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+// A cache that does not follow the engine cannot tell what is there.
+func TestStaleCacheIsUnavailable(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		repair := n.engine.Inject("ListContainers", dockertest.Fault{Err: errTest})
+		time.Sleep(6 * time.Minute) // until the next relist
+		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsUnavailable(err) {
+			n.Errorf("Run returned %v, want Unavailable", err)
+		}
+		if n.engine.Calls("CreateContainer") != 0 {
+			n.Error("a container was created")
+		}
+		repair()
+		settle()
+		n.run("web")
+	})
+}
+
+// A pod of that metadata exists.
+func TestExistingPodIsNotMadeAgain(t *testing.T) {
+	for name, prepare := range map[string]func(*node, string){
+		"ready":   func(*node, string) {},
+		"stopped": func(n *node, id string) { n.must(n.Stop(n.Context(), id)) },
+		"its container was removed": func(n *node, id string) {
+			n.must(n.engine.RemoveContainer(n.Context(), id))
+			settle()
+		},
+		"found after a restart": func(n *node, _ string) { n.restart() },
+		"known from its checkpoint alone": func(n *node, id string) {
+			n.must(n.engine.RemoveContainer(n.Context(), id))
+			n.restart()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withCNI, func(n *node) {
+				id := n.run("web")
+				prepare(n, id)
+				if again, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsAlreadyExists(err) {
+					n.Errorf("Run returned %s, %v, want AlreadyExists", again, err)
+				}
+				next := podConfig("web")
+				next.Metadata.Attempt = 1
+				second, err := n.Run(n.Context(), next, "")
+				n.must(err)
+				n.wantState(second, ready)
+			})
+		})
+	}
+}
+
+func TestMissingSandboxImageIsLoadedAgain(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.must(n.engine.RemoveImage(n.Context(), pauseImage))
+		n.run("web")
+		if created := n.engine.Calls("CreateContainer"); created != 2 {
+			n.Errorf("%d creates, want the first without the image and the second with it", created)
+		}
+	})
+}
+
+func TestSandboxImageThatCannotBeLoaded(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.must(n.engine.RemoveImage(n.Context(), pauseImage))
+		n.engine.Inject("TagImage", dockertest.Fault{Err: errTest})
+		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errors.Is(err, errTest) {
+			n.Errorf("Run returned %v", err)
+		}
+		n.wantNothing()
+	})
+}

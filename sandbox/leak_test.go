@@ -1,0 +1,101 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/netns"
+)
+
+// loseRecord removes a pod's checkpoint while the program is away.
+func (n *node) loseRecord(id string) {
+	n.Helper()
+	n.must(os.Remove(filepath.Join(n.storeDir(), id+".json")))
+}
+
+// reboot ends a pod's processes and takes its pin away, as a restart of the machine does.
+func (n *node) reboot(id string) {
+	n.Helper()
+	n.must(n.engine.Exit(id, 137))
+	n.engine.endProcess(id)
+	n.must(netns.Open(n.netnsPath(id)).Unpin())
+}
+
+// Whatever is lost of a pod, StopPodSandbox and RemovePodSandbox by its id give its address back.
+func TestAddressGoesBackWhateverIsLost(t *testing.T) {
+	for name, test := range map[string]struct {
+		lose  func(*node, string)
+		start networkMode
+	}{
+		"the checkpoint and the pin": {func(n *node, id string) { n.loseRecord(id); n.reboot(id) }, withCNI},
+		"the checkpoint and the container": {func(n *node, id string) {
+			n.loseRecord(id)
+			n.must(n.engine.RemoveContainer(n.Context(), id))
+		}, withCNI},
+		"all of it": {func(n *node, id string) {
+			n.loseRecord(id)
+			n.reboot(id)
+			n.must(n.engine.RemoveContainer(n.Context(), id))
+		}, withCNI},
+		"the network plugin": {func(*node, string) {}, withBridge},
+		"the network plugin and the checkpoint": {func(n *node, id string) {
+			n.loseRecord(id)
+		}, withBridge},
+		"the network plugin, the checkpoint and the container": {func(n *node, id string) {
+			n.loseRecord(id)
+			n.must(n.engine.RemoveContainer(n.Context(), id))
+		}, withBridge},
+	} {
+		for _, call := range []string{"Stop", "Remove"} {
+			t.Run(name+", "+call, func(t *testing.T) {
+				onNode(t, withCNI, func(n *node) {
+					id := n.run("web")
+					n.end()
+					test.lose(n, id)
+					n.start(test.start)
+					if call == "Stop" {
+						n.must(n.Stop(n.Context(), id))
+						n.wantUnjoined()
+					}
+					n.must(n.Remove(n.Context(), id))
+					n.wantNothing()
+				})
+			})
+		}
+	}
+}
+
+// Plugins are not run for pods that they never had.
+func TestNoDelForPodsOfTheBridge(t *testing.T) {
+	for name, start := range map[string]networkMode{"bridge": withBridge, "cni afterwards": withCNI} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withBridge, func(n *node) {
+				id := n.run("web")
+				n.end()
+				n.start(start)
+				n.must(n.Stop(n.Context(), id))
+				n.must(n.Remove(n.Context(), id))
+				n.must(n.Stop(n.Context(), "0123456789abcdef"))
+				if n.network.dels != 0 {
+					n.Errorf("CNI DEL was run %d times", n.network.dels)
+				}
+				n.wantNothing()
+			})
+		})
+	}
+	t.Run("host network", func(t *testing.T) {
+		onNode(t, withCNI, func(n *node) {
+			id, err := n.Run(n.Context(), onHostNetwork(podConfig("web")), "")
+			n.must(err)
+			n.end()
+			n.loseRecord(id)
+			n.start(withCNI)
+			n.must(n.Remove(n.Context(), id))
+			if n.network.dels != 0 {
+				n.Errorf("CNI DEL was run %d times", n.network.dels)
+			}
+			n.wantNothing()
+		})
+	})
+}

@@ -1,0 +1,156 @@
+package sandbox
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
+)
+
+// collecting runs CollectOrphans as the program does.
+func (n *node) collecting() (stop func()) {
+	ctx, cancel := context.WithCancel(n.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		n.CollectOrphans(ctx)
+	}()
+	synctest.Wait()
+	return func() { cancel(); <-ended }
+}
+
+func (n *node) isJoined(id string) bool {
+	n.network.mu.Lock()
+	defer n.network.mu.Unlock()
+	_, joined := n.network.joined[id]
+	return joined
+}
+
+// Nobody will ever ask for a pod whose checkpoint and container are lost.
+func TestOrphansGiveTheirAddressesBack(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.opts.NetworkGC = true
+		orphan, living, stopped, unrecorded := n.run("orphan"), n.run("living"), n.run("stopped"), n.run("unrecorded")
+		n.must(n.engine.Exit(stopped, 137))
+		// Another runtime's, and another criadapter's, in the same cache directory.
+		n.network.join(cni.Pod{ID: "theirs", NetnsPath: "/run/netns/cni-1234"})
+		features, err := n.engine.Features(n.Context())
+		n.must(err)
+		foreign, err := n.engine.CreateContainer(n.Context(), foreignSandbox(n, features))
+		n.must(err)
+		n.network.join(cni.Pod{ID: foreign, NetnsPath: n.netnsPath(foreign)})
+
+		n.end()
+		n.loseRecord(orphan)
+		n.loseRecord(unrecorded)
+		n.must(n.engine.RemoveContainer(n.Context(), orphan))
+		n.start(withCNI)
+		n.opts.NetworkGC = true
+		n.must(n.Recover(n.Context()))
+		stop := n.collecting()
+		if n.isJoined(orphan) {
+			n.Error("the orphan still has its address")
+		}
+		for name, id := range map[string]string{
+			"living": living, "stopped": stopped, "unrecorded": unrecorded, "another runtime's": "theirs", "another criadapter's": foreign,
+		} {
+			if !n.isJoined(id) {
+				n.Errorf("the %s pod has lost its address", name)
+			}
+		}
+		want := []string{living, stopped, unrecorded}
+		slices.Sort(want)
+		if len(n.network.collected) != 1 || !slices.Equal(slices.Sorted(slices.Values(n.network.collected[0])), want) {
+			n.Errorf("GC was told of %v, want %v once", n.network.collected, want)
+		}
+
+		// One that is lost while the program runs, found at the slow period.
+		n.must(n.store.Delete(n.Context(), living))
+		n.must(n.engine.RemoveContainer(n.Context(), living))
+		time.Sleep(time.Minute)
+		if !n.isJoined(living) {
+			n.Error("the pod was collected before its time")
+		}
+		time.Sleep(orphanPeriod)
+		if n.isJoined(living) {
+			n.Error("the pod was not collected")
+		}
+		stop()
+	})
+}
+
+// foreignSandbox is a sandbox of a criadapter with another root directory.
+func foreignSandbox(n *node, features docker.Features) docker.ContainerSpec {
+	n.Helper()
+	spec, err := translate.Sandbox(translate.SandboxInput{
+		Config: podConfig("foreign"), Image: pauseImage, Features: features, RootDirectory: "/another",
+	})
+	n.must(err)
+	return spec
+}
+
+func TestPodThatIsBeingSetUpIsNoOrphan(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		n.network.set(func() {
+			n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
+				n.network.join(pod)
+				return n.collectOrphans(n.Context())
+			}
+		})
+		id := n.run("web")
+		if n.network.dels != 0 || !n.isJoined(id) {
+			n.Errorf("CNI DEL was run %d times", n.network.dels)
+		}
+	})
+}
+
+func TestOrphansStayWhileTheEngineIsAway(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id := n.run("web")
+		n.must(n.store.Delete(n.Context(), id))
+		n.engine.Away()
+		settle()
+		n.must(n.collectOrphans(n.Context()))
+		if !n.isJoined(id) {
+			n.Error("the pod has lost its address")
+		}
+		n.engine.Back()
+		settle()
+	})
+}
+
+func TestHangingDelOfOneOrphan(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		var ids []string
+		for _, name := range []string{"a", "b", "c", "d"} {
+			ids = append(ids, n.run(name))
+		}
+		for _, id := range ids {
+			n.must(n.store.Delete(n.Context(), id))
+			n.must(n.engine.RemoveContainer(n.Context(), id))
+		}
+		settle()
+		n.network.set(func() {
+			n.network.onDel = func(ctx context.Context, pod cni.Pod) error {
+				if pod.ID == ids[0] {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}
+		})
+		begun := time.Now()
+		if err := n.collectOrphans(n.Context()); err == nil || time.Since(begun) > time.Minute {
+			n.Errorf("returned %v after %v", err, time.Since(begun))
+		}
+		for i, id := range ids {
+			if n.isJoined(id) != (i == 0) {
+				n.Errorf("pod %d: joined is %v", i, n.isJoined(id))
+			}
+		}
+	})
+}

@@ -1,0 +1,151 @@
+package sandbox
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// parents has the parent cgroups of pods as plain directories of version 2.
+type parents struct{ dir string }
+
+func (parents) ProcsFile(string, string, string) string { return "" }
+
+func (c parents) ParentDirs(driver, parent string) map[string]string {
+	return map[string]string{"": filepath.Join(c.dir, driver, parent)}
+}
+
+// limitedPod is a pod with a cgroup of its own, which the engine makes at its start unless it is there.
+func (n *node) limitedPod(c parents) (*runtimeapi.PodSandboxConfig, string) {
+	n.opts.Cgroups = c
+	config := podConfig("web")
+	config.Linux.CgroupParent = "/podweb"
+	config.Linux.Overhead = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20}
+	config.Linux.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 2 << 20, CpuShares: 2}
+	dir := c.ParentDirs("cgroupfs", "/podweb")[""]
+	n.engine.started = func(string) {
+		if _, err := os.Stat(dir); err == nil {
+			return
+		}
+		for _, file := range []string{"memory.max", "cpu.max", "cpu.weight"} {
+			testutil.WriteFile(n, filepath.Join(dir, file), "kernel's")
+		}
+	}
+	return config, dir
+}
+
+func (n *node) wantFile(path, want string) {
+	n.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		n.Errorf("%s holds %q, %v, want %q", path, got, err, want)
+	}
+}
+
+func TestPodsOwnCgroupIsLimited(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		config, dir := n.limitedPod(parents{n.TempDir()})
+		id, err := n.Run(n.Context(), config, "")
+		n.must(err)
+		n.wantFile(filepath.Join(dir, "memory.max"), "3145728")
+		n.wantFile(filepath.Join(dir, "cpu.weight"), "1")
+		n.wantFile(filepath.Join(dir, "cpu.max"), "kernel's")
+
+		resources := &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 4 << 20, CpuQuota: 5000, CpuPeriod: 10000}
+		n.must(n.UpdateResources(n.Context(), id, nil, resources))
+		n.wantFile(filepath.Join(dir, "memory.max"), "5242880")
+		n.wantFile(filepath.Join(dir, "cpu.max"), "5000 10000")
+		pod, err := n.cache.Snapshot().Pod(id)
+		n.must(err)
+		if !proto.Equal(pod.Status.Resources, resources) || pod.Status.Overhead.GetMemoryLimitInBytes() != 1<<20 {
+			n.Errorf("the cache has %v and %v", pod.Status.Overhead, pod.Status.Resources)
+		}
+
+		// All or nothing: this kernel has no memory.max any more.
+		n.must(os.Remove(filepath.Join(dir, "memory.max")))
+		err = n.UpdateResources(n.Context(), id, nil, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 9 << 20, CpuQuota: 1000})
+		if !errdefs.IsInvalidArgument(err) {
+			n.Errorf("a limit that cannot be written: %v", err)
+		}
+		n.wantFile(filepath.Join(dir, "cpu.max"), "5000 10000")
+
+		n.end()
+		n.start(withCNI)
+		pod, err = n.cache.Snapshot().Pod(id)
+		n.must(err)
+		if !proto.Equal(pod.Status.Resources, resources) {
+			n.Errorf("after a restart the cache has %v", pod.Status.Resources)
+		}
+	})
+}
+
+// A kubelet's cgroup is the kubelet's: it is told of a resize before it writes.
+func TestAKubeletsCgroupIsLeftAlone(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		config, dir := n.limitedPod(parents{n.TempDir()})
+		for _, file := range []string{"memory.max", "cpu.max", "cpu.weight"} {
+			testutil.WriteFile(n, filepath.Join(dir, file), "kubelet's")
+		}
+		id, err := n.Run(n.Context(), config, "")
+		n.must(err)
+		n.must(n.UpdateResources(n.Context(), id, &runtimeapi.LinuxContainerResources{}, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 4 << 20}))
+		n.wantFile(filepath.Join(dir, "memory.max"), "kubelet's")
+		record, err := n.store.Load(n.Context(), id)
+		n.must(err)
+		if record.Cgroup != nil {
+			n.Errorf("the record has %+v", record.Cgroup)
+		}
+		n.must(n.Remove(n.Context(), id))
+		if _, err := os.Stat(dir); err != nil {
+			n.Error(err)
+		}
+	})
+}
+
+func TestPodsOwnCgroupGoesWithIt(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		config, dir := n.limitedPod(parents{n.TempDir()})
+		config.Linux.Overhead, config.Linux.Resources = nil, nil
+		n.engine.started = func(string) { n.must(os.MkdirAll(dir, 0o755)) }
+		id, err := n.Run(n.Context(), config, "")
+		n.must(err)
+		n.must(n.Remove(n.Context(), id))
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			n.Errorf("%s is left, %v", dir, err)
+		}
+
+		config.Linux.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 20}
+		if _, err := n.Run(n.Context(), config, ""); err == nil {
+			n.Error("a pod without the limits that it was to have")
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			n.Errorf("a pod that failed leaves %s, %v", dir, err)
+		}
+	})
+}
+
+func TestUpdateResourcesRefuses(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		id, err := n.Run(n.Context(), podConfig("web"), "")
+		n.must(err)
+		update := func(id string, r *runtimeapi.LinuxContainerResources) error {
+			return n.UpdateResources(n.Context(), id, nil, r)
+		}
+		if err := update("feed", nil); !errdefs.IsNotFound(err) {
+			n.Errorf("an unknown pod: %v", err)
+		}
+		if err := update(id, &runtimeapi.LinuxContainerResources{CpuShares: -1}); !errdefs.IsInvalidArgument(err) {
+			n.Errorf("shares that are none: %v", err)
+		}
+		n.must(n.Stop(n.Context(), id))
+		if err := update(id, nil); !errdefs.IsFailedPrecondition(err) {
+			n.Errorf("a stopped pod: %v", err)
+		}
+	})
+}

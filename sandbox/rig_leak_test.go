@@ -1,0 +1,137 @@
+package sandbox_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+func (r *rig) pin(id string) netns.Handle {
+	return netns.Open(filepath.Join("/run/netns", "criadapter-"+id[:32]))
+}
+
+func (r *rig) loseRecord(id string) {
+	r.Helper()
+	r.must(os.Remove(filepath.Join(r.server.RootDir, "pods", id+".json")))
+}
+
+// Whatever was lost of a pod while criadapter was away, StopPodSandbox by its id gives the address back.
+func TestLostPodsGiveTheirAddressesBack(t *testing.T) {
+	r := newRig(t)
+	for name, lose := range map[string]func(id string){
+		"the checkpoint and, by a reboot, the pin": func(id string) {
+			r.loseRecord(id)
+			r.must(r.engine.KillContainer(t.Context(), id, "SIGKILL"))
+			r.must(r.pin(id).Unpin())
+		},
+		"the checkpoint and the container": func(id string) {
+			r.loseRecord(id)
+			r.must(r.engine.RemoveContainer(t.Context(), id))
+		},
+		"the network plugin": func(string) { r.server.SetFlags("--network-plugin=bridge") },
+		"the network plugin and the checkpoint": func(id string) {
+			r.loseRecord(id)
+			r.server.SetFlags("--network-plugin=bridge")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			id := r.run("web", 0)
+			r.must(r.server.Stop(t.Context()))
+			lose(id)
+			r.must(r.server.Start(t.Context()))
+			r.stop(id)
+			if left := r.leases(); len(left) != 0 {
+				t.Errorf("after StopPodSandbox %v is still given out", left)
+			}
+			r.remove(id)
+			r.wantNothing([]string{id})
+			r.must(r.server.Stop(t.Context()))
+			r.server.SetFlags()
+			r.must(r.server.Start(t.Context()))
+		})
+	}
+}
+
+// addPlugin appends a scripted plugin to the server's chain; its program runs these lines and succeeds.
+func (r *rig) addPlugin(name, script string) {
+	r.Helper()
+	dir := filepath.Join(r.server.Dir, "plugins")
+	r.must(os.MkdirAll(dir, 0o755))
+	r.must(os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+	r.server.SetFlags("--cni-bin-dir=" + dir + "," + rigenv.Require(r.T).CNIBinDir)
+	content, err := os.ReadFile(r.server.CNIConfig())
+	r.must(err)
+	var config map[string]any
+	r.must(json.Unmarshal(content, &config))
+	config["plugins"] = append(config["plugins"].([]any), map[string]any{"type": name})
+	content, err = json.Marshal(config)
+	r.must(err)
+	r.must(os.WriteFile(r.server.CNIConfig(), content, 0o644))
+}
+
+// passOn is what a chained plugin does that adds nothing: ADD returns the
+// previous result, which stands before its type in its input.
+const passOn = `if [ "$CNI_COMMAND" = ADD ]; then sed 's/.*"prevResult"://; s/,"type":"[a-z]*"}$//'; fi`
+
+// A DEL that hangs after a crash keeps neither the other pods from their pins nor their StopPodSandbox from its work.
+func TestHangingDelHoldsUpOnePod(t *testing.T) {
+	r := newRig(t)
+	hang := filepath.Join(r.server.Dir, "hang-for")
+	r.must(r.server.Stop(t.Context()))
+	r.addPlugin("slow", `if [ "$CNI_COMMAND" = DEL ] && grep -q "$CNI_CONTAINERID" `+hang+`; then sleep 300; fi
+`+passOn)
+	r.must(r.server.Start(t.Context()))
+	var ids []string
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		ids = append(ids, r.run(name, 0))
+	}
+	stuck, others := ids[:3], ids[3:]
+	r.must(os.WriteFile(hang, []byte(stuck[0]+"\n"+stuck[1]+"\n"+stuck[2]+"\n"), 0o644))
+	for _, id := range stuck {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		if _, err := r.runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err == nil {
+			t.Error("StopPodSandbox did not hang")
+		}
+		cancel()
+	}
+	r.server.Kill()
+	for _, id := range others {
+		r.must(r.pin(id).Unpin())
+	}
+	begun := time.Now()
+	r.must(r.server.Start(t.Context()))
+	for _, id := range others {
+		testutil.Until(t, "the namespace is pinned again", r.pin(id).Alive)
+	}
+	t.Logf("the other pods had their pins %v after the start", time.Since(begun))
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("the other pods waited %v for their pins", took)
+	}
+	for _, id := range others {
+		r.stop(id)
+		r.remove(id)
+	}
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("the other pods were gone after %v", took)
+	}
+	// The plugin works again; the kubelet repeats its calls, with its time-out.
+	r.must(os.WriteFile(hang, nil, 0o644))
+	for _, id := range stuck {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		_, err := r.runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+		cancel()
+		r.must(err)
+		r.remove(id)
+	}
+	t.Logf("all pods were gone %v after the start", time.Since(begun))
+	r.wantNothing(ids)
+}

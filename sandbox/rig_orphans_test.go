@@ -1,0 +1,101 @@
+package sandbox_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// A pod whose checkpoint and container are lost is one that no kubelet will ask
+// for: its address goes back at the next start.
+func TestOrphanGivesItsAddressBackAtTheNextStart(t *testing.T) {
+	r := newRig(t)
+	orphan, living := r.run("orphan", 0), r.run("living", 0)
+	r.must(r.server.Stop(t.Context()))
+	r.loseRecord(orphan)
+	r.must(r.engine.RemoveContainer(t.Context(), orphan))
+	r.must(r.server.Start(t.Context()))
+	testutil.Until(t, "one address is given out", func() bool { return len(r.leases()) == 1 })
+	address := r.status(living).GetNetwork().GetIp()
+	if left := r.leases(); left[0] != address || !r.answers(address) {
+		t.Errorf("the addresses %v are given out, want that of the living pod, %s", left, address)
+	}
+	r.stop(living)
+	r.remove(living)
+	r.wantNothing([]string{orphan, living})
+}
+
+// newSpecification makes the server's chain one of CNI 1.1, of real plugins and
+// a scripted one, which are asked for STATUS and GC.
+func (r *rig) newSpecification(script string) {
+	r.Helper()
+	r.must(r.server.Stop(r.Context()))
+	r.addPlugin("agent", script+"\n"+passOn)
+	content, err := os.ReadFile(r.server.CNIConfig())
+	r.must(err)
+	var config map[string]any
+	r.must(json.Unmarshal(content, &config))
+	config["cniVersion"] = "1.1.0"
+	content, err = json.Marshal(config)
+	r.must(err)
+	r.must(os.WriteFile(r.server.CNIConfig(), content, 0o644))
+}
+
+// A plugin's STATUS is the node's NetworkReady.
+func TestPluginsStatusIsNetworkReady(t *testing.T) {
+	r := newRig(t)
+	down := filepath.Join(r.server.Dir, "agent-is-down")
+	r.newSpecification(`if [ "$CNI_COMMAND" = STATUS ] && [ -e ` + down + ` ]; then
+	echo '{"cniVersion":"1.1.0","code":50,"msg":"the agent is down"}'; exit 1
+fi`)
+	r.must(r.server.Start(t.Context()))
+	if ready, condition := r.networkReady(); !ready {
+		t.Errorf("NetworkReady is %s", condition)
+	}
+	r.must(os.WriteFile(down, nil, 0o644))
+	testutil.Until(t, "the network is not ready, with the plugin's reason", func() bool {
+		ready, condition := r.networkReady()
+		return !ready && strings.Contains(condition, "the agent is down")
+	})
+	r.must(os.Remove(down))
+	testutil.Until(t, "the network is ready again", func() bool { ready, _ := r.networkReady(); return ready })
+}
+
+// GC tells plugins of our pods, and only where the operator says so. Plugins without it do not mind.
+func TestNetworkGC(t *testing.T) {
+	r := newRig(t)
+	called := filepath.Join(r.server.Dir, "gc")
+	r.newSpecification(`if [ "$CNI_COMMAND" = GC ]; then cat > ` + called + `.new; mv ` + called + `.new ` + called + `; fi`)
+	r.must(r.server.Start(t.Context()))
+	id := r.run("web", 0)
+	r.must(r.server.Stop(t.Context()))
+	if exists(called) {
+		t.Error("GC was called without --cni-gc")
+	}
+	r.server.AddFlags("--cni-gc")
+	r.must(r.server.Start(t.Context()))
+	testutil.Until(t, "GC is called", func() bool { return exists(called) })
+	content, err := os.ReadFile(called)
+	r.must(err)
+	var input struct {
+		Valid []struct{ ContainerID, IfName string } `json:"cni.dev/valid-attachments"`
+	}
+	r.must(json.Unmarshal(content, &input))
+	if len(input.Valid) != 1 || input.Valid[0].ContainerID != id || input.Valid[0].IfName != "eth0" {
+		t.Errorf("GC was told of %v, want pod %s", input.Valid, id)
+	}
+	r.wantReady(id)
+	if !r.answers(r.status(id).GetNetwork().GetIp()) {
+		t.Error("the pod does not answer after GC")
+	}
+	r.stop(id)
+	r.remove(id)
+	r.wantNothing([]string{id})
+	if log, err := os.ReadFile(r.server.LogPath); err != nil || strings.Contains(string(log), "CNI GC") {
+		t.Errorf("GC failed, see the log: %v", err)
+	}
+}

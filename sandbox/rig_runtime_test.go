@@ -1,0 +1,72 @@
+package sandbox_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// A runtime that boots a machine takes the network's interfaces then, and Docker has no way to start it in a namespace
+// made beforehand. The stand-in for one is runc by another name, which would start. A program of an unknown name is
+// taken as a wrapper of runc.
+func TestRuntimeThatTakesItsInterfacesAtBootIsRefused(t *testing.T) {
+	env := rigenv.Require(t)
+	runc := env.RuntimeWrapper
+	if runc == "" {
+		var err error
+		if runc, err = exec.LookPath("runc"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir, err := os.MkdirTemp(env.WorkDir, "runtimes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtimes := map[string]any{}
+	for _, program := range []string{"kata-runtime", "oci-hook"} {
+		path := filepath.Join(dir, program)
+		if err := os.Symlink(runc, path); err != nil {
+			t.Fatal(err)
+		}
+		runtimes["my-"+program] = map[string]any{"path": path}
+	}
+	r := newRigOn(t, ownEngine(t, map[string]any{"runtimes": runtimes}))
+
+	response, err := r.runtime().Status(t.Context(), &runtimeapi.StatusRequest{})
+	r.must(err)
+	var handlers []string
+	for _, handler := range response.GetRuntimeHandlers() {
+		handlers = append(handlers, handler.GetName())
+	}
+	for name, want := range map[string]bool{"": true, "runc": true, "my-oci-hook": true, "my-kata-runtime": false} {
+		if slices.Contains(handlers, name) != want {
+			t.Errorf("the handlers are %q, want %q among them: %v", handlers, name, want)
+		}
+	}
+	run := func(handler string) (string, error) {
+		response, err := r.runtime().RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{
+			Config: r.config("of-"+handler, 0), RuntimeHandler: handler,
+		})
+		return response.GetPodSandboxId(), err
+	}
+	if id, err := run("my-kata-runtime"); status.Code(err) != codes.Unimplemented {
+		t.Errorf("made the pod %q, %v", id, err)
+	}
+	if left := r.containers(t.Context()); len(left) != 0 {
+		t.Errorf("the engine has %v", left)
+	}
+	id, err := run("my-oci-hook")
+	r.must(err)
+	r.wantReady(id)
+	r.stop(id)
+	r.remove(id)
+	r.wantNothing([]string{id})
+}

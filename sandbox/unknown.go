@@ -1,0 +1,47 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/internal/netns"
+)
+
+// releaseUnknown gives back the addresses of a pod of which only the CNI cache knows: its checkpoint and its container
+// are lost. For an id that nobody knows it does nothing.
+func (s *Service) releaseUnknown(ctx context.Context, id string) error {
+	if err := s.opts.Cache.Err(); err != nil {
+		return err // the engine may have the pod
+	}
+	if _, err := s.opts.Store.Load(ctx, id); !errdefs.IsNotFound(err) {
+		if errdefs.IsInvalidArgument(err) {
+			return nil // it is no sandbox's id
+		}
+		return err // nil for a pod that is being set up
+	}
+	unlock, err := s.locks.Lock(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	joined, err := s.opts.Network.Joined(id)
+	if err != nil || !joined {
+		return err
+	}
+	if _, err := s.opts.Engine.InspectContainer(ctx, id); !errdefs.IsNotFound(err) {
+		return err // nil for another criadapter's pod
+	}
+	log.G(ctx).WithField("podSandboxID", id).Warn("pod sandbox is known from the CNI cache alone, running CNI DEL")
+	path := s.netnsPath(id)
+	if err := s.opts.Network.Del(ctx, cni.Pod{ID: id, NetnsPath: path}, ""); err != nil {
+		return err
+	}
+	if err := s.opts.Files.remove(id); err != nil {
+		return fmt.Errorf("removing the pod's files: %w", err)
+	}
+	return netns.Open(path).Unpin()
+}

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// update writes the table into docs/fields.md instead of comparing:
+// go test ./server -run TestDocument -update
+var update = flag.Bool("update", false, "write the table of RPCs into docs/fields.md")
+
+const (
+	document   = "../docs/fields.md"
+	tableBegin = "<!-- rpcs -->\n"
+	tableEnd   = "<!-- /rpcs -->"
+)
+
+// TestDocumentTellsTheTruthAboutRPCs holds the table of RPCs in docs/fields.md to what the server answers.
+func TestDocumentTellsTheTruthAboutRPCs(t *testing.T) {
+	content, err := os.ReadFile(document)
+	wantOK(t, err)
+	before, rest, found := strings.Cut(string(content), tableBegin)
+	table, after, closed := strings.Cut(rest, tableEnd)
+	if !found || !closed {
+		t.Fatalf("%s has no %s … %s", document, strings.TrimSpace(tableBegin), tableEnd)
+	}
+	want := rpcTable(t)
+	if table == want {
+		return
+	}
+	if !*update {
+		t.Fatalf("the table of RPCs in %s is not what the server answers, run: go test ./server -run TestDocument -update", document)
+	}
+	wantOK(t, os.WriteFile(document, []byte(before+tableBegin+want+tableEnd+after), 0o644))
+}
+
+// TestNoRPCIsUnimplemented counts the RPCs that are answered.
+func TestNoRPCIsUnimplemented(t *testing.T) {
+	conn, answered := nodeWithPod().dial(t), 0
+	for _, r := range allRPCs(t) {
+		if code := status.Code(r.call(t.Context(), conn, r.request.New().Interface())); code == codes.Unimplemented {
+			t.Errorf("%s is not implemented", r.name)
+			continue
+		}
+		answered++
+	}
+	t.Logf("%d RPCs are answered", answered)
+}
+
+// rpcTable asks the server for every RPC and lists which ones it has.
+func rpcTable(t *testing.T) string {
+	t.Helper()
+	conn := nodeWithPod().dial(t)
+	implemented, missing := map[string][]string{}, map[string][]string{}
+	var services []string
+	for _, r := range allRPCs(t) {
+		if !slices.Contains(services, r.service) {
+			services = append(services, r.service)
+		}
+		name := "`" + r.name + "`"
+		if status.Code(r.call(t.Context(), conn, r.request.New().Interface())) == codes.Unimplemented {
+			missing[r.service] = append(missing[r.service], name)
+			continue
+		}
+		implemented[r.service] = append(implemented[r.service], name)
+	}
+	var table strings.Builder
+	table.WriteString("| service | implemented | not implemented |\n|---|---|---|\n")
+	for _, service := range services {
+		_, name, _ := strings.Cut(service, "v1.")
+		fmt.Fprintf(&table, "| %s | %s | %s |\n", name, cell(implemented[service]), cell(missing[service]))
+	}
+	return table.String()
+}
+
+func cell(names []string) string {
+	if len(names) == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d: %s", len(names), strings.Join(names, ", "))
+}

@@ -1,0 +1,72 @@
+package fields
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// rows are the rows of fields that are always refused, or not applicable, by the full names of the fields.
+var rows = sync.OnceValue(func() map[protoreflect.FullName]row {
+	all := map[protoreflect.FullName]row{}
+	for _, row := range table() {
+		if row.is == implemented {
+			continue
+		}
+		for _, field := range row.fields {
+			all[apiPackage+protoreflect.FullName(field)] = row
+		}
+	}
+	return all
+})
+
+// apiPackage begins the full names of CRI's messages.
+const apiPackage = "runtime.v1."
+
+// Check refuses a request that sets a field which no engine does, with errdefs.ErrNotImplemented and a text that begins
+// with the field's path. What depends on the engine, and on the value, the services refuse; what is below a field that is
+// not applicable does nothing.
+//
+// It may be called at any time by anybody.
+func Check(request proto.Message) error {
+	if request == nil {
+		return nil
+	}
+	if path, why := find(request.ProtoReflect()); why != "" {
+		return errdefs.ErrNotImplemented.WithMessage(path + ": " + why)
+	}
+	return nil
+}
+
+// find returns the path of a refused field that a message sets, and the reason; no reason for none.
+func find(m protoreflect.Message) (path, why string) {
+	m.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch row := rows()[field.FullName()]; {
+		case row.is == refused:
+			path, why = string(field.Name()), row.says
+		case field.Message() != nil && !field.IsMap() && row.is != notApplicable:
+			path, why = findIn(field, value)
+		}
+		return why == ""
+	})
+	return path, why
+}
+
+// findIn looks at the messages in a field's value.
+func findIn(field protoreflect.FieldDescriptor, value protoreflect.Value) (path, why string) {
+	if !field.IsList() {
+		if path, why = find(value.Message()); why != "" {
+			path = string(field.Name()) + "." + path
+		}
+		return path, why
+	}
+	for i := range value.List().Len() {
+		if path, why = find(value.List().Get(i).Message()); why != "" {
+			return fmt.Sprintf("%s[%d].%s", field.Name(), i, path), why
+		}
+	}
+	return "", ""
+}

@@ -1,0 +1,53 @@
+package fields
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the table of fields into docs/fields.md")
+
+// markdown is the table as it stands in docs/fields.md.
+func markdown() string {
+	var text strings.Builder
+	text.WriteString("| field | | what becomes of it | refused | engine that does or accepts it |\n|---|---|---|---|---|\n")
+	for _, row := range table() {
+		names := make([]string, len(row.fields))
+		for i, field := range row.fields {
+			names[i] = "`" + field + "`"
+		}
+		refuses, needs := cmp.Or(row.refuses, "–"), cmp.Or(row.needs, "any")
+		if row.is == refused {
+			refuses, needs = "any", cmp.Or(row.needs, "none")
+		}
+		fmt.Fprintf(&text, "| %s | %s | %s | %s | %s |\n", strings.Join(names, ", "), row.is, row.says, refuses, needs)
+	}
+	return text.String()
+}
+
+// TestDocument holds the table of docs/fields.md to this one. It writes it with -update.
+func TestDocument(t *testing.T) {
+	const document = "../../docs/fields.md"
+	content, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(content), "<!-- fields -->\n")
+	table, after, closed := strings.Cut(rest, "<!-- /fields -->")
+	if !found || !closed {
+		t.Fatalf("%s has no <!-- fields --> … <!-- /fields -->", document)
+	}
+	if table == markdown() {
+		return
+	}
+	if !*update {
+		t.Fatalf("the table of fields in %s is another one, run: go test ./server/fields -update", document)
+	}
+	if err := os.WriteFile(document, []byte(before+"<!-- fields -->\n"+markdown()+"<!-- /fields -->"+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

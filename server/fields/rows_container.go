@@ -1,0 +1,100 @@
+package fields
+
+// containerRows are the fields of a container's configuration, without mounts, security and limits.
+func containerRows() []row {
+	return []row{
+		{
+			fields: of("ContainerMetadata", "name", "attempt"), is: implemented,
+			says: "They name the container, as dockershim did; a second one of the same pod is refused.",
+		},
+		{
+			fields: of("ContainerConfig", "metadata", "image", "mounts", "devices", "linux", "CDI_devices"), is: implemented,
+			says: "Their fields have rows of their own.",
+		},
+		{
+			fields: of("ContainerConfig", "command", "args"), is: implemented,
+			says: "A command replaces the image's entrypoint and arguments; arguments alone replace its arguments.",
+		},
+		{
+			fields: of("ContainerConfig", "working_dir"), is: implemented,
+			says: "The process begins there, or where the image says.",
+		},
+		{
+			fields: append(of("ContainerConfig", "envs"), of("KeyValue", "key", "value")...), is: implemented,
+			says: "They are added to the image's environment and win over it.",
+		},
+		{
+			fields: of("ContainerConfig", "labels"), is: implemented,
+			says: "They are kept as labels of the engine's container and come back unchanged.",
+		},
+		{
+			fields: of("ContainerConfig", "annotations"), is: implemented,
+			says:    "They come back unchanged; those that begin with `cdi.k8s.io/` name CDI devices, beside CDI_devices.",
+			refuses: "`cdi.k8s.io/…` on an engine without CDI, whose container would lack the device",
+			needs:   needsCDI, has: hasCDI,
+		},
+		{
+			fields: of("ContainerConfig", "log_path"), is: implemented,
+			says: "The output is written there below the pod's log_directory, in the CRI format.",
+		},
+		{
+			fields: of("ContainerConfig", "stdin", "stdin_once", "tty"), is: implemented,
+			says: "The process has an open input, which ends with the first client that attached, and a terminal.",
+		},
+		{
+			fields: of("ContainerConfig", "stop_signal"), is: implemented,
+			says: "A stop sends it in place of the image's signal.",
+		},
+		{
+			fields: of("Device", "container_path", "host_path", "permissions"), is: implemented,
+			says: "The device, or each one below a directory, is made in the container, and its cgroup allows what permissions name.",
+		},
+		{
+			fields: of("CDIDevice", "name"), is: implemented,
+			says:    "The engine applies the device's specification.",
+			refuses: "any, on an engine without CDI, which would not start the container or ignore the device",
+			needs:   needsCDI, has: hasCDI,
+		},
+	}
+}
+
+// mountRows are the fields of mounts.
+func mountRows() []row {
+	return []row{
+		{
+			fields: of("Mount", "container_path", "host_path"), is: implemented,
+			says: "A path of the host is mounted with all that is mounted below it; a missing one is made as a directory.",
+		},
+		{
+			fields: of("Mount", "readonly"), is: implemented,
+			says: "The mount is read-only, what is mounted below it is not.",
+		},
+		{
+			fields: of("Mount", "recursive_read_only"), is: implemented,
+			says:    "What is mounted below is read-only, too; Status announces it where it works.",
+			refuses: "any, on an engine that makes only the topmost mount read-only",
+			needs:   needsRRO, has: hasRRO,
+		},
+		{
+			fields: of("Mount", "propagation"), is: implemented,
+			says: "PRIVATE, HOST_TO_CONTAINER and BIDIRECTIONAL are rprivate, rslave and rshared.",
+		},
+		{
+			fields: of("Mount", "selinux_relabel"), is: implemented,
+			says:    "The files get the pod's label, where the container has SELinux options; without SELinux there are no labels.",
+			refuses: "with `recursive_read_only`, or a path with a colon: the Docker API relabels only what is given as `source:target`",
+		},
+		{
+			fields: of("Mount", "image", "image_sub_path"), is: implemented,
+			says: "An image, or a part of it, is mounted read-only; engines before 28 (API 1.48) mount its extracted files.",
+		},
+		{
+			fields: of("Mount", "uidMappings", "gidMappings"), is: refused,
+			says: "The Docker API has no idmapped mounts.",
+		},
+		{
+			fields: of("Mount", "mount_options"), is: refused,
+			says: "The Docker API has no options of bind mounts; Status does not announce them.",
+		},
+	}
+}

@@ -1,0 +1,72 @@
+package fields
+
+// podRows are the fields of a pod's configuration.
+func podRows() []row {
+	return []row{
+		{
+			fields: of("PodSandboxMetadata", "name", "uid", "namespace", "attempt"), is: implemented,
+			says: "They name the sandbox container, as dockershim did, and a second pod of the same metadata is refused.",
+		},
+		{
+			fields: of("PodSandboxConfig", "metadata", "linux", "dns_config", "port_mappings"), is: implemented,
+			says: "Their fields have rows of their own.",
+		},
+		{
+			fields: of("PodSandboxConfig", "hostname"), is: implemented,
+			says: "It is the host name of the pod's containers; on the host's network they have the node's.",
+		},
+		{
+			fields: of("PodSandboxConfig", "log_directory"), is: implemented,
+			says: "Container logs are written below it; it is made where it is missing.",
+		},
+		{
+			fields: of("PodSandboxConfig", "labels", "annotations"), is: implemented,
+			says: "They are kept as labels of the sandbox container and come back unchanged.",
+		},
+		{
+			fields: of("DNSConfig", "servers", "searches", "options"), is: implemented,
+			says: "They are the lines of the pod's resolv.conf; without any of them the pod gets the node's file.",
+		},
+		{
+			fields: of("PortMapping", "protocol", "container_port", "host_port", "host_ip"), is: implemented,
+			says: "Host ports are published by a CNI plugin with the capability `portMappings`, or by the engine with --network-plugin=bridge.",
+		},
+		{
+			fields: of("LinuxPodSandboxConfig", "cgroup_parent"), is: implemented,
+			says: "The cgroups of the sandbox and of the containers are made below it, as a slice where the engine's driver is systemd.",
+		},
+		{
+			fields: of("LinuxPodSandboxConfig", "security_context"), is: implemented,
+			says: "Its fields have rows of their own.",
+		},
+		{
+			fields: of("LinuxPodSandboxConfig", "sysctls"), is: implemented,
+			says: "Those of the pod's network and IPC namespaces are set in the sandbox; others, and those of a namespace of the node, are invalid.",
+		},
+		{
+			fields: of("LinuxPodSandboxConfig", "overhead", "resources"), is: implemented,
+			says: "Together they limit the pod's cgroup (CPU and memory) where nobody has made it before; a kubelet makes it, and limits it, by itself.",
+		},
+		{
+			fields: of("NamespaceOption", "network", "pid", "ipc"), is: implemented,
+			says: "The sandbox gets or leaves out the namespace, and containers join it, the node's, another container's or their own; a container's network is its pod's.",
+		},
+		{
+			fields: of("NamespaceOption", "target_id"), is: implemented,
+			says: "With the PID mode TARGET a container joins that running container of its pod; with another mode, or in a sandbox, it is invalid.",
+		},
+		{
+			fields: of("NamespaceOption", "userns_options"), is: implemented,
+			says:    "The mode NODE is what every pod has.",
+			refuses: "mode `POD`: the Docker API has no user namespace per pod",
+		},
+		{
+			fields: of("UserNamespace", "mode"), is: implemented,
+			says: "It is what the row of userns_options is about.",
+		},
+		{
+			fields: append(of("UserNamespace", "uids", "gids"), of("IDMapping", "host_id", "container_id", "length")...), is: refused,
+			says: "The Docker API has no user namespace per pod and no idmapped mounts.",
+		},
+	}
+}

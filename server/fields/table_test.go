@@ -1,0 +1,199 @@
+package fields
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// methods are the RPCs of both services.
+func methods() []protoreflect.MethodDescriptor {
+	var all []protoreflect.MethodDescriptor
+	services := (&runtimeapi.VersionRequest{}).ProtoReflect().Descriptor().ParentFile().Services()
+	for i := range services.Len() {
+		for j := range services.Get(i).Methods().Len() {
+			all = append(all, services.Get(i).Methods().Get(j))
+		}
+	}
+	return all
+}
+
+// reachable adds all fields of a message and of those below it, by their names in the table.
+func reachable(message protoreflect.MessageDescriptor, into map[string]protoreflect.FieldDescriptor) {
+	for i := range message.Fields().Len() {
+		field := message.Fields().Get(i)
+		if _, seen := into[nameOf(field)]; seen {
+			continue
+		}
+		into[nameOf(field)] = field
+		if field.Message() != nil && !field.IsMap() {
+			reachable(field.Message(), into)
+		}
+	}
+}
+
+// nameOf is a field's name in the table.
+func nameOf(field protoreflect.FieldDescriptor) string {
+	return strings.TrimPrefix(string(field.FullName()), apiPackage)
+}
+
+// requestFields are the fields of all requests.
+func requestFields() map[string]protoreflect.FieldDescriptor {
+	all := map[string]protoreflect.FieldDescriptor{}
+	for _, method := range methods() {
+		reachable(method.Input(), all)
+	}
+	return all
+}
+
+// TestEveryFieldHasOneRow holds the table to the API's own description, so that a newer CRI shows what is missing.
+func TestEveryFieldHasOneRow(t *testing.T) {
+	all, rows := requestFields(), map[string]int{}
+	for _, row := range table() {
+		for _, field := range row.fields {
+			rows[field]++
+			if all[field] == nil {
+				t.Errorf("%s has a row, and no request has such a field", field)
+			}
+		}
+	}
+	for _, field := range slices.Sorted(maps.Keys(all)) {
+		if rows[field] != 1 {
+			t.Errorf("%s has %d rows, want one", field, rows[field])
+		}
+	}
+	t.Logf("%d fields in %d rows, of %d RPCs", len(all), len(table()), len(methods()))
+}
+
+func TestRowsSayEnough(t *testing.T) {
+	for _, row := range table() {
+		name := strings.Join(row.fields, ", ")
+		if !slices.Contains([]verdict{implemented, refused, notApplicable}, row.is) {
+			t.Errorf("%s: the verdict %q", name, row.is)
+		}
+		if !strings.HasSuffix(row.says, ".") || strings.Contains(row.says+row.refuses+row.needs, "|") {
+			t.Errorf("%s: %q is no sentence, or holds what ends a cell", name, row.says)
+		}
+		if (row.needs == "") != (row.has == nil) {
+			t.Errorf("%s: needs %q, and whether an engine has it cannot be told, or the other way round", name, row.needs)
+		}
+		if row.refuses != "" && row.is != implemented {
+			t.Errorf("%s: is %s, and refuses %q", name, row.is, row.refuses)
+		}
+	}
+}
+
+// TestCheck sets each field that is always refused, alone in a message of its kind.
+func TestCheck(t *testing.T) {
+	tried := map[string]bool{}
+	for name, field := range requestFields() {
+		row, _ := rowOf(name)
+		found, err := protoregistry.GlobalTypes.FindMessageByName(field.ContainingMessage().FullName())
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := samples(found.New(), field)
+		if field.IsMap() {
+			entries := found.New().NewField(field)
+			entries.Map().Set(protoreflect.ValueOfString("key").MapKey(), protoreflect.ValueOfString("value"))
+			values = append(values, entries)
+		}
+		for _, value := range values {
+			message := found.New()
+			message.Set(field, value)
+			if !message.Has(field) {
+				continue // a value that is none
+			}
+			tried[name] = true
+			err := Check(message.Interface())
+			if row.is != refused {
+				if errdefs.IsNotImplemented(err) && refusedField(err) == string(field.Name()) {
+					t.Errorf("%s is %s and refused: %v", name, row.is, err)
+				}
+				continue
+			}
+			if !errdefs.IsNotImplemented(err) || err.Error() != string(field.Name())+": "+row.says {
+				t.Errorf("%s: %v, want a refusal that begins with the field", name, err)
+			}
+		}
+		if !tried[name] {
+			t.Errorf("%s was not set", name)
+		}
+	}
+}
+
+// TestCheckNamesThePath looks deep into a request.
+func TestCheckNamesThePath(t *testing.T) {
+	request := &runtimeapi.CreateContainerRequest{Config: &runtimeapi.ContainerConfig{
+		Mounts: []*runtimeapi.Mount{{ContainerPath: "/a"}, {ContainerPath: "/b", MountOptions: []string{"noexec"}}},
+	}}
+	if err := Check(request); err == nil || !strings.HasPrefix(err.Error(), "config.mounts[1].mount_options: ") {
+		t.Errorf("got %v", err)
+	}
+	pull := &runtimeapi.PullImageRequest{SandboxConfig: &runtimeapi.PodSandboxConfig{Windows: &runtimeapi.WindowsPodSandboxConfig{}}}
+	if err := Check(pull); err != nil {
+		t.Errorf("below a field that does nothing: %v", err)
+	}
+	var none proto.Message
+	if err := Check(none); err != nil {
+		t.Errorf("no request: %v", err)
+	}
+}
+
+// TestStreamsHaveNothingToRefuse is why the interceptor of streams calls no Check.
+func TestStreamsHaveNothingToRefuse(t *testing.T) {
+	for _, method := range methods() {
+		if !method.IsStreamingServer() {
+			continue
+		}
+		all := map[string]protoreflect.FieldDescriptor{}
+		reachable(method.Input(), all)
+		for name := range all {
+			if row, _ := rowOf(name); row.is == refused {
+				t.Errorf("%s has %s, which is refused", method.Name(), name)
+			}
+		}
+	}
+}
+
+func TestAbilities(t *testing.T) {
+	count := 0
+	for _, row := range table() {
+		if row.has != nil {
+			count++
+		}
+	}
+	for name, c := range map[string]struct {
+		available int
+		of        []Ability
+	}{"the oldest engine": {1, Abilities(oldest())}, "the newest": {count, Abilities(newest())}} {
+		available := 0
+		for _, ability := range c.of {
+			if ability.Available {
+				available++
+			}
+		}
+		if len(c.of) != count || available != c.available {
+			t.Errorf("%s has %d of %d abilities, want %d of %d", name, available, len(c.of), c.available, count)
+		}
+	}
+}
+
+// BenchmarkCheck is the price of a request.
+func BenchmarkCheck(b *testing.B) {
+	r := newRequest(oldest())
+	request := &runtimeapi.CreateContainerRequest{Config: r.container, SandboxConfig: r.pod}
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := Check(request); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package server
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// TestCachedListsFollowTheCache: a kept answer is given only for the very snapshot that it was made of, filters see
+// nothing of it, and what a client receives is what the server said.
+func TestCachedListsFollowTheCache(t *testing.T) {
+	n := newNode()
+	putPods(n)
+	client := runtimeapi.NewRuntimeServiceClient(n.dial(t))
+	for round := range 6 {
+		containers, err := n.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{})
+		wantOK(t, err)
+		pods, err := n.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{Filter: &runtimeapi.PodSandboxFilter{}})
+		wantOK(t, err)
+		if got, want := len(containers.GetContainers()), len(n.cache.Snapshot().Containers()); got != want {
+			t.Errorf("round %d: %d containers, want %d", round, got, want)
+		}
+		for range 2 {
+			receivedContainers, err := client.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{}})
+			wantOK(t, err)
+			receivedPods, err := client.ListPodSandbox(t.Context(), &runtimeapi.ListPodSandboxRequest{})
+			wantOK(t, err)
+			if !proto.Equal(receivedContainers, containers) || !proto.Equal(receivedPods, pods) {
+				t.Errorf("round %d: received %v and %v, want %v and %v", round, receivedContainers, receivedPods, containers, pods)
+			}
+		}
+		some, err := client.ListContainers(t.Context(), &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{
+			LabelSelector: map[string]string{"index": "1"},
+		}})
+		wantOK(t, err)
+		if got := len(some.GetContainers()); got == 0 || got >= len(containers.GetContainers()) {
+			t.Errorf("round %d: the filter lets %d of %d containers pass", round, got, len(containers.GetContainers()))
+		}
+		last := containers.GetContainers()[0].GetId()
+		switch round % 3 {
+		case 0:
+			n.cache.UpdateContainer(last, func(s *state.ContainerStatus) { s.Running = !s.Running })
+		case 1:
+			n.cache.RemoveContainer(last)
+		case 2:
+			n.cache.UpdatePod(pods.GetItems()[0].GetId(), func(s *state.PodStatus) { s.Stopping = true })
+		}
+	}
+}
+
+// TestCodecEncodesOtherMessagesItself: also ones that look like a cached list.
+func TestCodecEncodesOtherMessagesItself(t *testing.T) {
+	var list listCache
+	c := newCodec(&list)
+	kept := &runtimeapi.ListContainersResponse{Containers: []*runtimeapi.Container{{Id: "kept"}}}
+	list.answer(&state.Snapshot{}, func() proto.Message { return kept })
+	for _, message := range []proto.Message{kept, proto.Clone(kept), &runtimeapi.VersionResponse{Version: "1"}, &runtimeapi.ListContainersResponse{}} {
+		encoded, err := c.Marshal(message)
+		wantOK(t, err)
+		decoded := message.ProtoReflect().New().Interface()
+		wantOK(t, c.Unmarshal(encoded, decoded))
+		if !proto.Equal(decoded, message) {
+			t.Errorf("got %v, want %v", decoded, message)
+		}
+	}
+	if _, err := c.Marshal("not a message"); err == nil {
+		t.Error("something that is no message was encoded")
+	}
+}

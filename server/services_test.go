@@ -1,0 +1,338 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	mobycontainer "github.com/moby/moby/api/types/container"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/container"
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/image"
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/logs"
+	"github.com/criadapter/criadapter/sandbox"
+	"github.com/criadapter/criadapter/state"
+)
+
+// stack is a server with all its services as they are, on an engine in memory, seen through a gRPC connection. Its pods
+// use the node's network: processes in memory have no network namespace.
+type stack struct {
+	engine  *dockertest.Engine
+	conn    *grpc.ClientConn
+	runtime runtimeapi.RuntimeServiceClient
+	images  runtimeapi.ImageServiceClient
+	// logs is the pods' log directory.
+	logs string
+	// pod and container run.
+	pod, container string
+}
+
+func newStack(t *testing.T) *stack {
+	t.Helper()
+	dir := t.TempDir()
+	features := dockertest.DefaultFeatures(dockertest.Docker20)
+	features.Root = filepath.Join(dir, "docker")
+	inMemory := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{{Names: []string{"busybox", "value"}}}})
+	t.Cleanup(inMemory.Close)
+	engine := withDirs{Engine: inMemory, root: features.Root}
+	store, err := checkpoint.Open(filepath.Join(dir, "pods"))
+	wantOK(t, err)
+	images, err := image.New(image.Options{Engine: engine})
+	wantOK(t, err)
+	t.Cleanup(images.Close)
+	follower := logs.New(logs.Options{})
+	t.Cleanup(follower.Close)
+	cache := state.New(state.Options{Engine: engine, Records: store})
+	files := sandbox.NewFiles(filepath.Join(dir, "files"))
+	containers := container.New(container.Options{
+		Engine: engine, Cache: cache, Store: store, Images: images, Logs: follower, Files: files.Of,
+	})
+	cache.OnExit(containers.DrainExited)
+	pods, err := cni.New(cni.Options{ConfDir: filepath.Join(dir, "net.d"), CacheDir: filepath.Join(dir, "cni"), DelOnly: true})
+	wantOK(t, err)
+	sandboxes := sandbox.New(sandbox.Options{
+		Engine: engine, Cache: cache, Store: store, Images: images, Containers: containers, Files: files,
+		Network: pods, EngineBridge: true,
+	})
+	t.Cleanup(sandboxes.Close)
+	follow(t, cache)
+	n := &node{Server: New(Options{Cache: cache, Engine: engine, Sandboxes: sandboxes, Containers: containers, Images: images, Stats: fakeStats{}, Streams: sessions{}})}
+	conn := n.dial(t)
+	return &stack{
+		engine: inMemory, conn: conn, logs: filepath.Join(dir, "logs"),
+		runtime: runtimeapi.NewRuntimeServiceClient(conn), images: runtimeapi.NewImageServiceClient(conn),
+	}
+}
+
+// withDirs is an engine in memory that makes the directory that a real one keeps
+// for each container, where the log of a container is looked for.
+type withDirs struct {
+	docker.Engine
+	root string
+}
+
+func (e withDirs) CreateContainer(ctx context.Context, spec docker.ContainerSpec) (string, error) {
+	id, err := e.Engine.CreateContainer(ctx, spec)
+	if err != nil {
+		return "", err
+	}
+	return id, os.MkdirAll(filepath.Join(e.root, "containers", id), 0o700)
+}
+
+// InspectContainer keeps the path of the local driver's file to itself, as real engines do.
+func (e withDirs) InspectContainer(ctx context.Context, id string) (*mobycontainer.InspectResponse, error) {
+	inspect, err := e.Engine.InspectContainer(ctx, id)
+	if err == nil && inspect.HostConfig.LogConfig.Type == logs.DriverLocal {
+		inspect.LogPath = ""
+	}
+	return inspect, err
+}
+
+// follow runs a cache until the test ends.
+func follow(t *testing.T, cache *state.Cache) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- cache.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("the cache ended with %v", err)
+		}
+	})
+}
+
+// newStackWithPod has a running pod with a running container.
+func newStackWithPod(t *testing.T) *stack {
+	t.Helper()
+	w := newStack(t)
+	run, err := w.runtime.RunPodSandbox(t.Context(), w.podRequest("web"))
+	wantOK(t, err)
+	w.pod = run.GetPodSandboxId()
+	create, err := w.runtime.CreateContainer(t.Context(), w.containerRequest("main"))
+	wantOK(t, err)
+	w.container = create.GetContainerId()
+	_, err = w.runtime.StartContainer(t.Context(), &runtimeapi.StartContainerRequest{ContainerId: w.container})
+	wantOK(t, err)
+	return w
+}
+
+func (s *stack) podConfig(name string) *runtimeapi.PodSandboxConfig {
+	return &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name + "-uid"},
+		Hostname:     name,
+		LogDirectory: filepath.Join(s.logs, name),
+		DnsConfig:    &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10"}, Searches: []string{"cluster.local"}, Options: []string{"ndots:5"}},
+		Labels:       map[string]string{"app": name},
+		Annotations:  map[string]string{"note": name},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent: "/kubepods/pod" + name,
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: hostNetwork(),
+				Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Unconfined},
+			},
+			Overhead:  &runtimeapi.LinuxContainerResources{},
+			Resources: &runtimeapi.LinuxContainerResources{CpuShares: 100},
+		},
+	}
+}
+
+func hostNetwork() *runtimeapi.NamespaceOption {
+	return &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_CONTAINER}
+}
+
+func (s *stack) podRequest(name string) *runtimeapi.RunPodSandboxRequest {
+	return &runtimeapi.RunPodSandboxRequest{Config: s.podConfig(name)}
+}
+
+func (s *stack) containerRequest(name string) *runtimeapi.CreateContainerRequest {
+	return &runtimeapi.CreateContainerRequest{
+		PodSandboxId: s.pod,
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: name},
+			Image:    &runtimeapi.ImageSpec{Image: "busybox"},
+			Command:  []string{"sleep", "1000"},
+			LogPath:  name + ".log",
+			Linux: &runtimeapi.LinuxContainerConfig{
+				Resources: &runtimeapi.LinuxContainerResources{CpuShares: 100, MemoryLimitInBytes: 64 << 20},
+				SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+					Capabilities:     &runtimeapi.Capability{DropCapabilities: []string{"ALL"}},
+					NamespaceOptions: hostNetwork(),
+					RunAsUser:        &runtimeapi.Int64Value{Value: 1000},
+					RunAsGroup:       &runtimeapi.Int64Value{Value: 1000},
+					Seccomp:          &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_RuntimeDefault},
+				},
+			},
+		},
+		SandboxConfig: s.podConfig("web"),
+	}
+}
+
+// understandable are the codes with which a server may answer a request that
+// makes no sense; Unknown and Internal are for its own faults.
+var understandable = map[codes.Code]bool{
+	codes.OK: true, codes.InvalidArgument: true, codes.NotFound: true, codes.AlreadyExists: true,
+	codes.FailedPrecondition: true, codes.Unimplemented: true,
+}
+
+// TestServicesSurviveRequestsWithoutAField is TestRequestsWithoutAField all the way down: requests that make sense, but
+// for one message field that is missing, and requests full of nonsense with the same.
+func TestServicesSurviveRequestsWithoutAField(t *testing.T) {
+	w := newStackWithPod(t)
+	made := 0
+	for _, r := range allRPCs(t) {
+		if r.name == "GetContainerEvents" {
+			continue // has no fields
+		}
+		t.Run(r.name, func(t *testing.T) {
+			for _, request := range []func() proto.Message{
+				func() proto.Message { return w.sensible(r, fmt.Sprintf("n%d", made)) },
+				func() proto.Message { return w.aimed(r) },
+			} {
+				for _, path := range append(messageFields(request().ProtoReflect(), ""), "") {
+					made++
+					message := request()
+					if path != "" {
+						clearField(message.ProtoReflect(), path)
+					}
+					w.send(t, r, message, path)
+				}
+			}
+		})
+	}
+}
+
+// sensible is a request that makes sense, of a new pod or container where it makes one.
+func (s *stack) sensible(r rpc, name string) proto.Message {
+	switch r.name {
+	case "RunPodSandbox":
+		return s.podRequest(name)
+	case "CreateContainer":
+		return s.containerRequest(name)
+	case "UpdateContainerResources":
+		return &runtimeapi.UpdateContainerResourcesRequest{
+			ContainerId: s.container, Linux: &runtimeapi.LinuxContainerResources{CpuShares: 200},
+		}
+	default:
+		return s.aimed(r)
+	}
+}
+
+// aimed is a request of which every field has a value, at the pod and the
+// container that are there, unless it would end them, and mostly nonsense.
+func (s *stack) aimed(r rpc) proto.Message {
+	request := fullRequest(r)
+	switch r.name {
+	case "StopPodSandbox", "RemovePodSandbox", "StopContainer", "RemoveContainer":
+		return request
+	}
+	message := request.ProtoReflect()
+	for name, value := range map[protoreflect.Name]string{"pod_sandbox_id": s.pod, "container_id": s.container} {
+		if field := message.Descriptor().Fields().ByName(name); field != nil {
+			message.Set(field, protoreflect.ValueOfString(value))
+		}
+	}
+	return request
+}
+
+func (s *stack) send(t *testing.T, r rpc, request proto.Message, without string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err := r.call(ctx, s.conn, request)
+	if code := status.Code(err); !understandable[code] {
+		t.Errorf("without %q: %v", without, err)
+	}
+	if status.Code(err) == codes.InvalidArgument && strings.Contains(err.Error(), "value is required") {
+		t.Errorf("without %q: %v, which names no field", without, err)
+	}
+}
+
+// TestPodsLife takes one pod through the RPCs, on all services.
+func TestPodsLife(t *testing.T) {
+	w := newStackWithPod(t)
+	ctx := t.Context()
+	pod, err := w.runtime.PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: w.pod, Verbose: true})
+	wantOK(t, err)
+	if pod.GetStatus().GetState() != runtimeapi.PodSandboxState_SANDBOX_READY || len(pod.GetContainersStatuses()) != 1 || pod.GetInfo()["info"] == "" {
+		t.Errorf("got %v", pod)
+	}
+	got, err := w.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: w.container[:12]})
+	wantOK(t, err)
+	img, err := w.images.ImageStatus(ctx, &runtimeapi.ImageStatusRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
+	wantOK(t, err)
+	st := got.GetStatus()
+	if st.GetState() != runtimeapi.ContainerState_CONTAINER_RUNNING || st.GetImageId() != img.GetImage().GetId() || st.GetImageRef() != img.GetImage().GetRepoDigests()[0] ||
+		st.GetLogPath() != filepath.Join(w.logs, "web", "main.log") || st.GetUser().GetLinux().GetUid() != 1000 {
+		t.Errorf("got %v", st)
+	}
+	_, err = w.runtime.StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: w.container, Timeout: 1})
+	wantOK(t, err)
+	got, err = w.runtime.ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: w.container})
+	wantOK(t, err)
+	if st := got.GetStatus(); st.GetState() != runtimeapi.ContainerState_CONTAINER_EXITED || st.GetReason() != "Error" || st.GetFinishedAt() == 0 {
+		t.Errorf("after the stop: %v", st)
+	}
+	for range 2 { // idempotent
+		_, err = w.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: w.pod})
+		wantOK(t, err)
+		_, err = w.runtime.RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: w.container})
+		wantOK(t, err)
+	}
+	for range 2 {
+		_, err = w.runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: w.pod})
+		wantOK(t, err)
+	}
+	pods, err := w.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	wantOK(t, err)
+	containers, err := w.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{})
+	wantOK(t, err)
+	if len(pods.GetItems()) != 0 || len(containers.GetContainers()) != 0 {
+		t.Errorf("left: %v, %v", pods, containers)
+	}
+}
+
+// TestEngineAwayIsUnavailable: what changes something fails, what is known is still told, and the status says why.
+func TestEngineAwayIsUnavailable(t *testing.T) {
+	w := newStackWithPod(t)
+	w.engine.Away()
+	ctx := t.Context()
+	_, runErr := w.runtime.RunPodSandbox(ctx, w.podRequest("late"))
+	_, createErr := w.runtime.CreateContainer(ctx, w.containerRequest("late"))
+	_, stopErr := w.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: w.pod})
+	_, imagesErr := w.images.ListImages(ctx, &runtimeapi.ListImagesRequest{})
+	for what, err := range map[string]error{"run": runErr, "create": createErr, "stop": stopErr, "images": imagesErr} {
+		if status.Code(err) != codes.Unavailable {
+			t.Errorf("%s: %v, want Unavailable", what, err)
+		}
+	}
+	if list, err := w.runtime.ListContainers(ctx, &runtimeapi.ListContainersRequest{}); err != nil || len(list.GetContainers()) != 1 {
+		t.Errorf("the list: %v, %v", list, err)
+	}
+	var ready *runtimeapi.RuntimeCondition
+	testutil.Until(t, "RuntimeReady is false without an engine", func() bool {
+		response, err := w.runtime.Status(ctx, &runtimeapi.StatusRequest{})
+		wantOK(t, err)
+		ready = response.GetStatus().GetConditions()[0]
+		return !ready.GetStatus()
+	})
+	if ready.GetType() != runtimeapi.RuntimeReady || ready.GetReason() == "" || ready.GetMessage() == "" {
+		t.Errorf("got %v", ready)
+	}
+}

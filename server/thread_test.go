@@ -1,0 +1,217 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/sandbox"
+	"github.com/criadapter/criadapter/state"
+)
+
+// TestOneRequestThroughTheLog has two pods fail at the same time, in a plugin of the network: each request's lines of
+// the network, the sandbox and the server say the same request, RPC, pod and sandbox, and the sandboxes are two. What
+// nobody asked for says which component it is of, and no request.
+func TestOneRequestThroughTheLog(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to make network namespaces")
+	}
+	hook := logged(t)
+	client := runtimeapi.NewRuntimeServiceClient(nodeWithBrokenNetwork(t).dial(t))
+	var group sync.WaitGroup
+	for _, name := range []string{"one", "two"} {
+		group.Go(func() {
+			_, err := client.RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{
+				Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: "uid-" + name},
+			}})
+			if err == nil {
+				t.Errorf("pod %s runs without a network", name)
+			}
+		})
+	}
+	group.Wait()
+
+	ids := map[any]bool{}
+	for _, name := range []string{"one", "two"} {
+		lines := linesOf(hook.AllEntries(), "default/"+name)
+		for _, message := range []string{
+			"CNI ADD failed, running DEL", "pod sandbox set-up failed, rolling back", "CRI request",
+		} {
+			if lines[message] == nil {
+				t.Fatalf("pod %s: no line %q, but %v", name, message, lines)
+			}
+		}
+		whole := lines["CRI request"].Data
+		ids[whole["podSandboxID"]] = true
+		for message, line := range lines {
+			for _, field := range []string{"request", "rpc", "podSandboxID"} {
+				if line.Data[field] == nil || line.Data[field] != whole[field] {
+					t.Errorf("pod %s: %q has %s=%v, the request has %v", name, message, field, line.Data[field], whole[field])
+				}
+			}
+		}
+	}
+	if len(ids) != 2 {
+		t.Errorf("the sandboxes are %v", ids)
+	}
+	checkOrigins(t, hook.AllEntries(), "cni", "state")
+}
+
+// linesOf returns the lines of a pod by their messages.
+func linesOf(entries []*logrus.Entry, pod string) map[string]*logrus.Entry {
+	lines := map[string]*logrus.Entry{}
+	for _, entry := range entries {
+		if entry.Data["pod"] == pod {
+			lines[entry.Message] = entry
+		}
+	}
+	return lines
+}
+
+// checkOrigins checks that each line is either a request's or a component's, and
+// that there is one of each of these components.
+func checkOrigins(t *testing.T, entries []*logrus.Entry, components ...string) {
+	t.Helper()
+	for _, entry := range entries {
+		if (entry.Data["request"] == nil) == (entry.Data["component"] == nil) {
+			t.Errorf("%q is neither a request's nor a component's, or both: %v", entry.Message, entry.Data)
+		}
+	}
+	for _, component := range components {
+		if !slices.ContainsFunc(entries, func(e *logrus.Entry) bool { return e.Data["component"] == component }) {
+			t.Errorf("no line of %s", component)
+		}
+	}
+}
+
+// nodeWithBrokenNetwork is a node with the real services for pods on an engine in
+// memory, which was away at first, and with a network whose plugin refuses ADD.
+func nodeWithBrokenNetwork(t *testing.T) *node {
+	dir := t.TempDir()
+	store, err := checkpoint.Open(filepath.Join(dir, "pods"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine := &engineWithProcess{
+		Engine: dockertest.New(dockertest.Options{Images: []dockertest.Image{{Names: []string{"pause"}}}}),
+		pid:    processInOwnNetwork(t),
+	}
+	t.Cleanup(engine.Close)
+	network := brokenNetwork(t, dir)
+	pods := state.New(state.Options{Engine: engine, Records: store})
+	n := newNode()
+	n.opts.Cache, n.opts.Network = pods, network
+	sandboxes := sandbox.New(sandbox.Options{
+		Engine: engine, Cache: pods, Store: store, Network: network, Images: pauseImage{}, Containers: containers{n.services},
+		Files: sandbox.NewFiles(filepath.Join(dir, "files")), NetnsDir: filepath.Join(dir, "netns"),
+	})
+	n.opts.Sandboxes = sandboxes
+	t.Cleanup(sandboxes.Close)
+	t.Cleanup(func() { _ = unix.Unmount(filepath.Join(dir, "netns"), unix.MNT_DETACH) })
+	engine.Away()
+	followEngine(t, pods)
+	engine.Back()
+	if err := pods.WaitSynced(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// followEngine keeps a cache up to date until the test ends, and returns when it has found out that its engine is away.
+func followEngine(t *testing.T, cache *state.Cache) {
+	ctx, cancel := context.WithCancel(t.Context())
+	followed := make(chan struct{})
+	go func() {
+		defer close(followed)
+		_ = cache.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-followed
+	})
+	for errors.Is(cache.Err(), state.ErrStarting) {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// brokenNetwork has one plugin, whose ADD fails.
+func brokenNetwork(t *testing.T, dir string) *cni.Network {
+	files := map[string]string{
+		"net.d/10-broken.conflist": `{"cniVersion":"1.0.0","name":"broken","plugins":[{"type":"broken"}]}`,
+		"bin/broken": `#!/bin/sh
+if [ "$CNI_COMMAND" = ADD ]; then echo '{"cniVersion":"1.0.0","code":100,"msg":"no address is left"}'; exit 1; fi
+`}
+	for name, content := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	network, err := cni.New(cni.Options{
+		ConfDir: filepath.Join(dir, "net.d"), BinDirs: []string{filepath.Join(dir, "bin")}, CacheDir: filepath.Join(dir, "cache"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(network.Close)
+	return network
+}
+
+// engineWithProcess is an engine in memory whose containers have a process of this machine.
+type engineWithProcess struct {
+	*dockertest.Engine
+	pid int
+}
+
+// InspectContainer implements docker.Engine.
+func (e *engineWithProcess) InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error) {
+	inspect, err := e.Engine.InspectContainer(ctx, id)
+	if err == nil && inspect.State.Running {
+		inspect.State.Pid = e.pid
+	}
+	return inspect, err
+}
+
+// processInOwnNetwork starts a process in a network namespace of its own, which ends with the test.
+func processInOwnNetwork(t *testing.T) int {
+	cmd := exec.Command("cat")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(fmt.Errorf("cannot start a process in a network namespace: %w", err))
+	}
+	t.Cleanup(func() {
+		_ = stdin.Close()
+		_ = cmd.Wait()
+	})
+	return cmd.Process.Pid
+}
+
+// pauseImage is a sandbox.Images that has the image.
+type pauseImage struct{}
+
+func (pauseImage) EnsureSandboxImage(context.Context) (string, error) { return "pause", nil }
+
+func (pauseImage) ReloadSandboxImage(context.Context) (string, error) { return "pause", nil }

@@ -1,0 +1,74 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// A log disk that is full holds up each exit for as long as the hook takes, and not for as long as those of a hundred others.
+func TestExitsInMassAreNotDelayedByEachOther(t *testing.T) {
+	const containers, hook = 100, 2 * time.Second
+	for name, exits := range map[string]func(n *node, exit func()){
+		"told by events": func(_ *node, exit func()) { exit() },
+		"found by the relist": func(n *node, exit func()) {
+			n.engine.Away()
+			exit()
+			n.engine.Back()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, dockertest.Options{}, func(n *node) {
+				var ids []string
+				for i := range containers {
+					_, id := n.startContainer(fmt.Sprint("app", i))
+					ids = append(ids, id)
+				}
+				n.cache.OnExit(func(context.Context, *Container) { time.Sleep(hook) })
+				n.sync()
+				exits(n, func() {
+					for _, id := range ids {
+						n.must(n.engine.Exit(id, 0))
+					}
+				})
+				time.Sleep(hook + time.Second)
+				synctest.Wait()
+				late := 0
+				for _, id := range ids {
+					if n.container(id).Status.State() != exited {
+						late++
+					}
+				}
+				if late != 0 {
+					t.Errorf("%d of %d exits are not published after %v", late, containers, hook+time.Second)
+				}
+			})
+		})
+	}
+}
+
+// Inspects that the engine does not answer hold up no exit of another container for longer than inspectPatience.
+func TestExitIsNotDelayedByInspectsThatHang(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		var hanging []string
+		for i := range maxRefreshes {
+			_, id := n.startContainer(fmt.Sprint("hangs", i))
+			hanging = append(hanging, id)
+		}
+		_, healthy := n.startContainer("healthy")
+		n.sync()
+		for _, id := range hanging {
+			n.engine.Inject("InspectContainer", dockertest.Fault{Object: id, Block: true})
+			n.must(n.engine.Exit(id, 0))
+		}
+		caughtUp()
+		n.must(n.engine.Exit(healthy, 0))
+		time.Sleep(inspectPatience + time.Second)
+		synctest.Wait()
+		n.wantContainer(healthy, exited)
+	})
+}

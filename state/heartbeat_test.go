@@ -1,0 +1,74 @@
+package state
+
+import (
+	"testing"
+	"time"
+
+	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+func TestHangingEngineIsSeen(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		_, id := n.startContainer("app")
+		n.sync()
+		answer := n.engine.Inject("Ping", dockertest.Fault{Block: true})
+		time.Sleep(11 * time.Second)
+		n.must(n.cache.Err()) // it may only be busy
+		time.Sleep(4 * time.Second)
+		if err := n.cache.Err(); !errdefs.IsUnavailable(err) {
+			n.Errorf("after 15 seconds Err is %v, want Unavailable", err)
+		}
+		n.wantContainer(id, running)
+		answer()
+		time.Sleep(10 * time.Second) // the probe under way still hangs, other than with a real engine
+		n.must(n.cache.Err())
+		time.Sleep(time.Hour)
+		n.must(n.cache.Err())
+	})
+}
+
+// Whoever hears of the engine anyway need not ask it.
+func TestEngineIsProbedOnlyWhileQuiet(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		before := n.engine.Calls("Ping")
+		for range 60 {
+			time.Sleep(time.Second)
+			if _, err := n.engine.ListImages(n.Context()); err != nil {
+				n.Fatal(err)
+			}
+		}
+		if pings := n.engine.Calls("Ping") - before; pings != 0 {
+			n.Errorf("%d pings in a minute with an answer each second", pings)
+		}
+		before = n.engine.Calls("Ping")
+		time.Sleep(time.Minute)
+		if pings := n.engine.Calls("Ping") - before; pings < 10 || pings > 15 {
+			n.Errorf("%d pings in a quiet minute", pings)
+		}
+	})
+}
+
+// A locked-up engine answers pings and nothing else: once a request got no answer a list has to.
+func TestLockedUpEngineIsSeen(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		time.Sleep(time.Second)
+		answer := n.engine.Inject("ListContainers", dockertest.Fault{Block: true})
+		n.engine.NoteTimeout()
+		time.Sleep(15 * time.Second)
+		if err := n.cache.Err(); !errdefs.IsUnavailable(err) {
+			n.Errorf("Err is %v, want Unavailable", err)
+		}
+		answer()
+		time.Sleep(10 * time.Second)
+		n.must(n.cache.Err())
+		lists := n.engine.Calls("ListContainers")
+		time.Sleep(time.Minute)
+		if more := n.engine.Calls("ListContainers") - lists; more != 0 {
+			n.Errorf("%d more lists in a minute after the engine answered", more)
+		}
+	})
+}

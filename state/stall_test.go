@@ -1,0 +1,58 @@
+package state
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// An engine that comes, goes and hangs is no stall; a step that does not end is.
+func TestStalled(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		if err := n.cache.Stalled(); err != nil {
+			n.Errorf("before Run: %v", err)
+		}
+		n.sync()
+		for range 3 {
+			time.Sleep(time.Hour)
+			if err := n.cache.Stalled(); err != nil {
+				n.Errorf("on a quiet node: %v", err)
+			}
+			n.engine.Away()
+			time.Sleep(time.Hour)
+			if err := n.cache.Stalled(); err != nil {
+				n.Errorf("without an engine: %v", err)
+			}
+			n.engine.Back()
+		}
+		time.Sleep(time.Minute)
+		end := n.cache.pulse.begin()
+		time.Sleep(20 * time.Second)
+		if err := n.cache.Stalled(); err != nil {
+			n.Errorf("with a slow event: %v", err)
+		}
+		time.Sleep(30 * time.Second)
+		if err := n.cache.Stalled(); err == nil || !strings.Contains(err.Error(), "events has been handled for 50s") {
+			n.Errorf("with an event that does not end: %v", err)
+		}
+		end()
+		past := time.Now().Add(-time.Minute)
+		n.cache.pulse.beat.Store(&past)
+		if err := n.cache.Stalled(); err == nil || !strings.Contains(err.Error(), "not been watched for 1m0s") {
+			n.Errorf("with a watcher that does not turn: %v", err)
+		}
+	})
+}
+
+func TestSettled(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.engine.Away()
+		n.follow()
+		n.must(n.cache.WaitSettled(n.Context()))
+		if n.cache.Err() == nil || n.cache.Err() == ErrStarting {
+			n.Errorf("without an engine Err is %v", n.cache.Err())
+		}
+	})
+}

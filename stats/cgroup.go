@@ -1,0 +1,207 @@
+package stats
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/sys/mountinfo"
+)
+
+// hierarchy is one mounted tree of cgroups.
+type hierarchy struct {
+	// mountpoint is where it is mounted, and root the cgroup that is seen there:
+	// "/", except in a container.
+	mountpoint, root string
+}
+
+// dir returns the directory of a cgroup, "" when the mount does not show it.
+func (h hierarchy) dir(cgroup string) string {
+	if h.mountpoint == "" || !strings.HasPrefix(cgroup, "/") || strings.HasPrefix(cgroup, "/..") {
+		return ""
+	}
+	if h.root == "/" {
+		return filepath.Join(h.mountpoint, cgroup)
+	}
+	inside, ok := strings.CutPrefix(cgroup, h.root)
+	if !ok || inside != "" && inside[0] != '/' {
+		return ""
+	}
+	return filepath.Join(h.mountpoint, inside)
+}
+
+// hierarchies are the node's trees of cgroups. It does not change once read.
+type hierarchies struct {
+	// v1 has a tree per controller.
+	v1 map[string]hierarchy
+	// unified is the tree of version 2, without a mount point where there is none.
+	unified hierarchy
+}
+
+// onUnified reports whether the controllers are on the tree of version 2.
+func (h hierarchies) onUnified() bool {
+	return h.unified.mountpoint != "" && h.v1["memory"].mountpoint == "" && h.v1["cpuacct"].mountpoint == ""
+}
+
+// findTrees finds the trees of cgroups among mounts. Of several mounts of one tree the first one counts.
+func findTrees(mounts []*mountinfo.Info) hierarchies {
+	found := hierarchies{v1: map[string]hierarchy{}}
+	for _, mount := range mounts {
+		tree := hierarchy{root: mount.Root, mountpoint: mount.Mountpoint}
+		switch mount.FSType {
+		case "cgroup2":
+			if found.unified.mountpoint == "" {
+				found.unified = tree
+			}
+		case "cgroup":
+			for option := range strings.SplitSeq(mount.VFSOptions, ",") {
+				if _, known := found.v1[option]; !known {
+					found.v1[option] = tree
+				}
+			}
+		}
+	}
+	return found
+}
+
+// cgroup is that of one container or pod: a directory per controller, empty where there is none. It is immutable.
+type cgroup struct {
+	// path is below the root of the tree that accounts memory.
+	path string
+	// unified is its directory in the tree of version 2: the place of all stats
+	// there, of the pressure alone with version 1.
+	unified string
+	// v2 says that all stats are in unified.
+	v2 bool
+	// The others are directories of version 1.
+	cpu, cpuacct, memory, pids, blkio, hugetlb string
+}
+
+// readable reports whether there is anything to read.
+func (g *cgroup) readable() bool {
+	return g.v2 && g.unified != "" || g.memory != "" || g.cpuacct != ""
+}
+
+// parent returns the cgroup above.
+func (g *cgroup) parent() *cgroup {
+	up := func(dir string) string {
+		if dir == "" {
+			return ""
+		}
+		return filepath.Dir(dir)
+	}
+	return &cgroup{
+		path: path.Dir(g.path), v2: g.v2, unified: up(g.unified),
+		cpu: up(g.cpu), cpuacct: up(g.cpuacct), memory: up(g.memory), pids: up(g.pids), blkio: up(g.blkio),
+		hugetlb: up(g.hugetlb),
+	}
+}
+
+// parseCgroups finds the cgroup of a container in the cgroup file of one of its processes (cgroups(7)): of each tree
+// the path up to the element with the container's id. A tree whose path is without the id has no stats of this
+// container. It returns nil when that leaves nothing: the process is none of this container's.
+func parseCgroups(content []byte, id string, trees hierarchies) *cgroup {
+	g := &cgroup{v2: trees.onUnified()}
+	for line := range lines(content) {
+		_, rest, _ := strings.Cut(string(line), ":")
+		controllers, full, ok := strings.Cut(rest, ":")
+		cgroup, has := cutBehind(full, id)
+		if !ok || !has {
+			continue
+		}
+		if controllers == "" {
+			g.unified = trees.unified.dir(cgroup)
+			if g.v2 {
+				g.path = cgroup
+			}
+			continue
+		}
+		for controller := range strings.SplitSeq(controllers, ",") {
+			g.set(controller, cgroup, trees.v1[controller])
+		}
+	}
+	if !g.readable() {
+		return nil
+	}
+	return g
+}
+
+// set takes the place of one controller of version 1.
+func (g *cgroup) set(controller, cgroup string, tree hierarchy) {
+	dir := tree.dir(cgroup)
+	switch controller {
+	case "cpu":
+		g.cpu = dir
+	case "cpuacct":
+		g.cpuacct = dir
+	case "memory":
+		g.memory = dir
+		g.path = cgroup
+	case "pids":
+		g.pids = dir
+	case "blkio":
+		g.blkio = dir
+	case "hugetlb":
+		g.hugetlb = dir
+	}
+}
+
+// cutBehind cuts a path behind the element that contains an id.
+func cutBehind(cgroup, id string) (string, bool) {
+	at := strings.Index(cgroup, id)
+	if at < 0 || id == "" {
+		return "", false
+	}
+	end := at + len(id)
+	if slash := strings.IndexByte(cgroup[end:], '/'); slash >= 0 {
+		return cgroup[:end+slash], true
+	}
+	return cgroup, true
+}
+
+// locate finds the cgroup of a container by one of its processes. It fails with
+// ErrNotFound when the process is gone or is another's.
+func (c *Collector) locate(r *reader, id string, pid int) (*cgroup, error) {
+	if pid <= 0 {
+		return nil, fmt.Errorf("container %s has no process: %w", id, errdefs.ErrNotFound)
+	}
+	content, err := r.read(c.procFile(pid, "cgroup"))
+	if err != nil {
+		return nil, fmt.Errorf("the process of container %s is gone: %w: %w", id, errdefs.ErrNotFound, err)
+	}
+	if g := parseCgroups(content, id, c.trees); g != nil {
+		return g, nil
+	}
+	return nil, fmt.Errorf("process %d is in no cgroup of container %s that can be seen here: %w", pid, id, errdefs.ErrNotFound)
+}
+
+func (c *Collector) procFile(pid int, name string) string {
+	return c.proc + "/" + strconv.Itoa(pid) + "/" + name
+}
+
+// readTrees finds the node's trees of cgroups.
+func readTrees(proc string) (hierarchies, error) {
+	mounts, err := readMounts(proc, "self", mountinfo.FSTypeFilter("cgroup", "cgroup2"))
+	if err != nil {
+		return hierarchies{}, err
+	}
+	trees := findTrees(mounts)
+	if trees.unified.mountpoint == "" && len(trees.v1) == 0 {
+		return hierarchies{}, fmt.Errorf("no cgroups are mounted, mount them at /sys/fs/cgroup: %w", errdefs.ErrFailedPrecondition)
+	}
+	return trees, nil
+}
+
+// readMounts reads the mounts that a process sees (proc(5)), as far as the filter lets them through.
+func readMounts(proc, pid string, filter mountinfo.FilterFunc) ([]*mountinfo.Info, error) {
+	file, err := os.Open(filepath.Join(proc, pid, "mountinfo"))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return mountinfo.GetMountsFromReader(file, filter)
+}

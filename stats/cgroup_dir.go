@@ -1,0 +1,37 @@
+package stats
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/containerd/errdefs"
+)
+
+// CgroupDir returns the directory of a container's cgroup with the files of a controller ("hugetlb"), found by one of
+// the container's processes, and whether it is of version 2, where all controllers share one. It fails with ErrNotFound
+// when the process is gone or another's, and when no tree with that controller is mounted.
+func (c *Collector) CgroupDir(id string, pid int, controller string) (dir string, unified bool, err error) {
+	content, err := os.ReadFile(c.procFile(pid, "cgroup"))
+	if err != nil {
+		return "", false, fmt.Errorf("the process of container %s is gone: %w: %w", id, errdefs.ErrNotFound, err)
+	}
+	unified = c.trees.onUnified()
+	for line := range lines(content) {
+		_, rest, _ := strings.Cut(string(line), ":")
+		controllers, full, _ := strings.Cut(rest, ":")
+		cgroup, has := cutBehind(full, id)
+		switch {
+		case !has:
+		case unified && controllers == "":
+			dir = c.trees.unified.dir(cgroup)
+		case !unified && slices.Contains(strings.Split(controllers, ","), controller):
+			dir = c.trees.v1[controller].dir(cgroup)
+		}
+	}
+	if dir == "" {
+		return "", unified, fmt.Errorf("process %d is in no cgroup of container %s with the controller %s: %w", pid, id, controller, errdefs.ErrNotFound)
+	}
+	return dir, unified, nil
+}

@@ -1,0 +1,47 @@
+package stats
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/containerd/errdefs"
+)
+
+func TestCgroupDir(t *testing.T) {
+	const id = "0123abc"
+	withHugetlb := hierarchies{v1: map[string]hierarchy{
+		"memory":  {mountpoint: "/cg/memory", root: "/"},
+		"hugetlb": {mountpoint: "/cg/hugetlb", root: "/"},
+	}}
+	for name, tc := range map[string]struct {
+		trees   hierarchies
+		content string
+		dir     string
+		unified bool
+	}{
+		"version 2":           {onlyV2, "0::/kubepods/docker-0123abc.scope/init\n", "/cg/kubepods/docker-0123abc.scope", true},
+		"version 1":           {withHugetlb, "5:memory:/m/0123abc\n4:name=systemd:/s/0123abc\n3:hugetlb:/h/0123abc\n", "/cg/hugetlb/h/0123abc", false},
+		"without it":          {onlyV1, "5:memory:/m/0123abc\n", "", false},
+		"another's process":   {onlyV2, "0::/user.slice\n", "", true},
+		"another's elsewhere": {withHugetlb, "5:memory:/m/0123abc\n3:hugetlb:/\n", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proc := t.TempDir()
+			if err := os.Mkdir(filepath.Join(proc, "7"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(proc, "7", "cgroup"), []byte(tc.content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			c := &Collector{proc: proc, trees: tc.trees}
+			dir, unified, err := c.CgroupDir(id, 7, "hugetlb")
+			if dir != tc.dir || unified != tc.unified || errdefs.IsNotFound(err) != (tc.dir == "") {
+				t.Errorf("got %q, %v, %v, want %q, %v", dir, unified, err, tc.dir, tc.unified)
+			}
+			if _, _, err := c.CgroupDir(id, 8, "hugetlb"); !errdefs.IsNotFound(err) {
+				t.Errorf("no such process: %v", err)
+			}
+		})
+	}
+}

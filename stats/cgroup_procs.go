@@ -1,0 +1,42 @@
+package stats
+
+import (
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// ProcsFile returns the file that lists the processes of a container once the engine makes them: cgroup.procs of the
+// cgroup that the engine's driver ("systemd" or "cgroupfs") makes below parent for the container with this id. It is
+// empty when no cgroups can be seen.
+func (c *Collector) ProcsFile(driver, parent, id string) string {
+	cgroup := path.Join("/", parent, id)
+	if driver == "systemd" {
+		cgroup = path.Join(slicePath(parent), "docker-"+id+".scope")
+	}
+	tree := c.trees.unified
+	if !c.trees.onUnified() {
+		tree = c.trees.v1["memory"]
+	}
+	dir := tree.dir(cgroup)
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "cgroup.procs")
+}
+
+// slicePath returns the cgroup of a systemd slice, whose name spells out its
+// ancestors: a-b.slice is /a.slice/a-b.slice.
+func slicePath(slice string) string {
+	name := strings.TrimSuffix(slice, ".slice")
+	cgroup := "/"
+	for i := 1; i < len(name); i++ { // "-" alone is the root
+		if name[i] == '-' {
+			cgroup = path.Join(cgroup, name[:i]+".slice")
+		}
+	}
+	if name == "-" {
+		return cgroup
+	}
+	return path.Join(cgroup, name+".slice")
+}

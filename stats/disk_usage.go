@@ -1,0 +1,180 @@
+package stats
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
+)
+
+// diskUsage is what a directory takes on disk.
+type diskUsage struct {
+	bytes, inodes uint64
+}
+
+// countDir adds up a directory and all below it on the same device, a file with
+// several names once. Files that vanish meanwhile are not counted.
+func countDir(ctx context.Context, root string) (diskUsage, error) {
+	var sum diskUsage
+	var top *syscall.Stat_t
+	links := map[uint64]bool{}
+	err := filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			return unlessFirst(err, top == nil)
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return unlessFirst(err, top == nil)
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return nil
+		}
+		if top == nil {
+			top = stat
+		}
+		if stat.Dev != top.Dev {
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !entry.IsDir() && stat.Nlink > 1 {
+			if links[stat.Ino] {
+				return nil
+			}
+			links[stat.Ino] = true
+		}
+		const blockSize = 512 // of st_blocks, whatever the filesystem's
+		sum.bytes += uint64(stat.Blocks) * blockSize
+		sum.inodes++
+		return nil
+	})
+	return sum, err
+}
+
+// unlessFirst lets a walk go on after a file that vanished, if that is not the directory itself.
+func unlessFirst(err error, first bool) error {
+	if !first && os.IsNotExist(err) {
+		return nil
+	}
+	return err
+}
+
+// filesystem is the size of the filesystem that a directory is on.
+type filesystem struct {
+	device device
+	bytes  uint64
+	// inodes are nil on a filesystem without a fixed number of them (btrfs).
+	inodes, freeInodes *uint64
+}
+
+func filesystemOf(dir string) (filesystem, error) {
+	var stat unix.Stat_t
+	if err := unix.Stat(dir, &stat); err != nil {
+		return filesystem{}, &fs.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	var statfs unix.Statfs_t
+	if err := unix.Statfs(dir, &statfs); err != nil {
+		return filesystem{}, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	f := filesystem{
+		device: device{unix.Major(stat.Dev), unix.Minor(stat.Dev)},
+		bytes:  statfs.Blocks * uint64(statfs.Bsize),
+	}
+	if statfs.Files > 0 {
+		f.inodes, f.freeInodes = &statfs.Files, &statfs.Ffree
+	}
+	return f, nil
+}
+
+// upperOf finds the directory of the writable layer of a running container, whose root is an overlay, and the type of
+// the root's filesystem. Both are "" when the process is gone.
+func upperOf(proc string, pid int) (upper, filesystem string) {
+	if pid <= 0 {
+		return "", ""
+	}
+	mounts, err := readMounts(proc, strconv.Itoa(pid), rootMount)
+	if err != nil {
+		return "", ""
+	}
+	return findUpper(mounts)
+}
+
+// rootMount lets only mounts on "/" through.
+func rootMount(mount *mountinfo.Info) (skip, stop bool) { return mount.Mountpoint != "/", false }
+
+// findUpper finds the upper directory of an overlay on "/", and the type of what is there. One that is not absolute is
+// relative to a directory that nobody knows any more.
+func findUpper(mounts []*mountinfo.Info) (upper, filesystem string) {
+	for _, mount := range mounts {
+		if mount.Mountpoint != "/" {
+			continue
+		}
+		upper, filesystem = "", mount.FSType // the last one is on top
+		if mount.FSType != "overlay" {
+			continue
+		}
+		for option := range strings.SplitSeq(mount.VFSOptions, ",") {
+			if dir, ok := strings.CutPrefix(option, "upperdir="); ok && filepath.IsAbs(dir) {
+				upper = unescape(dir)
+			}
+		}
+	}
+	return upper, filesystem
+}
+
+// unescape undoes the octal escapes of an overlay's options, such as space and
+// comma; mountinfo leaves options as they are.
+func unescape(text string) string {
+	if !strings.Contains(text, `\`) {
+		return text
+	}
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '\\' && i+3 < len(text) {
+			if c, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(c))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String()
+}
+
+// deviceNames knows block devices by their names. It is safe for concurrent use.
+type deviceNames struct {
+	mu    sync.Mutex
+	names map[device]string
+}
+
+func newDeviceNames() *deviceNames { return &deviceNames{names: map[device]string{}} }
+
+// name returns "/dev/sda", or the number of a device that has no name.
+func (n *deviceNames) name(d device) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if name, known := n.names[d]; known {
+		return name
+	}
+	number := strconv.FormatUint(uint64(d.major), 10) + ":" + strconv.FormatUint(uint64(d.minor), 10)
+	link, err := os.Readlink("/sys/dev/block/" + number)
+	if err != nil {
+		return number
+	}
+	name := "/dev/" + filepath.Base(link)
+	n.names[d] = name
+	return name
+}

@@ -1,0 +1,46 @@
+package stats
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The table in docs/metrics.md is that of the program.
+func TestMetricsAreDocumented(t *testing.T) {
+	path := filepath.Join("..", "docs", "metrics.md")
+	content, err := os.ReadFile(path)
+	must(t, err)
+	const begin, end = "<!-- metrics -->\n", "<!-- /metrics -->"
+	head, rest, ok1 := bytes.Cut(content, []byte(begin))
+	table, tail, ok2 := bytes.Cut(rest, []byte(end))
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no table", path)
+	}
+	var want strings.Builder
+	want.WriteString("| group | metric | type | of | labels of its own | |\n|---|---|---|---|---|---|\n")
+	for _, m := range metricTable() {
+		fmt.Fprintf(&want, "| %s | `%s` | %s | %s | %s | %s |\n", m.group, m.name, strings.ToLower(m.kind.String()), m.of, strings.Join(m.keys, ", "), m.help)
+	}
+	if *update {
+		must(t, os.WriteFile(path, []byte(string(head)+begin+want.String()+end+string(tail)), 0o644))
+		return
+	}
+	if string(table) != want.String() {
+		t.Errorf("%s is not the program's table (-update writes it anew):\n%s", path, want.String())
+	}
+}
+
+// String is for the documentation.
+func (of subjects) String() string {
+	var names []string
+	for subject, name := range []string{"container", "pod", "pod's network"} {
+		if of&(1<<subject) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,74 @@
+package stats
+
+// sum adds up a sandbox and the running containers of its pod. Limits and pressure cannot be added. What is unknown of
+// one is unknown of the sum: a part of it would pass for the whole.
+func sum(sandbox sample, containers []sample) sample {
+	if sandbox.cgroup == nil {
+		return sample{}
+	}
+	total := sample{
+		cgroup: sandbox.cgroup,
+		cgroupStats: cgroupStats{
+			taken:     sandbox.taken,
+			cpu:       &cpuStats{},
+			memory:    noMemory(),
+			processes: &pidsStats{},
+		},
+		nanoCores: new(uint64),
+	}
+	total.add(sandbox)
+	for _, container := range containers {
+		total.add(container)
+	}
+	return total
+}
+
+func (total *sample) add(other sample) {
+	if other.taken.After(total.taken) {
+		total.taken = other.taken
+	}
+	if total.cpu = ifBoth(total.cpu, other.cpu); total.cpu != nil {
+		total.cpu.usage += other.cpu.usage
+	}
+	total.nanoCores = plus(total.nanoCores, other.nanoCores)
+	if total.memory = ifBoth(total.memory, other.memory); total.memory != nil {
+		total.memory.add(other.memory)
+	}
+	if total.processes = ifBoth(total.processes, other.processes); total.processes != nil {
+		total.processes.tasks += other.processes.tasks
+	}
+}
+
+// noMemory is what uses no memory.
+func noMemory() *memoryStats {
+	return &memoryStats{
+		limit: unlimited, swapLimit: unlimited,
+		rss: new(uint64), inactiveFile: new(uint64), faults: new(uint64), majorFaults: new(uint64),
+	}
+}
+
+func (m *memoryStats) add(other *memoryStats) {
+	m.usage += other.usage
+	m.rss = plus(m.rss, other.rss)
+	m.faults = plus(m.faults, other.faults)
+	m.majorFaults = plus(m.majorFaults, other.majorFaults)
+	if m.inactiveFile = ifBoth(m.inactiveFile, other.inactiveFile); m.inactiveFile != nil {
+		*m.inactiveFile += min(*other.inactiveFile, other.usage)
+	}
+}
+
+// ifBoth returns a when b is known, too.
+func ifBoth[T any](a, b *T) *T {
+	if b == nil {
+		return nil
+	}
+	return a
+}
+
+// plus adds two numbers, nil unless both are known.
+func plus(a, b *uint64) *uint64 {
+	if a == nil || b == nil {
+		return nil
+	}
+	return new(*a + *b)
+}

@@ -1,0 +1,258 @@
+package stats
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// newLayer makes a writable layer with 40 KiB in 4 inodes: the directory, one
+// below, a file with two names and an empty one.
+func newLayer(t *testing.T) (root, upper string) {
+	t.Helper()
+	root = t.TempDir()
+	upper = filepath.Join(root, "overlay2", "0123", "diff")
+	must(t, os.MkdirAll(filepath.Join(upper, "below"), 0o755))
+	file := filepath.Join(upper, "below", "file")
+	must(t, os.WriteFile(file, make([]byte, 40<<10), 0o644))
+	must(t, os.Link(file, filepath.Join(upper, "link")))
+	must(t, os.WriteFile(filepath.Join(upper, "empty"), nil, 0o644))
+	return root, upper
+}
+
+func TestCountDir(t *testing.T) {
+	_, upper := newLayer(t)
+	got, err := countDir(t.Context(), upper)
+	must(t, err)
+	if got.inodes != 4 || got.bytes < 40<<10 || got.bytes > 64<<10 {
+		t.Errorf("got %+v", got)
+	}
+	if _, err := countDir(t.Context(), filepath.Join(upper, "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing directory: %v", err)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := countDir(gone, upper); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// The first answer has no count, because nobody waits for it; a later one has,
+// and it is not counted again before it is old.
+func TestWritableLayer(t *testing.T) {
+	n := newTestNode(t, v1Cgroupfs)
+	root, upper := newLayer(t)
+	n.container.Meta.UpperDir = upper
+	n.cache.PutContainer(n.container)
+	if layer := n.containers(t)[0].WritableLayer; layer != nil {
+		t.Errorf("the first call waited for %v", layer)
+	}
+	n.layers.work.Wait()
+	layer := n.containers(t)[0].WritableLayer
+	if layer.GetFsId().GetMountpoint() != root || layer.GetInodesUsed().GetValue() != 4 || layer.GetUsedBytes().GetValue() < 40<<10 {
+		t.Errorf("got %v", layer)
+	}
+	must(t, os.WriteFile(filepath.Join(upper, "more"), make([]byte, 1<<20), 0o644))
+	n.containers(t)
+	n.layers.work.Wait()
+	if again := n.containers(t)[0].WritableLayer; again.GetTimestamp() != layer.GetTimestamp() {
+		t.Error("counted again at once")
+	}
+	n.layers.mu.Lock()
+	n.layers.layers["c1"].due = time.Now()
+	n.layers.mu.Unlock()
+	n.containers(t)
+	n.layers.work.Wait()
+	if again := n.containers(t)[0].WritableLayer; again.GetUsedBytes().GetValue() < 1<<20 || again.GetInodesUsed().GetValue() != 5 {
+		t.Errorf("after a while: %v", again)
+	}
+
+	must(t, os.RemoveAll(root))
+	n.layers.mu.Lock()
+	n.layers.layers["c1"].due = time.Now()
+	n.layers.mu.Unlock()
+	n.containers(t)
+	n.layers.work.Wait()
+	if last := n.containers(t)[0].WritableLayer; last.GetInodesUsed().GetValue() != 5 {
+		t.Errorf("the last count is lost: %v", last)
+	}
+	n.cache.RemoveContainer("c1")
+	n.containers(t)
+	if len(n.layers.layers) != 0 {
+		t.Error("not forgotten")
+	}
+}
+
+// Where the engine does not tell the directory, the mounts of a running container do.
+func TestWritableLayerFromTheMounts(t *testing.T) {
+	n := newTestNode(t, v2Systemd)
+	root, upper := newLayer(t)
+	n.write(t, "5000002/mountinfo", "1 2 0:40 / / rw - overlay overlay rw,lowerdir=/l,upperdir="+upper+",workdir=/w\n")
+	n.containers(t)
+	n.layers.work.Wait()
+	if layer := n.containers(t)[0].WritableLayer; layer.GetFsId().GetMountpoint() != root || layer.GetInodesUsed().GetValue() != 4 {
+		t.Errorf("got %v", layer)
+	}
+}
+
+func TestWritableLayerThatNobodyTells(t *testing.T) {
+	n := newTestNode(t, v2Systemd)
+	for range 2 {
+		if layer := n.containers(t)[0].WritableLayer; layer != nil {
+			t.Errorf("got %v", layer)
+		}
+		n.layers.work.Wait()
+	}
+}
+
+// A storage driver without a directory of what a container has written has no
+// count, not one of the image, and the log says so once.
+func TestWritableLayerOfOtherStorageDrivers(t *testing.T) {
+	for driver, mount := range map[string]string{
+		"vfs":   "1 2 8:1 /var/lib/docker/vfs/dir/0123 / rw - ext4 /dev/sda1 rw\n",
+		"btrfs": "1 2 0:40 /btrfs/subvolumes/0123 / rw - btrfs /dev/sda1 rw\n",
+		"zfs":   "1 2 0:40 / / rw - zfs pool/docker/0123 rw,xattr\n",
+	} {
+		t.Run(driver, func(t *testing.T) {
+			var said bytes.Buffer
+			logrus.SetOutput(&said)
+			defer logrus.SetOutput(io.Discard)
+			n := newTestNode(t, v2Systemd)
+			n.write(t, "5000002/mountinfo", mount)
+			n.addContainer(t, "k1", containerPID+1)
+			n.write(t, "5000003/mountinfo", mount)
+			for range 2 {
+				for _, container := range n.containers(t) {
+					if container.WritableLayer != nil {
+						t.Errorf("got %v", container.WritableLayer)
+					}
+				}
+				n.layers.work.Wait()
+			}
+			if times := strings.Count(said.String(), "writable layers are not counted"); times != 1 {
+				t.Errorf("said %d times: %s", times, &said)
+			}
+		})
+	}
+}
+
+// However many containers there are, few goroutines count, and they end.
+func TestLayersAreCountedByFew(t *testing.T) {
+	_, upper := newLayer(t)
+	m := newLayerMeter("/proc")
+	before := runtime.NumGoroutine()
+	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
+		for range 3 {
+			m.get(&state.Container{ID: id, Meta: state.ContainerMeta{UpperDir: upper}})
+			if extra := runtime.NumGoroutine() - before; extra > countWorkers {
+				t.Errorf("%d goroutines", extra)
+			}
+		}
+	}
+	m.close()
+	if extra := runtime.NumGoroutine() - before; extra > 0 {
+		t.Errorf("%d goroutines left", extra)
+	}
+	m.get(&state.Container{ID: "late", Meta: state.ContainerMeta{UpperDir: upper}})
+	m.work.Wait()
+	if m.counting != 0 || m.layers["late"].queued {
+		t.Error("counts after close")
+	}
+}
+
+// A layer that takes minutes to count is counted, and again before long.
+func TestHugeLayerIsCounted(t *testing.T) {
+	for _, takes := range []time.Duration{time.Second, 7 * time.Second, 25 * time.Minute} {
+		t.Run(takes.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newLayerMeter("/proc")
+				defer m.close()
+				m.walk = slowWalk(takes)
+				container := &state.Container{ID: "a", Meta: state.ContainerMeta{UpperDir: t.TempDir()}}
+				m.get(container)
+				time.Sleep(takes)
+				synctest.Wait()
+				first, ok := m.get(container)
+				if !ok || first.bytes != 4711 {
+					t.Fatalf("never counted: %+v", first)
+				}
+				pause := max(3*takes, 4*time.Minute)
+				time.Sleep(pause + time.Second)
+				m.get(container) // begins another one
+				time.Sleep(takes)
+				synctest.Wait()
+				if again, _ := m.get(container); !again.taken.After(first.taken) {
+					t.Errorf("not counted again %v after a count that took %v", pause, takes)
+				}
+			})
+		})
+	}
+}
+
+// slowWalk takes its time, and ends with its context as a walk does.
+func slowWalk(takes time.Duration) func(context.Context, string) (diskUsage, error) {
+	return func(ctx context.Context, _ string) (diskUsage, error) {
+		select {
+		case <-time.After(takes):
+			return diskUsage{bytes: 4711, inodes: 1}, nil
+		case <-ctx.Done():
+			return diskUsage{}, ctx.Err()
+		}
+	}
+}
+
+// One layer that takes long does not keep the others from being counted.
+func TestHugeLayerKeepsNoOtherWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newLayerMeter("/proc")
+		defer m.close()
+		huge := t.TempDir()
+		slow, quick := slowWalk(time.Hour), slowWalk(time.Second)
+		m.walk = func(ctx context.Context, dir string) (diskUsage, error) {
+			if dir == huge {
+				return slow(ctx, dir)
+			}
+			return quick(ctx, dir)
+		}
+		m.get(&state.Container{ID: "huge", Meta: state.ContainerMeta{UpperDir: huge}})
+		small := &state.Container{ID: "small", Meta: state.ContainerMeta{UpperDir: t.TempDir()}}
+		m.get(small)
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if _, ok := m.get(small); !ok {
+			t.Error("still waiting for the huge one")
+		}
+	})
+}
+
+func TestDeviceNames(t *testing.T) {
+	names := newDeviceNames()
+	if got := names.name(device{0, 999999}); got != "0:999999" {
+		t.Errorf("got %q", got)
+	}
+	entries, err := os.ReadDir("/sys/dev/block")
+	if err != nil || len(entries) == 0 {
+		t.Skip("this machine has no block device")
+	}
+	number, ok := parseDevice([]byte(entries[0].Name()))
+	if !ok {
+		t.Fatalf("device %q", entries[0].Name())
+	}
+	for range 2 {
+		if got := names.name(number); filepath.Dir(got) != "/dev" {
+			t.Errorf("got %q", got)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// servers are those that are compared, in the order of every figure, with their colours.
+func servers() []struct{ name, colour string } {
+	return []struct{ name, colour string }{{"criadapter", "#1f6fb2"}, {"cri-dockerd", "#c9782c"}, {"containerd", "#7a8a99"}}
+}
+
+// calls are the RPCs of a pod's life in its order, and its two halves.
+func calls() []string {
+	return []string{
+		"RunPodSandbox", "CreateContainer", "StartContainer", "ExecSync true", "ContainerStatus", "PodSandboxStatus",
+		"StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox", "pod up", "pod down",
+	}
+}
+
+// tables are the figures in words of numbers, and the pictures.
+func (r result) tables() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "![time of each call](figures/calls.svg)\n\nOne pod with one container, median of %d, in milliseconds:\n\n", r.Lives["pod up"]["criadapter"].N)
+	header(&out, "call")
+	for _, call := range calls() {
+		r.cells(&out, call, r.Lives[call])
+	}
+	fmt.Fprint(&out, "\n![time of a relist by the number of pods](figures/relist.svg)\n\nWith pods of two containers, median in milliseconds:\n\n")
+	header(&out, "pods: question")
+	for _, list := range r.Lists {
+		for _, question := range []string{"relist", "PodSandboxStatus", "ContainerStatus", "ListContainerStats", "ListImages"} {
+			r.cells(&out, fmt.Sprintf("%d: %s", list.Pods, question), list.Table[question])
+		}
+	}
+	for _, storm := range sortedKeys(r.Storms) {
+		r.cells(&out, storm, r.Storms[storm])
+	}
+	last := r.Lists[len(r.Lists)-1].Pods
+	fmt.Fprintf(&out, "\n![memory](figures/memory.svg)\n\nWith %d pods of two containers:\n\n", last)
+	header(&out, "")
+	fmt.Fprint(&out, "| memory of the server, MiB |")
+	for _, s := range servers() {
+		fmt.Fprintf(&out, " %.0f |", r.Usage[s.name].Server.RSSKiB/1024)
+	}
+	fmt.Fprint(&out, "\n| CPU time of 60 relists, server and engine, ms |")
+	for _, s := range servers() {
+		u := r.Usage[s.name]
+		fmt.Fprintf(&out, " %.0f |", (u.ServerCPU+u.EngineCPU)/1e6)
+	}
+	return out.String() + "\n"
+}
+
+func header(out *strings.Builder, first string) {
+	fmt.Fprintf(out, "| %s |", first)
+	for _, s := range servers() {
+		fmt.Fprintf(out, " %s |", s.name)
+	}
+	fmt.Fprintf(out, "\n|---|%s\n", strings.Repeat("---|", len(servers())))
+}
+
+// cells writes a row with a dash for what was not measured.
+func (r result) cells(out *strings.Builder, name string, cells row) {
+	fmt.Fprintf(out, "| %s |", name)
+	for _, s := range servers() {
+		if cell, ok := cells[s.name]; ok {
+			fmt.Fprintf(out, " %s |", short(cell.P50))
+		} else {
+			fmt.Fprint(out, " – |")
+		}
+	}
+	fmt.Fprintln(out)
+}
+
+// short is milliseconds with three digits.
+func short(ms float64) string {
+	if ms >= 100 {
+		return fmt.Sprintf("%.0f", ms)
+	}
+	return fmt.Sprintf("%.3g", ms)
+}

@@ -1,0 +1,28 @@
+package chaos
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestLogBufferSize lets a container write much more than the engine is told to keep, no faster than it is read.
+func TestLogBufferSize(t *testing.T) {
+	const bursts, burst, size = 40, 5000, 6_000_000 // 20 MB of lines
+	env := rigenv.Require(t)
+	newEngine(t, &env)
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--container-log-buffer-size=6M"}}), fmt.Sprintf(
+		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.1; done; await end`, bursts*burst, burst, burst))
+	w.awaitLine(bursts * burst)
+	kept := directorySize(t, filepath.Join(env.DockerRoot, "containers", w.id, "local-logs"))
+	w.signal("end")
+	w.awaitExit()
+	got := count(t, bursts*burst, w.logPath)
+	fmt.Printf("logs: with a buffer of %d bytes the engine keeps %d: %v\n", size, kept, got)
+	if kept > size+size/100 || got.lost != 0 || got.repeated != 0 {
+		t.Errorf("the engine keeps %d bytes: %v", kept, got)
+	}
+}

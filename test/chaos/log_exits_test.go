@@ -1,0 +1,69 @@
+package chaos
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestExitsInMassOnAFullLogDisk lets a hundred containers end at once whose logs have no room. The exits are seen about
+// as soon as one is, and the logs are whole when there is room again.
+func TestExitsInMassOnAFullLogDisk(t *testing.T) {
+	const (
+		containers = 100
+		lines      = 300 // 12 MB in all
+		most       = 12 * time.Second
+	)
+	env := rigenv.Require(t)
+	newEngine(t, &env)
+	server := adapter.ForTest(t, adapter.Options{Env: env})
+	disk := smallLogDisk(t, server)
+	script := fmt.Sprintf("await begin; lines 1 %d; await end; exit 3", lines)
+	first := newWriter(t, env, server, script)
+	writers := first.siblings(containers, script)
+	first.signal("begin")
+	time.Sleep(3 * time.Second)
+	began := time.Now()
+	first.signal("end")
+	took := awaitExits(t, server, containers, began)
+	fmt.Printf("logs: of %d exits on a full disk the first is seen after %v, half after %v, the last after %v\n",
+		containers, took[0].Round(time.Millisecond), took[containers/2].Round(time.Millisecond), took[containers-1].Round(time.Millisecond))
+	if last := took[containers-1]; last > most {
+		t.Errorf("the last exit was seen after %v", last)
+	}
+	if err := unix.Mount("", disk, "", unix.MS_REMOUNT, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range writers {
+		w.awaitLine(lines)
+		if got := count(t, lines, w.logPath); got.lost != 0 || got.repeated != 0 {
+			t.Errorf("%s: %v", w.logPath, got)
+		}
+	}
+}
+
+// awaitExits returns when each of the exits was seen, in their order, since a moment.
+func awaitExits(t *testing.T, server *adapter.Server, containers int, since time.Time) (took []time.Duration) {
+	t.Helper()
+	for len(took) < containers && time.Since(since) < time.Minute {
+		state := &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_EXITED}
+		listed, err := server.Runtime.ListContainers(t.Context(), &runtimeapi.ContainerFilter{State: state})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for len(took) < len(listed) {
+			took = append(took, time.Since(since))
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if len(took) < containers {
+		t.Fatalf("%d of %d exits were seen within a minute", len(took), containers)
+	}
+	return took
+}

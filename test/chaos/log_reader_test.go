@@ -1,0 +1,99 @@
+package chaos
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestReaderOfAKilledLog reads a container's log as collectors do: from the beginning again when it has shrunk.
+// criadapter is killed meanwhile. The reader gets each line once.
+func TestReaderOfAKilledLog(t *testing.T) {
+	const (
+		bursts, burst = 60, 500 // 50 kB each
+		kills         = 6
+	)
+	env := rigenv.Require(t)
+	newEngine(t, &env)
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
+		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.1; done`, bursts*burst, burst, burst))
+	reader := newCollector(t, w.logPath)
+	for range kills {
+		time.Sleep(500 * time.Millisecond)
+		w.server.Kill()
+		time.Sleep(200 * time.Millisecond)
+		w.restart()
+	}
+	w.awaitExit()
+	text := reader.end()
+	got := count(t, bursts*burst, w.logPath)
+	read := strings.Count(text, "\n")
+	fmt.Printf("logs: criadapter killed %d times under a reader: %v, the reader has %d lines, the log shrank %d times, at most to %d bytes\n",
+		kills, got, read, reader.shrunk, reader.least)
+	if reader.shrunk != 0 || read != bursts*burst || got.lost != 0 || got.repeated != 0 {
+		t.Errorf("the reader has %d lines of %d, the log shrank %d times", read, bursts*burst, reader.shrunk)
+	}
+}
+
+// collector reads a log as it grows. Its figures are read after end.
+type collector struct {
+	text   strings.Builder
+	shrunk int   // how often the log was shorter than before
+	least  int64 // its least size then
+	stop   chan struct{}
+	done   chan struct{}
+}
+
+func newCollector(t *testing.T, path string) *collector {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &collector{stop: make(chan struct{}), done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		defer file.Close()
+		var at int64
+		for {
+			select {
+			case <-c.stop:
+				c.read(file, at)
+				return
+			case <-time.After(200 * time.Microsecond):
+				at = c.read(file, at)
+			}
+		}
+	}()
+	return c
+}
+
+// read reads what is behind a place, and returns the next place.
+func (c *collector) read(file *os.File, at int64) int64 {
+	info, err := file.Stat()
+	if err != nil {
+		return at
+	}
+	if info.Size() < at {
+		if c.shrunk == 0 || info.Size() < c.least {
+			c.least = info.Size()
+		}
+		c.shrunk++
+		at = 0
+	}
+	n, _ := io.Copy(&c.text, io.NewSectionReader(file, at, 1<<40)) // what is not read now is read later
+	return at + n
+}
+
+// end reads the rest and returns all that was read.
+func (c *collector) end() string {
+	close(c.stop)
+	<-c.done
+	return c.text.String()
+}

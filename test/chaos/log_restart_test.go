@@ -1,0 +1,44 @@
+package chaos
+
+import (
+	"fmt"
+	"os/exec"
+	"testing"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestContainerStartedByOthers ends and starts a container with the docker command, which nobody should. Its log goes on.
+func TestContainerStartedByOthers(t *testing.T) {
+	const burst = 500
+	env := rigenv.Require(t)
+	newEngine(t, &env)
+	// Each run goes on where the last one ended.
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
+		`n=$(cat /control/n 2>/dev/null || echo 0); echo $((n + %d)) > /control/n; lines $((n + 1)) $((n + %d)); await end$((n + %d))`, burst, burst, burst))
+	docker := func(args ...string) {
+		t.Helper()
+		if output, err := exec.CommandContext(t.Context(), "docker", append([]string{"--host", env.DockerHost}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("docker %v: %v\n%s", args, err, output)
+		}
+	}
+	w.awaitLine(burst)
+	docker("restart", "--time", "0", w.id)
+	w.awaitLine(2 * burst)
+	w.signal(fmt.Sprint("end", 2*burst))
+	w.awaitExit()
+	docker("start", w.id)
+	w.awaitLine(3 * burst)
+	w.server.Kill() // and what was taken up is taken up again
+	docker("restart", "--time", "0", w.id)
+	w.restart()
+	w.awaitLine(4 * burst)
+	w.signal(fmt.Sprint("end", 4*burst))
+	w.awaitExit()
+	got := count(t, 4*burst, w.logPath)
+	fmt.Printf("logs: a container started again three times by others: %v\n", got)
+	if got.lost != 0 || got.repeated != 0 || len(got.marks) != 0 || len(got.gaps) != 0 {
+		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
+	}
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/criadapter/criadapter/test/deps"
+)
+
+func TestDrawingsAreOfToday(t *testing.T) {
+	for file, want := range pictures() {
+		got, err := os.ReadFile(filepath.Join("..", "..", "..", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(got) != want {
+			t.Errorf("%s does not show the import table any more: run go run ./test/deps/draw", file)
+		}
+	}
+}
+
+func TestFloorsGoDown(t *testing.T) {
+	for _, floor := range layOut([]deps.Rule{{Path: "a", May: []string{"b", "c"}}, {Path: "b", May: []string{"c"}}, {Path: "c"}}, func(string) bool { return true }, "") {
+		for _, b := range floor {
+			for _, to := range b.imports {
+				if to.floor >= b.floor {
+					t.Errorf("%s on floor %d imports %s on floor %d", b.name, b.floor, to.name, to.floor)
+				}
+			}
+		}
+	}
+}

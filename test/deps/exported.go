@@ -1,0 +1,368 @@
+package deps
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Unused returns "path: name" for each exported name outside test/... that no other package uses, tests of other
+// packages and external tests included: names of packages, and methods and fields of exported types. No complaint is of
+// what is used in a way that no reference shows: a method that some interface has, a field with a tag or of what is
+// encoded, an embedded field, a constant beside one in use, and a type that is part of a name in use.
+func Unused(units []*Unit) []string {
+	u, names := analyse(units)
+	var unused []string
+	for _, n := range names {
+		if !u.used[n.key] {
+			unused = append(unused, below(n.unit.Path)+": "+n.text)
+		}
+	}
+	slices.Sort(unused)
+	return unused
+}
+
+// analyse lists the exported names, and says which of them are in use.
+func analyse(units []*Unit) (usage, []*name) {
+	u := usage{used: map[string]bool{}, shapes: shapes(units)}
+	for _, unit := range units {
+		u.references(unit)
+	}
+	var names []*name
+	for _, unit := range units {
+		if !unit.external && !strings.HasPrefix(unit.Path, Module+"/test/") {
+			names = append(names, u.declared(unit)...)
+		}
+	}
+	u.spread(names)
+	return u, names
+}
+
+// name is one exported name.
+type name struct {
+	unit      *Unit
+	key, text string
+	object    types.Object
+}
+
+// usage is what is known to be in use, by the keys of names.
+type usage struct {
+	used map[string]bool
+	// shapes are the interfaces: the methods of each.
+	shapes []map[string]bool
+}
+
+// key tells declarations apart, whether they were read from a source or from what a compiler left, which has lines only.
+func (u *Unit) key(object types.Object) string {
+	position := u.fset.Position(object.Pos())
+	return fmt.Sprintf("%s %s:%d %s", object.Pkg().Path(), filepath.Base(position.Filename), position.Line, object.Name())
+}
+
+// ours says whether the object is an exported one of the module.
+func ours(object types.Object) bool {
+	return object != nil && object.Pkg() != nil && object.Exported() && strings.HasPrefix(object.Pkg().Path(), Module)
+}
+
+// references notes what the unit uses of others, and what it encodes.
+func (u *usage) references(unit *Unit) {
+	for _, object := range unit.info.Uses {
+		if ours(object) && (object.Pkg() != unit.types) {
+			u.used[unit.key(object)] = true
+		}
+	}
+	for _, file := range unit.files {
+		ast.Inspect(file, func(node ast.Node) bool {
+			switch node := node.(type) {
+			case *ast.CompositeLit:
+				u.literal(unit, node)
+			case *ast.CallExpr:
+				u.encoded(unit, node)
+				u.converted(unit, node)
+			}
+			return true
+		})
+	}
+}
+
+// literal notes the fields of a literal without their names.
+func (u *usage) literal(unit *Unit, literal *ast.CompositeLit) {
+	if len(literal.Elts) == 0 {
+		return
+	}
+	if _, keyed := literal.Elts[0].(*ast.KeyValueExpr); keyed {
+		return
+	}
+	u.fields(unit, unit.info.TypeOf(literal))
+}
+
+// converted notes the fields of structs that become each other.
+func (u *usage) converted(unit *Unit, call *ast.CallExpr) {
+	if unit.info.Types[call.Fun].IsType() && len(call.Args) == 1 {
+		u.fields(unit, unit.info.TypeOf(call.Fun))
+		u.fields(unit, unit.info.TypeOf(call.Args[0]))
+	}
+}
+
+// fields notes all fields of a struct of another package.
+func (u *usage) fields(unit *Unit, t types.Type) {
+	if fields, ok := t.Underlying().(*types.Struct); ok {
+		for field := range fields.Fields() {
+			if ours(field) && field.Pkg() != unit.types {
+				u.used[unit.key(field)] = true
+			}
+		}
+	}
+}
+
+// encoders are packages whose functions read fields by reflection.
+var encoders = []string{"encoding/json", "sigs.k8s.io/yaml", "sigs.k8s.io/json", "text/template"}
+
+// encoded notes the fields of what is encoded or decoded.
+func (u *usage) encoded(unit *Unit, call *ast.CallExpr) {
+	selector, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok {
+		return
+	}
+	callee := unit.info.Uses[selector.Sel]
+	if callee == nil || callee.Pkg() == nil || !slices.Contains(encoders, callee.Pkg().Path()) {
+		return
+	}
+	for _, argument := range call.Args {
+		mentioned(unit.info.TypeOf(argument), func(t *types.TypeName) bool {
+			if t.Pkg() == nil || !strings.HasPrefix(t.Pkg().Path(), Module) {
+				return false
+			}
+			if fields, ok := t.Type().Underlying().(*types.Struct); ok {
+				for field := range fields.Fields() {
+					u.used[unit.key(field)] = true
+				}
+			}
+			return true
+		})
+	}
+}
+
+// declared lists the exported names of a unit; those in use without a reference are noted.
+func (u *usage) declared(unit *Unit) []*name {
+	var names []*name
+	add := func(object types.Object, text string) *name {
+		n := &name{unit: unit, key: unit.key(object), text: text, object: object}
+		names = append(names, n)
+		return n
+	}
+	u.constants(unit)
+	scope := unit.types.Scope()
+	for _, text := range scope.Names() {
+		object := scope.Lookup(text)
+		if !object.Exported() || strings.HasSuffix(unit.fset.Position(object.Pos()).Filename, "_test.go") {
+			continue
+		}
+		add(object, text)
+		named, ok := object.Type().(*types.Named)
+		if _, isType := object.(*types.TypeName); !isType || !ok {
+			continue
+		}
+		free := u.byInterface(named)
+		for method := range named.Methods() {
+			if method.Exported() && !strings.HasSuffix(unit.fset.Position(method.Pos()).Filename, "_test.go") {
+				if n := add(method, text+"."+method.Name()); free[method.Name()] {
+					u.used[n.key] = true
+				}
+			}
+		}
+		if fields, ok := named.Underlying().(*types.Struct); ok {
+			for i := range fields.NumFields() {
+				if field := fields.Field(i); field.Exported() {
+					if n := add(field, text+"."+field.Name()); field.Embedded() || fields.Tag(i) != "" {
+						u.used[n.key] = true
+					}
+				}
+			}
+		}
+	}
+	return names
+}
+
+// constants notes the constants of each block with one that is in use: a set is exported whole.
+func (u *usage) constants(unit *Unit) {
+	for _, file := range unit.files {
+		for _, declaration := range file.Decls {
+			block, ok := declaration.(*ast.GenDecl)
+			if !ok || block.Tok != token.CONST {
+				continue
+			}
+			var keys []string
+			for _, spec := range block.Specs {
+				for _, ident := range spec.(*ast.ValueSpec).Names {
+					if ident.IsExported() {
+						keys = append(keys, unit.key(unit.types.Scope().Lookup(ident.Name)))
+					}
+				}
+			}
+			if slices.ContainsFunc(keys, func(key string) bool { return u.used[key] }) {
+				for _, key := range keys {
+					u.used[key] = true
+				}
+			}
+		}
+	}
+}
+
+// spread notes the types that are part of what is in use, until there are no more.
+func (u *usage) spread(names []*name) {
+	for more := true; more; {
+		more = false
+		for _, n := range names {
+			if !u.used[n.key] {
+				continue
+			}
+			of := n.object.Type()
+			if _, isType := n.object.(*types.TypeName); isType {
+				if _, fields := of.Underlying().(*types.Struct); fields {
+					continue // they are names of their own
+				}
+				of = of.Underlying()
+			}
+			mentioned(of, func(t *types.TypeName) bool {
+				if ours(t) {
+					key := n.unit.key(t)
+					more = more || !u.used[key]
+					u.used[key] = true
+				}
+				return false
+			})
+		}
+	}
+}
+
+// mentioned visits the names of the types that a type is made of, and what those are made of where visit says so.
+func mentioned(t types.Type, visit func(*types.TypeName) bool) {
+	seen := map[types.Type]bool{}
+	var walk func(types.Type)
+	walk = func(t types.Type) {
+		if t == nil || seen[t] {
+			return
+		}
+		seen[t] = true
+		switch t := t.(type) {
+		case *types.Alias:
+			visit(t.Obj())
+			walk(t.Rhs())
+		case *types.Named:
+			for argument := range t.TypeArgs().Types() {
+				walk(argument)
+			}
+			if visit(t.Obj()) {
+				walk(t.Underlying())
+			}
+		case interface{ Elem() types.Type }: // pointer, slice, array, channel, map
+			walk(t.Elem())
+			if m, ok := t.(*types.Map); ok {
+				walk(m.Key())
+			}
+		case *types.Signature:
+			for parameter := range t.Params().Variables() {
+				walk(parameter.Type())
+			}
+			for result := range t.Results().Variables() {
+				walk(result.Type())
+			}
+		case *types.Struct:
+			for field := range t.Fields() {
+				walk(field.Type())
+			}
+		case *types.Interface:
+			for embedded := range t.EmbeddedTypes() {
+				walk(embedded)
+			}
+			for method := range t.Methods() {
+				walk(method.Type())
+			}
+		}
+	}
+	walk(t)
+}
+
+// words are methods that the standard library looks for by their names.
+var words = []string{"String", "GoString", "Format", "Error", "Unwrap", "Is", "As", "Timeout", "Temporary"}
+
+// byInterface returns the methods that an interface has all of whose methods the type has.
+func (u *usage) byInterface(named *types.Named) map[string]bool {
+	own := map[string]bool{}
+	set := types.NewMethodSet(types.NewPointer(named))
+	for selection := range set.Methods() {
+		own[shape(selection.Obj())] = true
+	}
+	free := map[string]bool{}
+	for _, word := range words {
+		free[word] = true
+	}
+	for _, methods := range u.shapes {
+		satisfied := true
+		for method := range methods {
+			satisfied = satisfied && own[method]
+		}
+		for method := range methods {
+			if satisfied {
+				free[method[:strings.Index(method, " ")]] = true
+			}
+		}
+	}
+	return free
+}
+
+// shape is a method's name and the types of its signature. Types of one path are the same, wherever they were read.
+func shape(method types.Object) string {
+	signature := method.Type().(*types.Signature)
+	text := method.Name() + " "
+	for _, tuple := range []*types.Tuple{signature.Params(), signature.Results()} {
+		for variable := range tuple.Variables() {
+			text += types.TypeString(variable.Type(), nil) + ","
+		}
+		text += ";"
+	}
+	return text
+}
+
+// shapes collects the interfaces that the units and what they import declare.
+func shapes(units []*Unit) []map[string]bool {
+	var all []map[string]bool
+	add := func(t types.Type) {
+		face, ok := t.Underlying().(*types.Interface)
+		if !ok || face.NumMethods() == 0 {
+			return
+		}
+		methods := map[string]bool{}
+		for method := range face.Methods() {
+			methods[shape(method)] = true
+		}
+		if !slices.ContainsFunc(all, func(other map[string]bool) bool { return reflect.DeepEqual(other, methods) }) {
+			all = append(all, methods)
+		}
+	}
+	seen := map[string]bool{}
+	for _, unit := range units {
+		for _, imported := range unit.types.Imports() {
+			if seen[imported.Path()] {
+				continue
+			}
+			seen[imported.Path()] = true
+			for _, text := range imported.Scope().Names() {
+				if object, ok := imported.Scope().Lookup(text).(*types.TypeName); ok {
+					add(object.Type())
+				}
+			}
+		}
+		for expression, value := range unit.info.Types {
+			if _, ok := expression.(*ast.InterfaceType); ok && value.IsType() {
+				add(value.Type)
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,111 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	// link is the target of a Markdown link or picture.
+	link = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+	// source is a source file named in a code span.
+	source = regexp.MustCompile("`([a-z][a-z0-9_./-]*\\.(go|yaml|txt|json))`")
+)
+
+// TestNamedFilesExist holds every link, and every source file that a code span names from the root, to the tree.
+func TestNamedFilesExist(t *testing.T) {
+	root := filepath.Join("..", "..")
+	for _, document := range documents(t, root) {
+		content, err := os.ReadFile(filepath.Join(root, document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, missing := range missing(root, document, string(content)) {
+			t.Errorf("%s names %s, which does not exist", document, missing)
+		}
+	}
+}
+
+// TestReadmeLinksEveryDocument holds the README's table of documents to the directory.
+func TestReadmeLinksEveryDocument(t *testing.T) {
+	root := filepath.Join("..", "..")
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(found) < 10 {
+		t.Fatalf("%d documents, %v", len(found), err)
+	}
+	for _, path := range found {
+		if link := "(docs/" + filepath.Base(path) + ")"; !strings.Contains(string(readme), link) {
+			t.Errorf("README.md has no link %s", link)
+		}
+	}
+}
+
+func TestMissing(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "docs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"docs/a.md", "server.go"} {
+		if err := os.WriteFile(filepath.Join(root, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := "[a](a.md#part) [b](b.md) [web](https://example.org) `server.go` `state/gone.go` `pod.status`"
+	if got, want := missing(root, "docs/c.md", text), []string{"b.md", "state/gone.go"}; !slices.Equal(got, want) {
+		t.Errorf("missing %q, want %q", got, want)
+	}
+}
+
+// documents are the Markdown files of the tree, without what is built.
+func documents(t *testing.T, root string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (entry.Name() == "build" && filepath.Dir(path) == root || entry.Name() == ".git" || entry.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(path, ".md") {
+			relative, err := filepath.Rel(root, path)
+			found = append(found, relative)
+			return err
+		}
+		return nil
+	})
+	if err != nil || len(found) < 3 {
+		t.Fatalf("found %q: %v", found, err)
+	}
+	return found
+}
+
+// missing are the files that a document names and the tree does not have. Links start at the document, names in code
+// spans at the root; a name without a slash may be of a user's machine.
+func missing(root, document, content string) []string {
+	var names []string
+	exists := func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+	for _, m := range link.FindAllStringSubmatch(content, -1) {
+		if !strings.Contains(m[1], "://") && !exists(filepath.Join(root, filepath.Dir(document), m[1])) {
+			names = append(names, m[1])
+		}
+	}
+	for _, m := range source.FindAllStringSubmatch(content, -1) {
+		if strings.Contains(m[1], "/") && !strings.HasPrefix(m[1], "build/") && !exists(filepath.Join(root, m[1])) {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}

@@ -1,0 +1,192 @@
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/cmd/criadapter/command"
+	"github.com/criadapter/criadapter/test/docs/fence"
+)
+
+// TestFences reads every fenced block: commands are right for their shell and name flags, commands and targets that there
+// are; YAML and JSON are such. What else a block may be is in package fence.
+func TestFences(t *testing.T) {
+	root := filepath.Join("..", "..")
+	commands := 0
+	for _, document := range documents(t, root) {
+		content, err := os.ReadFile(filepath.Join(root, document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks, err := fence.Read(string(content))
+		if err != nil {
+			t.Errorf("%s: %v", document, err)
+		}
+		for _, block := range blocks {
+			if err := checkBlock(root, block); err != nil {
+				t.Errorf("%s:%d: %v", document, block.Line, err)
+			}
+			if block.Kind == fence.Shell || block.Kind == fence.Machine {
+				commands++
+			}
+		}
+	}
+	if commands < 10 {
+		t.Errorf("only %d blocks of commands were read", commands)
+	}
+}
+
+func checkBlock(root string, block fence.Block) error {
+	switch block.Kind {
+	case fence.Shell, fence.Machine:
+		return checkCommands(root, block.Text)
+	case fence.YAML:
+		var value any
+		return yaml.Unmarshal([]byte(block.Text), &value)
+	case fence.JSON:
+		if !json.Valid([]byte(block.Text)) {
+			return fmt.Errorf("not JSON:\n%s", block.Text)
+		}
+	}
+	return nil
+}
+
+// checkCommands parses the lines of a shell, and looks up what they say of our own programs and targets.
+func checkCommands(root, text string) error {
+	shell := exec.Command("bash", "-n")
+	shell.Stdin = strings.NewReader(text)
+	if out, err := shell.CombinedOutput(); err != nil {
+		return fmt.Errorf("bash -n: %w\n%s", err, out)
+	}
+	text = strings.ReplaceAll(text, "\\\n", " ")
+	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\n|;&", r) }) {
+		line, _, _ = strings.Cut(line, " #")
+		words := strings.Fields(line)
+		for len(words) > 0 && (words[0] == "sudo" || strings.Contains(words[0], "=")) {
+			words = words[1:]
+		}
+		if len(words) == 0 {
+			continue
+		}
+		if err := checkCommand(root, filepath.Base(words[0]), words[1:]); err != nil {
+			return fmt.Errorf("%s: %w", strings.TrimSpace(line), err)
+		}
+	}
+	return nil
+}
+
+// checkCommand checks a command of ours; others' are not known here.
+func checkCommand(root, program string, args []string) error {
+	switch program {
+	case "criadapter", "cri-dockerd":
+		return checkArguments(command.Root(command.Options{Version: "test"}), args)
+	case "kubelet-core":
+		return checkNamed(root, []string{"cmd/kubelet-core/*.go", "cmd/kubelet-core/client/*.go", "kubelet/*.go"}, args)
+	case "make":
+		return checkTargets(root, args)
+	}
+	return nil
+}
+
+// checkArguments looks a command line of criadapter up in its own tree of commands and flags.
+func checkArguments(root *cobra.Command, args []string) error {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	found, rest, err := root.Find(args)
+	if err != nil {
+		return err
+	}
+	found.InitDefaultHelpFlag()
+	found.InitDefaultVersionFlag()
+	for _, arg := range rest {
+		if arg == "…" {
+			continue
+		}
+		name, isFlag := strings.CutPrefix(arg, "--")
+		name, _, _ = strings.Cut(name, "=")
+		if isFlag && found.Flags().Lookup(name) == nil && found.InheritedFlags().Lookup(name) == nil {
+			return fmt.Errorf("there is no flag --%s", name)
+		}
+	}
+	return nil
+}
+
+// checkNamed finds the command and the flags of a program in its sources, where they are strings.
+func checkNamed(root string, patterns, args []string) error {
+	var sources bytes.Buffer
+	for _, pattern := range patterns {
+		files, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(files) == 0 {
+			return fmt.Errorf("no sources in %s: %w", pattern, err)
+		}
+		for _, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			sources.Write(content)
+		}
+	}
+	for i, arg := range args {
+		name, isFlag := strings.CutPrefix(arg, "--")
+		name, _, _ = strings.Cut(name, "=")
+		if isFlag && !bytes.Contains(sources.Bytes(), []byte(`"`+name+`"`)) {
+			return fmt.Errorf("there is no flag --%s", name)
+		}
+		if i == 0 && !isFlag && !regexp.MustCompile(`Use: +"`+regexp.QuoteMeta(name)+`[" ]`).Match(sources.Bytes()) {
+			return fmt.Errorf("there is no command %s", name)
+		}
+	}
+	return nil
+}
+
+// checkTargets finds the targets of make.
+func checkTargets(root string, args []string) error {
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		return err
+	}
+	var targets []string
+	for _, m := range regexp.MustCompile(`(?m)^([a-z0-9-]+):`).FindAllSubmatch(makefile, -1) {
+		targets = append(targets, string(m[1]))
+	}
+	for _, arg := range args {
+		if !strings.Contains(arg, "=") && !slices.Contains(targets, arg) {
+			return fmt.Errorf("there is no target %s", arg)
+		}
+	}
+	return nil
+}
+
+// TestCheckCommands makes the check fail.
+func TestCheckCommands(t *testing.T) {
+	for line, want := range map[string]string{
+		"sudo criadapter --network-plugin bridge --log-level=debug": "",
+		"criadapter --no-such-flag":                                 "--no-such-flag",
+		"A=b build/criadapter --netwok-plugin bridge":               "--netwok-plugin",
+		"make build && make nonsense":                               "nonsense",
+		"make run ONCE=1":                                           "",
+		"kubelet-core get pods -w":                                  "",
+		"kubelet-core run --manifest-dir x":                         "--manifest-dir",
+		"kubelet-core fly":                                          "fly",
+		"for x in 1 2; do":                                          "bash -n",
+		"ls --whatever":                                             "",
+		"cri-dockerd --network-plugin= --hairpin-mode=none":         "",
+	} {
+		err := checkCommands(filepath.Join("..", ".."), line)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", line, err, want)
+		}
+	}
+}

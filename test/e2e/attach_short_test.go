@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// A hundred containers that live 0 to 20 ms: each attach ends by itself, and brings what the container wrote or says
+// that it does not run any more; then the log has it.
+func TestAttachToShortContainers(t *testing.T) {
+	c := newCrictl(t)
+	p := c.runPod()
+	c.run("pull", c.env.Image(shellImage))
+	config := &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: p.name, Namespace: "e2e", Uid: p.name + "-uid", Attempt: 1},
+		LogDirectory: p.logDir,
+	}
+	outcomes := map[string]int{}
+	for i := range 100 {
+		line, name := fmt.Sprintf("line %d", i), fmt.Sprintf("short-%d", i)
+		id, err := c.server.Runtime.CreateContainer(t.Context(), p.id, &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: name},
+			Image:    &runtimeapi.ImageSpec{Image: c.env.Image(shellImage)},
+			Command:  []string{"sh", "-c", fmt.Sprintf("echo %s; sleep 0.%03d", line, i%21)},
+			LogPath:  name + ".log",
+			Stdin:    i%2 == 0,
+			Linux:    &runtimeapi.LinuxContainerConfig{},
+		}, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// crictl takes longer to come than the container lives: it comes while the container starts.
+		started := make(chan error, 1)
+		go func() { started <- c.server.Runtime.StartContainer(t.Context(), id) }()
+		time.Sleep(time.Duration(i%10) * 20 * time.Millisecond)
+		outcomes[c.attachToShort(id, line, i%2 == 0)]++
+		if err := <-started; err != nil {
+			t.Fatal(err)
+		}
+		c.readsLog(id, line)
+	}
+	t.Log(outcomes)
+	if outcomes["output"] == 0 || outcomes["refused"] == 0 || outcomes["output"]+outcomes["refused"] != 100 {
+		t.Errorf("%v", outcomes)
+	}
+}
+
+// attachToShort attaches once the container runs and says what came of it.
+func (c *crictl) attachToShort(id, line string, withInput bool) string {
+	args := []string{"attach"}
+	if withInput {
+		args = append(args, "-i")
+	}
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		s := c.background(append(args, id)...)
+		if s.wait(); s.cmd.ProcessState.Success() {
+			if got := s.stdout.String(); strings.Count(got, line+"\n") != 1 {
+				return fmt.Sprintf("wrote %q", got)
+			}
+			return "output"
+		}
+		said := s.stderr.String()
+		switch {
+		case !strings.Contains(said, "FailedPrecondition"):
+			return said
+		case !strings.Contains(said, "created") && !strings.Contains(said, "does not run"):
+			return "refused"
+		}
+		if inspect(c, id).Status.State == "CONTAINER_EXITED" {
+			return "refused"
+		}
+	}
+	return "never ran"
+}
+
+// readsLog waits until crictl reads the line in the log, as who was refused does.
+func (c *crictl) readsLog(id, line string) {
+	c.t.Helper()
+	testutil.Eventually(c.t, func() error {
+		if r := c.try("logs", id); strings.TrimSpace(r.stdout) != line {
+			return fmt.Errorf("logs: %+v", r)
+		}
+		return nil
+	})
+}

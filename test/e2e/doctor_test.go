@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	doctor "github.com/criadapter/criadapter/cmd/criadapter/check"
+	"github.com/criadapter/criadapter/cmd/criadapter/status"
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// command runs a command of the server's program with the server's settings and decodes what it prints.
+func command[T any](t *testing.T, env rigenv.Env, s *adapter.Server, name string) (answer T) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), env.Criadapter, append([]string{name, "-o", "json"}, settings(env, s)...)...)
+	output, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() > 1) {
+		t.Fatalf("%s: %v: %s", name, err, output)
+	}
+	if err := json.Unmarshal(output, &answer); err != nil {
+		t.Fatalf("%s: %v: %s", name, err, output)
+	}
+	return answer
+}
+
+// settings are those of a server, as flags.
+func settings(env rigenv.Env, s *adapter.Server) []string {
+	return []string{
+		"--container-runtime-endpoint=" + s.Endpoint, "--docker-endpoint=" + env.DockerHost, "--root-directory=" + s.RootDir,
+		"--cni-conf-dir=" + s.CNIConfDir, "--cni-bin-dir=" + env.CNIBinDir, "--cni-cache-dir=" + s.CNICacheDir,
+	}
+}
+
+// TestDoctor looks at a node with a pod that has a host port, then at what is left when the server is killed and
+// somebody removes the pod's container, and again when the server has cleaned up.
+func TestDoctor(t *testing.T) {
+	env := rigenv.Require(t)
+	s := adapter.ForTest(t, adapter.Options{Env: env})
+	const planted = "hunter2hunter2"
+	id, err := s.Runtime.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "doctor", Namespace: "default", Uid: "doctor"},
+		Annotations:  map[string]string{"example.com/password": planted},
+		Labels:       map[string]string{"note": planted},
+		PortMappings: []*runtimeapi.PortMapping{{Protocol: runtimeapi.Protocol_TCP, ContainerPort: 80, HostPort: 18080}},
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := func() (names []string) {
+		for _, f := range command[doctor.Report](t, env, s, "check").Findings {
+			if slices.ContainsFunc(f.Things, func(thing string) bool { return strings.Contains(thing, id[:32]) }) || f.Check == "addresses" && len(f.Things) > 0 {
+				names = append(names, f.Check)
+			}
+		}
+		return names
+	}
+	report := command[doctor.Report](t, env, s, "check")
+	for _, f := range report.Findings {
+		healthy := slices.Contains([]string{"engine", "CNI configuration", "plugin bridge", "plugin host-local", "plugin portmap", "CRI socket", "rights"}, f.Check)
+		// A machine without it lacks what the rig lacks for itself.
+		lacks := f.Check == "rights" && !env.NegativeOOM && strings.Contains(f.Text, "CAP_SYS_RESOURCE")
+		if healthy && f.Status != "ok" && !lacks {
+			t.Errorf("%+v", f)
+		}
+	}
+	if got := left(); len(got) > 0 {
+		t.Errorf("a running pod is left behind: %q", got)
+	}
+	answer := command[status.Answer](t, env, s, "status")
+	if !answer.Ready() || answer.Report == nil || answer.Report.Pods["ready"] != 1 || answer.Report.LastEvent.IsZero() || answer.Engine == nil {
+		t.Errorf("got %+v, %+v", answer, answer.Report)
+	}
+	archive := filepath.Join(s.Dir, "bug.tar.gz")
+	collect := exec.CommandContext(t.Context(), env.Criadapter, append([]string{"debug", "bundle", "--file=" + archive, "--log-file=" + s.LogPath}, settings(env, s)...)...)
+	if output, err := collect.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	content, err := exec.CommandContext(t.Context(), "tar", "-xzOf", archive).Output()
+	if err != nil || !strings.Contains(string(content), `"id": "`+id) || strings.Contains(string(content), planted) {
+		t.Errorf("the bundle lacks the pod, or has what its owner wrote: %v", err)
+	}
+
+	s.Kill()
+	if output, err := exec.CommandContext(t.Context(), "docker", "-H", env.DockerHost, "rm", "-f", id).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	if got, want := left(), []string{"network namespaces", "CNI attachments", "records", "addresses", "host ports"}; !slices.Equal(got, want) {
+		t.Errorf("left behind: %q, want %q", got, want)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, func() error { return s.Runtime.RemovePodSandbox(t.Context(), id) })
+	if got := left(); len(got) > 0 {
+		t.Errorf("still left behind: %q", got)
+	}
+}

@@ -1,0 +1,37 @@
+package e2e
+
+import (
+	"os/exec"
+	"strconv"
+	"strings"
+)
+
+// hostPorts are ports of the node that are free as far as the tests know.
+func (n *fieldsNode) hostPorts(count int) (ports []int32) {
+	for range count {
+		ports = append(ports, freePort(n.T))
+	}
+	return ports
+}
+
+// wantForwarded looks at the node's rules: ports of each protocol lead to the pod, on both IP families. SCTP and UDP
+// packets prove no more than these, and this kernel has no SCTP sockets.
+func (n *fieldsNode) wantForwarded(ports []int32, ip4, ip6 string) {
+	n.Helper()
+	for program, ip := range map[string]string{"iptables": ip4, "ip6tables": "[" + ip6 + "]"} {
+		rules, err := exec.CommandContext(n.Context(), program, "-t", "nat", "-S").CombinedOutput()
+		if err != nil {
+			n.Fatalf("%s: %v: %s", program, err, rules)
+		}
+		for i, protocol := range []string{"tcp", "udp", "sctp"} {
+			found := false
+			for rule := range strings.Lines(string(rules)) {
+				found = found || strings.Contains(rule, "-p "+protocol+" ") && strings.Contains(rule, "--dport "+strconv.Itoa(int(ports[i]))+" ") &&
+					strings.Contains(rule, "--to-destination "+ip+":"+strconv.Itoa(7000+i))
+			}
+			if !found {
+				n.Errorf("%s: no rule leads from %s port %d to %s:\n%s", program, protocol, ports[i], ip, rules)
+			}
+		}
+	}
+}

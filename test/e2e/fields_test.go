@@ -1,0 +1,357 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// The truth of fields: what a request asks for is looked at in the running container and from outside of it. What other
+// tests look at is not here; server/fields says for each field where it is.
+
+// fieldsNode is a server with one pod and an image to run.
+type fieldsNode struct {
+	*testing.T
+	server *adapter.Server
+	config *runtimeapi.PodSandboxConfig
+	pod    string
+	image  string
+	// dir is on a shared mount.
+	dir string
+}
+
+func newFieldsNode(t *testing.T) *fieldsNode {
+	t.Helper()
+	env := rigenv.Require(t)
+	n := &fieldsNode{T: t, server: adapter.ForTest(t, adapter.Options{Env: env})}
+	n.dualStack()
+	var err error
+	n.image, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, nil, nil)
+	n.must(err)
+	n.dir = filepath.Join(n.server.Dir, "host")
+	name := strings.ToLower(t.Name())
+	n.config = &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name + "-uid"},
+		Hostname:     "truth",
+		LogDirectory: filepath.Join(n.server.Dir, "logs"),
+		DnsConfig:    &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10", "fd00::10"}, Searches: []string{"a.local", "b.local"}, Options: []string{"ndots:3", "edns0"}},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent:    "/criadapter-" + name,
+			Overhead:        &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20, CpuShares: 100},
+			Resources:       &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 192 << 20, CpuShares: 412, CpuPeriod: 100_000, CpuQuota: 80_000},
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{},
+			Sysctls:         map[string]string{"kernel.shm_rmid_forced": "1"},
+		},
+	}
+	return n
+}
+
+// dualStack adds a range of IPv6 to the pod network.
+func (n *fieldsNode) dualStack() {
+	n.Helper()
+	content, err := os.ReadFile(n.server.CNIConfig())
+	n.must(err)
+	config := map[string]any{}
+	n.must(json.Unmarshal(content, &config))
+	ipam := config["plugins"].([]any)[0].(map[string]any)["ipam"].(map[string]any)
+	ipam["ranges"] = append(ipam["ranges"].([]any), []any{map[string]string{"subnet": "fd00:88:16::/64"}})
+	ipam["routes"] = append(ipam["routes"].([]any), map[string]string{"dst": "::/0"})
+	content, err = json.Marshal(config)
+	n.must(err)
+	n.must(os.WriteFile(n.server.CNIConfig(), content, 0o644))
+}
+
+func (n *fieldsNode) must(err error) {
+	n.Helper()
+	if err != nil {
+		n.Fatal(err)
+	}
+}
+
+// run makes and starts a container of the pod and returns its id and its process.
+func (n *fieldsNode) run(config *runtimeapi.ContainerConfig) (id string, pid int) {
+	n.Helper()
+	config.Image = &runtimeapi.ImageSpec{Image: n.image}
+	config.LogPath = config.Metadata.Name + ".log"
+	id, err := n.server.Runtime.CreateContainer(n.Context(), n.pod, config, n.config)
+	n.must(err)
+	n.must(n.server.Runtime.StartContainer(n.Context(), id))
+	status, err := n.server.Runtime.ContainerStatus(n.Context(), id, true)
+	n.must(err)
+	var info struct{ PID int }
+	n.must(json.Unmarshal([]byte(status.GetInfo()["info"]), &info))
+	return id, info.PID
+}
+
+// sh runs a script in a container and returns its output in one line.
+func (n *fieldsNode) sh(id, script string) string {
+	n.Helper()
+	stdout, stderr, err := n.server.Runtime.ExecSync(n.Context(), id, []string{"sh", "-c", script}, time.Minute)
+	if err != nil && len(stdout)+len(stderr) == 0 {
+		n.Errorf("%s: %v", script, err)
+	}
+	return strings.Join(strings.Fields(string(stdout)+string(stderr)), " ")
+}
+
+// cgroupFile reads a file of a process's cgroup of version 1, or of version 2 where there is no other, and false where
+// this kernel has none.
+func (n *fieldsNode) cgroupFile(pid int, up, controller, v1, v2 string) (string, bool) {
+	n.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	n.must(err)
+	for line := range strings.Lines(string(content)) {
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		name := v2
+		if parts[1] != "" {
+			name = v1
+		}
+		if parts[1] != "" && !slices.Contains(strings.Split(parts[1], ","), controller) {
+			continue
+		}
+		for _, mount := range []string{parts[1], "unified"} {
+			if value, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", mount, parts[2], up, name)); err == nil && name != "" {
+				return strings.TrimSpace(string(value)), true
+			}
+		}
+	}
+	return "", false
+}
+
+func (n *fieldsNode) wantCgroup(pid int, up, controller, v1, want1, v2, want2 string) {
+	n.Helper()
+	got, ok := n.cgroupFile(pid, up, controller, v1, v2)
+	if !ok {
+		n.Errorf("the cgroup has neither %s nor %s", v1, v2)
+		return
+	}
+	if got != want1 && got != want2 {
+		n.Errorf("%s or %s holds %q, want %q or %q", v1, v2, got, want1, want2)
+	}
+}
+
+func TestFieldsOfPods(t *testing.T) {
+	n := newFieldsNode(t)
+	ports := n.hostPorts(3)
+	for i, protocol := range []runtimeapi.Protocol{runtimeapi.Protocol_TCP, runtimeapi.Protocol_UDP, runtimeapi.Protocol_SCTP} {
+		n.config.PortMappings = append(n.config.PortMappings, &runtimeapi.PortMapping{
+			Protocol: protocol, ContainerPort: 7000 + int32(i), HostPort: ports[i],
+		})
+	}
+	n.pod = runSandbox(t, n.server, n.config)
+	id, pid := n.run(&runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main"}, Command: []string{"sleep", "1000000"},
+	})
+
+	t.Run("names and DNS", func(t *testing.T) {
+		same(t, "host name", n.sh(id, "hostname"), "truth")
+		same(t, "resolv.conf", n.sh(id, "cat /etc/resolv.conf"),
+			"nameserver 10.0.0.10 nameserver fd00::10 search a.local b.local options ndots:3 edns0")
+	})
+	t.Run("the pod's cgroup", func(t *testing.T) {
+		n.wantCgroup(pid, "..", "memory", "memory.limit_in_bytes", strconv.Itoa(256<<20), "memory.max", strconv.Itoa(256<<20))
+		n.wantCgroup(pid, "..", "cpu", "cpu.shares", "512", "cpu.weight", "20")
+		n.wantCgroup(pid, "..", "cpu", "cpu.cfs_quota_us", "80000", "cpu.max", "80000 100000")
+		_, err := runtimeapi.NewRuntimeServiceClient(n.server.Conn).UpdatePodSandboxResources(t.Context(), &runtimeapi.UpdatePodSandboxResourcesRequest{
+			PodSandboxId: n.pod, Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 << 20, CpuShares: 924},
+		})
+		n.must(err)
+		n.wantCgroup(pid, "..", "memory", "memory.limit_in_bytes", strconv.Itoa(320<<20), "memory.max", strconv.Itoa(320<<20))
+		n.wantCgroup(pid, "..", "cpu", "cpu.shares", "1024", "cpu.weight", "39")
+		status, err := n.server.Runtime.PodSandboxStatus(t.Context(), n.pod, true)
+		n.must(err)
+		if info := status.GetInfo()["info"]; !strings.Contains(info, `"memory_limit_in_bytes":268435456`) {
+			t.Errorf("the verbose status does not have the new limit: %s", info)
+		}
+	})
+	t.Run("both IP families and host ports", func(t *testing.T) {
+		status, err := n.server.Runtime.PodSandboxStatus(t.Context(), n.pod, false)
+		n.must(err)
+		network := status.GetStatus().GetNetwork()
+		if !strings.HasPrefix(network.GetIp(), "10.88.") || len(network.GetAdditionalIps()) != 1 || !strings.HasPrefix(network.GetAdditionalIps()[0].GetIp(), "fd00:88:16:") {
+			t.Fatalf("the addresses are %v", network)
+		}
+		inside := n.sh(id, "ip addr show eth0")
+		for _, ip := range []string{network.GetIp(), network.GetAdditionalIps()[0].GetIp()} {
+			if !strings.Contains(inside, ip) {
+				t.Errorf("eth0 has no %s: %s", ip, inside)
+			}
+		}
+		n.wantForwarded(ports, network.GetIp(), network.GetAdditionalIps()[0].GetIp())
+	})
+}
+
+func TestFieldsOfContainers(t *testing.T) {
+	n := newFieldsNode(t)
+	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
+	n.config.Linux.SecurityContext.Privileged = true
+	n.pod = runSandbox(t, n.server, n.config)
+	n.must(os.MkdirAll(filepath.Join(n.dir, "sub"), 0o777))
+	profile := filepath.Join(n.dir, "seccomp.json")
+	testutil.WriteFile(t, profile, `{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["mkdir","mkdirat"],"action":"SCMP_ACT_ERRNO"}]}`)
+	mib := int64(1 << 20)
+	id, pid := n.run(&runtimeapi.ContainerConfig{
+		Metadata:   &runtimeapi.ContainerMetadata{Name: "confined"},
+		Command:    []string{"sh", "-c"},
+		Args:       []string{`echo "$FIRST $PWD"; trap 'echo usr1; exit 3' USR1; while :; do sleep 0.05; done`},
+		WorkingDir: "/var/tmp",
+		Envs:       []*runtimeapi.KeyValue{{Key: "FIRST", Value: []byte("a=b\tc")}, {Key: "PATH", Value: []byte("/bin:/usr/bin")}},
+		Mounts: []*runtimeapi.Mount{
+			{HostPath: n.dir, ContainerPath: "/private"},
+			{HostPath: n.dir, ContainerPath: "/readonly", Readonly: true},
+		},
+		Devices: []*runtimeapi.Device{
+			{HostPath: "/dev/full", ContainerPath: "/dev/mine", Permissions: "r"},
+			{HostPath: "/dev/kmsg", ContainerPath: "/dev/writable", Permissions: "w"},
+		},
+		StopSignal: runtimeapi.Signal_SIGNAL_SIGUSR1,
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources: &runtimeapi.LinuxContainerResources{
+				CpuPeriod: 50_000, CpuQuota: 20_000, CpuShares: 512, CpusetCpus: "0", CpusetMems: "0", OomScoreAdj: 500,
+				MemoryLimitInBytes: 64 * mib, MemorySwapLimitInBytes: 96 * mib,
+				HugepageLimits: []*runtimeapi.HugepageLimit{{PageSize: "2MB", Limit: 4 << 20}},
+			},
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+				RunAsUsername:    "www-data", SupplementalGroups: []int64{77},
+				ReadonlyRootfs: true, NoNewPrivs: true,
+				MaskedPaths: []string{"/proc/meminfo"}, ReadonlyPaths: []string{"/proc/sys"},
+				Capabilities: &runtimeapi.Capability{AddCapabilities: []string{"NET_ADMIN"}, DropCapabilities: []string{"CHOWN"}},
+				Seccomp:      &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: profile},
+			},
+		},
+	})
+	t.Run("process", func(t *testing.T) {
+		testutil.Eventually(t, func() error {
+			log, err := os.ReadFile(filepath.Join(n.config.LogDirectory, "confined.log"))
+			if !strings.Contains(string(log), "a=b\tc /var/tmp") {
+				return fmt.Errorf("the log holds %q, %v", log, err)
+			}
+			return nil
+		})
+		same(t, "user and groups", n.sh(id, "id -u; id -g; id -G"), "33 33 33 77")
+		same(t, "no_new_privs", n.procStatus(pid, "NoNewPrivs"), "1")
+		same(t, "readonly_rootfs", n.sh(id, "touch /var/tmp/x && echo written"), "touch: /var/tmp/x: Read-only file system")
+		same(t, "seccomp", n.procStatus(pid, "Seccomp"), "2")
+		same(t, "the profile's system call", n.sh(id, "mkdir /private/new && echo made"), "mkdir: can't create directory '/private/new': Operation not permitted")
+		bounding, err := strconv.ParseUint(n.procStatus(pid, "CapBnd"), 16, 64)
+		n.must(err)
+		const chown, netAdmin = 0, 12
+		if bounding&(1<<chown) != 0 || bounding&(1<<netAdmin) == 0 {
+			t.Errorf("the bounding set is %x", bounding)
+		}
+	})
+	t.Run("paths", func(t *testing.T) {
+		same(t, "masked", n.sh(id, "wc -c < /proc/meminfo"), "0")
+		if line := n.mountAt(pid, "/proc/sys"); !strings.Contains(line, " ro,") {
+			t.Errorf("/proc/sys is %q", line)
+		}
+		if line := n.mountAt(pid, "/readonly"); !strings.Contains(line, " ro,") {
+			t.Errorf("the read-only mount is %q", line)
+		}
+		if line := n.mountAt(pid, "/private"); strings.Contains(line, "shared:") || strings.Contains(line, "master:") || !strings.Contains(line, " rw,") {
+			t.Errorf("the private mount is %q", line)
+		}
+	})
+	t.Run("limits", func(t *testing.T) {
+		n.wantCgroup(pid, "", "memory", "memory.limit_in_bytes", fmt.Sprint(64*mib), "memory.max", fmt.Sprint(64*mib))
+		n.wantCgroup(pid, "", "memory", "memory.memsw.limit_in_bytes", fmt.Sprint(96*mib), "memory.swap.max", fmt.Sprint(32*mib))
+		n.wantCgroup(pid, "", "cpu", "cpu.cfs_quota_us", "20000", "cpu.max", "20000 50000")
+		n.wantCgroup(pid, "", "cpu", "cpu.cfs_period_us", "50000", "cpu.max", "20000 50000")
+		n.wantCgroup(pid, "", "cpu", "cpu.shares", "512", "cpu.weight", "20")
+		n.wantCgroup(pid, "", "cpuset", "cpuset.cpus", "0", "cpuset.cpus", "0")
+		n.wantCgroup(pid, "", "cpuset", "cpuset.mems", "0", "cpuset.mems", "0")
+		// A kernel without the controller hugetlb has no such limit.
+		if got, ok := n.cgroupFile(pid, "", "hugetlb", "hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"); ok && got != "4194304" {
+			t.Errorf("huge pages are limited to %s", got)
+		}
+		score, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
+		n.must(err)
+		same(t, "oom_score_adj", strings.TrimSpace(string(score)), "500")
+	})
+	t.Run("devices", func(t *testing.T) {
+		if info, err := os.Stat(fmt.Sprintf("/proc/%d/root/dev/mine", pid)); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+			t.Errorf("the device is %v, %v", info, err)
+		}
+		list, ok := n.cgroupFile(pid, "", "devices", "devices.list", "")
+		for _, rule := range []string{"c 1:7 r", "c 1:11 w"} {
+			if ok && !slices.Contains(strings.Split(list, "\n"), rule) && !strings.Contains(list, "c 1:7 rwm") {
+				t.Errorf("the cgroup allows %q, want %q among it", list, rule)
+			}
+		}
+	})
+	t.Run("stop signal", func(t *testing.T) {
+		n.must(n.server.Runtime.StopContainer(t.Context(), id, 30))
+		status, err := n.server.Runtime.ContainerStatus(t.Context(), id, false)
+		n.must(err)
+		same(t, "exit code", status.GetStatus().GetExitCode(), int32(3))
+		same(t, "signal", status.GetStatus().GetStopSignal(), runtimeapi.Signal_SIGNAL_SIGUSR1)
+	})
+	n.open(t)
+}
+
+// open looks at a container that nothing confines, with ALL capabilities and empty lists of paths.
+func (n *fieldsNode) open(t *testing.T) {
+	id, pid := n.run(&runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "open"}, Command: []string{"sleep", "1000000"},
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 32 << 20},
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				RunAsUser: &runtimeapi.Int64Value{Value: 1234}, RunAsGroup: &runtimeapi.Int64Value{Value: 5678},
+				Capabilities: &runtimeapi.Capability{AddCapabilities: []string{"ALL"}},
+			},
+		},
+	})
+	_, privileged := n.run(&runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "privileged"}, Command: []string{"sleep", "1000000"},
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{Privileged: true}},
+	})
+	t.Run("nothing confines it", func(t *testing.T) {
+		same(t, "seccomp", n.procStatus(pid, "Seccomp"), "0")
+		same(t, "no_new_privs", n.procStatus(pid, "NoNewPrivs"), "0")
+		same(t, "the capabilities of ALL", n.procStatus(pid, "CapBnd"), n.procStatus(privileged, "CapBnd"))
+		same(t, "user and group", n.procStatus(pid, "Uid")+" "+n.procStatus(pid, "Gid"), "1234 1234 1234 1234 5678 5678 5678 5678")
+		if line := n.mountAt(pid, "/proc/sys") + n.mountAt(pid, "/proc/kcore"); line != "" {
+			t.Errorf("with empty lists there is %q", line)
+		}
+		same(t, "a sysctl of the pod", n.sh(id, "cat /proc/sys/kernel/shm_rmid_forced"), "1")
+		n.wantCgroup(pid, "", "memory", "memory.memsw.limit_in_bytes", fmt.Sprint(32<<20), "memory.swap.max", "0")
+	})
+}
+
+func (n *fieldsNode) procStatus(pid int, field string) string {
+	n.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	n.must(err)
+	for line := range strings.Lines(string(content)) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			return strings.Join(strings.Fields(value), " ")
+		}
+	}
+	n.Fatalf("no %s of process %d", field, pid)
+	return ""
+}
+
+// mountAt is the line of a mount point of a process, empty for none.
+func (n *fieldsNode) mountAt(pid int, target string) string {
+	n.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	n.must(err)
+	for line := range strings.Lines(string(content)) {
+		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == target {
+			return line
+		}
+	}
+	return ""
+}

@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// An engine that is stopped, and so hangs without breaking a connection, is seen within 15 seconds, so that the
+// scheduler sends no more pods; meanwhile lists answer at once, and within 5 seconds after it goes on the node is ready
+// again.
+func TestEngineHangs(t *testing.T) {
+	n := newTamperedNode(t, true)
+	dockerd := n.engine.PID()
+	n.must(syscall.Kill(dockerd, syscall.SIGSTOP))
+	defer func() { _ = syscall.Kill(dockerd, syscall.SIGCONT) }() // harmless the second time
+	begin := time.Now()
+	testutil.EventuallyWithin(t, 15*time.Second, "RuntimeReady turns false", func() error { return n.runtimeReady(false) })
+	t.Logf("the hanging engine was seen after %v", time.Since(begin).Round(time.Millisecond))
+
+	begin = time.Now()
+	listed, err := n.server.Runtime.ListContainers(t.Context(), nil)
+	if err != nil || len(listed) != len(n.containers) {
+		t.Errorf("%d containers are listed, %v", len(listed), err)
+	}
+	if _, err := n.server.Runtime.ContainerStatus(t.Context(), n.containers[0], false); err != nil {
+		t.Error(err)
+	}
+	_, err = n.server.Runtime.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: "late", Namespace: "e2e", Uid: "late"},
+	}, "")
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("a new pod: %v, want Unavailable", err)
+	}
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("the answers took %v", took)
+	}
+
+	n.must(syscall.Kill(dockerd, syscall.SIGCONT))
+	begin = time.Now()
+	testutil.EventuallyWithin(t, 5*time.Second, "RuntimeReady turns true", func() error { return n.runtimeReady(true) })
+	t.Logf("it was seen to answer after %v", time.Since(begin).Round(time.Millisecond))
+}
+
+// runtimeReady fails unless the condition is as wanted.
+func (n *tamperedNode) runtimeReady(want bool) error {
+	answer, err := n.server.Runtime.Status(n.t.Context(), false)
+	if err != nil {
+		return err
+	}
+	for _, condition := range answer.GetStatus().GetConditions() {
+		if condition.GetType() == runtimeapi.RuntimeReady && condition.GetStatus() == want {
+			return nil
+		}
+	}
+	return fmt.Errorf("the conditions are %v", answer.GetStatus().GetConditions())
+}

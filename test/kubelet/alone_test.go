@@ -1,0 +1,64 @@
+package kubelet
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// refused starts a second kubelet core with the node's runtime, which must end by itself with a text.
+func (n *node) refused(want string, flags ...string) {
+	n.t.Helper()
+	args := append([]string{
+		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint(), "--hostname-override", n.name,
+		"--node-ip", "127.0.0.1", "--pod-logs-dir", n.logs, "--cgroup-root", filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name),
+	}, flags...)
+	if _, stderr, code := n.person("", args...); code != 1 || !strings.Contains(stderr, want) {
+		n.t.Errorf("%v: exit code %d, want 1 and %q:\n%s", flags, code, want, stderr)
+	}
+}
+
+// TestTwoCoresOfOneDirectory refuses the second one, and one for other pods, so that no volume is removed as a leftover;
+// the first one's pod and its volume stay, and after a crash nothing has to be unlocked.
+func TestTwoCoresOfOneDirectory(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: data, emptyDir: {}}]
+  containers:
+  - {name: main, image: SHELL, command: [sh, -c, "echo kept > /data/file; sleep 1000"], volumeMounts: [{name: data, mountPath: /data}]}
+`)
+	pod := n.ready("pod")
+	n.refused("in use by another kubelet core", "--root-dir", n.root)
+	n.kill()
+	n.refused("is for the pods of owner", "--root-dir", n.root, "--owner", "somebody-else")
+	n.start()
+	n.ready("pod")
+	file := filepath.Join(n.root, "pods", string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data", "file")
+	if text, err := os.ReadFile(file); err != nil || string(text) != "kept\n" {
+		t.Errorf("the volume has %q, %v", text, err)
+	}
+}
+
+// TestBesideAKubelet refuses to start where something listens on a kubelet's port, unless it is told to.
+func TestBesideAKubelet(t *testing.T) {
+	// The port is the kubelet's; the address is this process's own, so that nobody else is at it.
+	address := fmt.Sprintf("127.77.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff)
+	n := prepareNode(t, "--node-ip", address, "--beside-kubelet")
+	port, err := net.Listen("tcp", net.JoinHostPort(address, "10250"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer port.Close()
+	n.refused("--beside-kubelet", "--root-dir", n.root, "--node-ip", address)
+	n.write("pod.yaml", simple("pod", "sleep 1000"))
+	n.start()
+	n.ready("pod")
+}

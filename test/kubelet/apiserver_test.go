@@ -1,0 +1,106 @@
+package kubelet
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/kubelet/manifest"
+	"github.com/criadapter/criadapter/test/apitest"
+)
+
+// clusterNode is a node of an API server in memory.
+type clusterNode struct {
+	*node
+	api *apitest.Server
+}
+
+// newClusterNode starts an API server and a node of it.
+func newClusterNode(t *testing.T, flags ...string) *clusterNode {
+	t.Helper()
+	n := prepareNode(t, flags...)
+	c := &clusterNode{node: n, api: apitest.Start(t)}
+	kubeconfig := filepath.Join(n.dir, "kubeconfig")
+	text := fmt.Sprintf("clusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", c.api.URL())
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.flags = append(n.flags, "--kubeconfig", kubeconfig)
+	n.start()
+	return c
+}
+
+// bind gives the node a pod, as the scheduler would. Its name is its UID.
+func (c *clusterNode) bind(text string) *v1.Pod {
+	c.t.Helper()
+	pod := &v1.Pod{}
+	if err := yaml.UnmarshalStrict([]byte(c.expand(text)), pod); err != nil {
+		c.t.Fatal(err)
+	}
+	pod.Namespace, pod.UID, pod.Spec.NodeName, pod.Generation = "default", types.UID(pod.Name), c.name, 1
+	pod.CreationTimestamp, pod.Status.Phase = metav1.Now(), v1.PodPending
+	manifest.SetDefaults(pod)
+	c.api.Set(pod)
+	return pod
+}
+
+// change lets somebody change what the server has of a pod.
+func (c *clusterNode) change(pod *v1.Pod, change func(*v1.Pod)) {
+	c.t.Helper()
+	now, ok := c.api.Object(pod).(*v1.Pod)
+	if !ok {
+		c.t.Fatalf("the server has no pod %s", pod.Name)
+	}
+	change(now)
+	now.Generation++
+	c.api.Set(now)
+}
+
+// shows waits until the server's pod is as check wants it, and returns it.
+func (c *clusterNode) shows(pod *v1.Pod, what string, check func(*v1.Pod) error) *v1.Pod {
+	c.t.Helper()
+	var now *v1.Pod
+	eventually(c.t, what, func() error {
+		var ok bool
+		if now, ok = c.api.Object(pod).(*v1.Pod); !ok {
+			return fmt.Errorf("the server has no pod %s", pod.Name)
+		}
+		return check(now)
+	})
+	return now
+}
+
+func (c *clusterNode) showsReady(pod *v1.Pod) *v1.Pod {
+	c.t.Helper()
+	return c.shows(pod, "pod "+pod.Name+" is ready", func(now *v1.Pod) error { return wantReady(now, v1.ConditionTrue) })
+}
+
+// end has a pod deleted and waits until the server has forgotten it.
+func (c *clusterNode) end(pod *v1.Pod) {
+	c.t.Helper()
+	c.change(pod, func(now *v1.Pod) {
+		now.DeletionTimestamp, now.DeletionGracePeriodSeconds = &metav1.Time{Time: metav1.Now().Rfc3339Copy().Time}, new(int64(1))
+	})
+	eventually(c.t, "pod "+pod.Name+" is gone", func() error {
+		if c.api.Object(pod) != nil {
+			return fmt.Errorf("the server has it")
+		}
+		return nil
+	})
+}
+
+// conditionOf is a condition of a pod, nil where it has none of that type.
+func conditionOf(pod *v1.Pod, kind v1.PodConditionType) *v1.PodCondition {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == kind })
+	if i < 0 {
+		return nil
+	}
+	return &pod.Status.Conditions[i]
+}

@@ -1,0 +1,97 @@
+package kubelet
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestEphemeralContainer lets somebody look into a pod that runs: the container joins the pod and the processes of its
+// target, restarts nothing, and is never started again, by a kubelet that restarts neither.
+func TestEphemeralContainer(t *testing.T) {
+	n := newClusterNode(t)
+	pod := n.bind(`
+metadata: {name: pod}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: SHELL, command: [sh, -c, "sleep 12345"]}
+`)
+	before := n.showsReady(pod)
+	debugger := func(name, script string) {
+		t.Helper()
+		n.change(pod, func(now *v1.Pod) {
+			now.Spec.EphemeralContainers = append(now.Spec.EphemeralContainers, v1.EphemeralContainer{
+				EphemeralContainerCommon: v1.EphemeralContainerCommon{
+					Name: name, Image: n.env.Image(shell), ImagePullPolicy: v1.PullIfNotPresent, Command: []string{"sh", "-c", script},
+					TerminationMessagePath: "/dev/termination-log", TerminationMessagePolicy: v1.TerminationMessageReadFile,
+				},
+				TargetContainerName: "main",
+			})
+		})
+	}
+	debugger("looks", "ps; hostname; echo done")
+	ended := func(now *v1.Pod) error {
+		for _, shown := range now.Status.EphemeralContainerStatuses {
+			if end := shown.State.Terminated; shown.Name == "looks" && end != nil && end.ExitCode == 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("ephemeral containers %+v", now.Status.EphemeralContainerStatuses)
+	}
+	n.shows(pod, "the first has ended", ended)
+	if text := n.log(before, "looks", 0); !strings.Contains(text, "sleep 12345") || !strings.Contains(text, "pod\n") {
+		t.Errorf("it saw neither its target's processes nor the pod:\n%s", text)
+	}
+	debugger("stays", "sleep 1000")
+	n.shows(pod, "the second runs", func(now *v1.Pod) error {
+		if len(now.Status.EphemeralContainerStatuses) != 2 || now.Status.EphemeralContainerStatuses[1].State.Running == nil {
+			return fmt.Errorf("ephemeral containers %+v", now.Status.EphemeralContainerStatuses)
+		}
+		return wantReady(now, v1.ConditionTrue)
+	})
+	n.kill()
+	n.start()
+	stays(t, "nothing is started again", 3*time.Second, func() error {
+		now := n.api.Object(pod).(*v1.Pod)
+		if id(now, "main") != id(before, "main") || status(now, "main").RestartCount != 0 || now.Status.EphemeralContainerStatuses[0].RestartCount != 0 {
+			return fmt.Errorf("restarted: %+v", now.Status)
+		}
+		return ended(now)
+	})
+	n.end(pod)
+}
+
+// TestContainerRestartRules starts a container again for an exit code that its rules name, and no other, in a pod that
+// is never restarted.
+func TestContainerRestartRules(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  restartPolicy: Never
+  volumes: [{name: data, emptyDir: {}}]
+  containers:
+  - name: again
+    image: SHELL
+    command: [sh, -c, "test -e /data/ran && exit 0; touch /data/ran; exit 42"]
+    volumeMounts: [{name: data, mountPath: /data}]
+    restartPolicy: Never
+    restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [41, 42]}}]
+  - name: once
+    image: SHELL
+    command: [sh, -c, "exit 3"]
+    restartPolicy: Never
+    restartPolicyRules: [{action: Restart, exitCodes: {operator: NotIn, values: [3]}}]
+`)
+	pod := n.until("pod", wantPhase(v1.PodFailed))
+	if again, once := status(pod, "again"), status(pod, "once"); again.RestartCount != 1 || again.State.Terminated.ExitCode != 0 ||
+		once.RestartCount != 0 || once.State.Terminated.ExitCode != 3 {
+		t.Errorf("statuses %s", states(pod))
+	}
+}

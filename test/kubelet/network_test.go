@@ -1,0 +1,103 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// TestNetworkNotReady takes the runtime's network away: pods of the host's network start, run and end, because what
+// makes the network ready may be one of them; others wait, which an event says, and start when it is back.
+func TestNetworkNotReady(t *testing.T) {
+	n := newNode(t)
+	aside := filepath.Join(n.dir, "aside.conflist")
+	if err := os.Rename(n.server.NetworkConfig(), aside); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the kubelet notices", func() error {
+		if text, err := os.ReadFile(n.output); err != nil || !strings.Contains(string(text), "network is not ready") {
+			return fmt.Errorf("not yet: %v", err)
+		}
+		return nil
+	})
+	host := strings.Replace(simple("NAME", "sleep 1000"), "spec:\n", "spec:\n  hostNetwork: true\n", 1)
+	n.write("host.yaml", strings.Replace(host, "NAME", "host", 1))
+	n.write("goes.yaml", strings.Replace(host, "NAME", "goes", 1))
+	n.write("waits.yaml", simple("waits", "sleep 1000"))
+	n.ready("host")
+	n.ready("goes")
+	if event := n.event("waits", "NetworkNotReady"); !strings.Contains(event.Message, "network is not ready") {
+		t.Errorf("event %q", event.Message)
+	}
+	n.remove("goes.yaml")
+	n.gone("goes")
+	if pod := n.until("waits", wantPhase(v1.PodPending)); status(pod, "main").ContainerID != "" {
+		t.Errorf("it runs: %s", states(pod))
+	}
+	config, err := os.ReadFile(aside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Written anew: containerd does not notice a file that is moved there.
+	if err := os.WriteFile(n.server.NetworkConfig(), config, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n.ready("waits")
+	n.ready("host")
+}
+
+// TestHostPortAfterTheSandboxDied leads to the new sandbox: the rule of the dead one, which came first, is gone.
+func TestHostPortAfterTheSandboxDied(t *testing.T) {
+	n := newNode(t)
+	listener, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	n.write("web.yaml", fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: web, image: HELLO, ports: [{containerPort: 8080, hostPort: %d}]}
+`, port))
+	pod := n.ready("web")
+	client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	// The bridge's address is the machine's; for loopback portmap needs a sysctl that is not everywhere.
+	address := pod.Status.PodIP[:strings.LastIndex(pod.Status.PodIP, ".")] + ".1"
+	answers := func() error {
+		answer, err := client.Get(fmt.Sprintf("http://%s:%d/", address, port))
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if body, err := io.ReadAll(answer.Body); err != nil || len(body) == 0 {
+			return errors.Join(err, fmt.Errorf("%d bytes", len(body)))
+		}
+		return nil
+	}
+	eventually(t, "the host port answers", answers)
+	for range 2 {
+		before := n.ready("web")
+		n.killContainers(n.sandboxes(pod, false)...)
+		n.until("web", func(now *v1.Pod) error {
+			if id(now, "web") == id(before, "web") {
+				return errors.New("the old container")
+			}
+			return wantReady(now, v1.ConditionTrue)
+		})
+		eventually(t, "the host port answers again", answers)
+	}
+}

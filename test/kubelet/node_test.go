@@ -1,0 +1,92 @@
+package kubelet
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// cgroupFile reads a file of a cgroup below the node's, in either version of cgroups.
+func (n *node) cgroupFile(below, v1File, v2File string) (string, error) {
+	controller, _, _ := strings.Cut(v1File, ".")
+	root := filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name, "kubepods", below)
+	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", root, v2File))
+	if err != nil {
+		text, err = os.ReadFile(filepath.Join("/sys/fs/cgroup", controller, root, v1File))
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
+// TestNodeLimits keeps what is reserved from all pods together, and a pod from having more processes than it may.
+func TestNodeLimits(t *testing.T) {
+	n := newNode(t, "--system-reserved", "memory=1Gi", "--pod-max-pids", "30")
+	n.write("pod.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - {name: main, image: SHELL, command: [sh, -c, "(i=0; while [ $i -lt 60 ]; do i=$((i+1)); sleep 1000 & done) || echo no more; sleep 1000"]}
+`)
+	pod := n.ready("pod")
+	n.logHas(pod, "main", 0, "no more")
+	if got, err := n.cgroupFile("besteffort/pod"+string(pod.UID), "pids.max", "pids.max"); err != nil || got != "30" {
+		t.Errorf("the pod may have %s tasks, %v", got, err)
+	}
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var total int64
+	if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &total); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := n.cgroupFile("", "memory.limit_in_bytes", "memory.max"); err != nil || got != fmt.Sprint((total-1<<20)<<10) {
+		t.Errorf("all pods may have %s bytes of %d kB, %v", got, total, err)
+	}
+}
+
+// TestCredentialFile pulls with the credentials in the node's own file, and not without.
+func TestCredentialFile(t *testing.T) {
+	n := newNode(t)
+	if n.env.AuthRegistry == "" {
+		t.Fatal("the rig has no registry that asks who one is")
+	}
+	private := strings.NewReplacer("SHELL", n.env.AuthRegistry+"/test/busybox:latest", "IfNotPresent", "Always").Replace(simple("pod", "sleep 1000"))
+	n.write("pod.yaml", private)
+	n.until("pod", func(pod *v1.Pod) error {
+		if waits := status(pod, "main").State.Waiting; waits == nil || waits.Reason != "ErrImagePull" && waits.Reason != "ImagePullBackOff" {
+			return fmt.Errorf("it is pulled without: %s", states(pod))
+		}
+		return nil
+	})
+	auth := base64.StdEncoding.EncodeToString([]byte(rigenv.RegistryUser + ":" + rigenv.RegistryPassword))
+	config := fmt.Sprintf(`{"auths": {%q: {"auth": %q}, "elsewhere.example": {}}, "credsStore": "x"}`, n.env.AuthRegistry, auth)
+	if err := os.WriteFile(filepath.Join(n.root, "config.json"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n.ready("pod")
+}
+
+// TestRuntimeClass runs a pod with the handler that it names, and refuses one that the runtime does not have.
+func TestRuntimeClass(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", strings.Replace(simple("pod", "sleep 1000"), "spec:\n", "spec:\n  runtimeClassName: runc\n", 1))
+	n.write("none.yaml", strings.Replace(simple("none", "sleep 1000"), "spec:\n", "spec:\n  runtimeClassName: no-such-handler\n", 1))
+	pod := n.ready("pod")
+	sandbox, err := n.cri.PodSandboxStatus(t.Context(), n.sandboxes(pod, false)[0], false)
+	if err != nil || sandbox.GetStatus().GetRuntimeHandler() != "runc" {
+		t.Errorf("its sandbox has the handler %q, %v", sandbox.GetStatus().GetRuntimeHandler(), err)
+	}
+	if event := n.event("none", "FailedCreatePodSandBox"); !strings.Contains(event.Message, "no-such-handler") {
+		t.Errorf("event %q", event.Message)
+	}
+}

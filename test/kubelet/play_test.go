@@ -1,0 +1,223 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// playArgs are those of play or down on the node's runtime, in its directories.
+func (n *node) playArgs(command string, args ...string) []string {
+	return append([]string{
+		command, "--name", n.name, "--container-runtime-endpoint", n.server.Endpoint(), "--root-dir", n.root, "--pod-logs-dir", n.logs,
+		"--cgroup-root", filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name), "--cgroup-driver", "cgroupfs", "--log-level", "info",
+	}, args...)
+}
+
+// play begins a play of a text.
+func (n *node) play(text string, args ...string) (*output, *exec.Cmd, <-chan error) {
+	n.t.Helper()
+	file := filepath.Join(n.dir, "play.yaml")
+	if err := os.WriteFile(file, []byte(n.expand(text)), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+	out, cmd := &output{}, exec.Command(n.program, n.playArgs("play", append(args, file)...)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	n.t.Cleanup(func() {
+		_ = cmd.Process.Kill() // most have ended
+		if n.t.Failed() {
+			n.t.Logf("play:\n%s", out.String())
+		}
+	})
+	return out, cmd, ended
+}
+
+// down ends the node's play.
+func (n *node) down() {
+	n.t.Helper()
+	if output, err := exec.CommandContext(n.t.Context(), n.program, n.playArgs("down")...).CombinedOutput(); err != nil {
+		n.t.Fatalf("down: %v\n%s", err, output)
+	}
+}
+
+// nothingLeft says what is left of the node's play.
+func (n *node) nothingLeft() {
+	n.t.Helper()
+	sandboxes, err := n.cri.ListPodSandbox(n.t.Context(), &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
+	if err != nil || len(sandboxes) > 0 {
+		n.t.Errorf("sandboxes: %v, %v", sandboxes, err)
+	}
+	own := filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name)
+	for _, pattern := range []string{filepath.Join("/sys/fs/cgroup", own), filepath.Join("/sys/fs/cgroup", "*", own)} { // of version 2 and 1
+		if cgroups, err := filepath.Glob(pattern); err != nil || len(cgroups) > 0 {
+			n.t.Errorf("cgroups: %v, %v", cgroups, err)
+		}
+	}
+	for _, dir := range []string{n.root, n.logs} {
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			n.t.Errorf("%s: %v", dir, err)
+		}
+	}
+}
+
+// endsWith waits for the end of a command, and for its exit code.
+func endsWith(t *testing.T, ended <-chan error, want int) {
+	t.Helper()
+	select {
+	case err := <-ended:
+		code := 0
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+			code = exit.ExitCode()
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if code != want {
+			t.Errorf("exit code %d, want %d", code, want)
+		}
+	case <-time.After(patience):
+		t.Fatal("it does not end")
+	}
+}
+
+// TestPlay runs a deployment, its configuration and its services, one of which another pod reaches by name and somebody
+// on the machine by a port; it shows logs, and Ctrl-C leaves nothing.
+func TestPlay(t *testing.T) {
+	n := prepareNode(t)
+	listener, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	out, cmd, ended := n.play(fmt.Sprintf(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: words}
+data: {greeting: a word}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: hidden}
+stringData: {key: a secret}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: web, image: HELLO, ports: [{name: http, containerPort: 8080}]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {type: NodePort, selector: {app: web}, ports: [{port: 80, targetPort: http, nodePort: %d}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: client}
+spec:
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: hidden, secret: {secretName: hidden}}, {name: data, emptyDir: {medium: Memory}}]
+  containers:
+  - name: main
+    image: SHELL
+    env: [{name: GREETING, valueFrom: {configMapKeyRef: {name: words, key: greeting}}}]
+    command: [sh, -c, "hostname; echo $GREETING; cat /hidden/key; echo; until grep -q web.default.svc /etc/hosts; do sleep 0.1; done; wget -qO- http://web:8080/ | wc -c; echo reached; sleep 1000"]
+    volumeMounts: [{name: hidden, mountPath: /hidden}, {name: data, mountPath: /data}]
+`, port), "--follow")
+	for _, want := range []string{
+		"client/main | client\n", "client/main | a word\n", "client/main | a secret\n", "client/main | reached\n",
+		"web-1 | Ready", "web-2 | Ready", fmt.Sprintf("port %d of this machine leads to web-1", port),
+	} {
+		out.has(t, want)
+	}
+	eventually(t, "the port of the machine", func() error {
+		addresses, err := net.InterfaceAddrs()
+		if err != nil {
+			return err
+		}
+		for _, address := range addresses {
+			if ip := address.(*net.IPNet).IP; ip.To4() != nil && !ip.IsLoopback() {
+				client := http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+				answer, err := client.Get(fmt.Sprintf("http://%s:%d/", ip, port))
+				if err != nil {
+					continue
+				}
+				body, err := io.ReadAll(answer.Body)
+				answer.Body.Close()
+				if err == nil && len(body) > 0 {
+					return nil
+				}
+			}
+		}
+		return errors.New("nobody answers")
+	})
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	endsWith(t, ended, 0)
+	n.nothingLeft()
+}
+
+// TestPlayToItsEnd ends by itself when all pods have, with what they came to.
+func TestPlayToItsEnd(t *testing.T) {
+	n := prepareNode(t)
+	once := func(code int) string {
+		return strings.Replace(simple("once", fmt.Sprintf("echo ran; exit %d", code)), "spec:\n", "spec:\n  restartPolicy: Never\n", 1)
+	}
+	out, _, ended := n.play(once(0), "--follow")
+	endsWith(t, ended, 0)
+	out.has(t, "once/main | ran\n")
+	n.nothingLeft()
+	out, _, ended = n.play(once(3))
+	endsWith(t, ended, 1)
+	out.has(t, "main: exit code 3")
+	n.nothingLeft()
+}
+
+// TestPlayDown ends a play from elsewhere, and what one has left that was killed.
+func TestPlayDown(t *testing.T) {
+	n := prepareNode(t)
+	pod := strings.Replace(simple("pod", "trap 'echo bye; exit' TERM; while :; do sleep 0.1; done"), "terminationGracePeriodSeconds: 1", "terminationGracePeriodSeconds: 30", 1)
+	out, _, ended := n.play(pod, "--follow")
+	out.has(t, "pod | Ready")
+	n.down()
+	endsWith(t, ended, 0)
+	out.has(t, "pod/main | bye\n")
+	n.nothingLeft()
+
+	out, cmd, ended := n.play(pod)
+	out.has(t, "pod | Ready")
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	n.down()
+	n.nothingLeft()
+	if output, err := exec.CommandContext(t.Context(), n.program, n.playArgs("down")...).CombinedOutput(); err == nil || !strings.Contains(string(output), "nothing is played") {
+		t.Errorf("down of nothing: %v\n%s", err, output)
+	}
+}

@@ -1,0 +1,157 @@
+package kubelet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const resized = `
+metadata: {name: NAME}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: stays
+    image: SHELL
+    command: [sleep, "1000"]
+    resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {cpu: 500m, memory: 32Mi}}
+  - name: restarts
+    image: SHELL
+    command: [sleep, "1000"]
+    resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]
+    resources: {requests: {cpu: 10m, memory: 32Mi}, limits: {cpu: 500m, memory: 32Mi}}
+`
+
+// memoryLimit is the limit that the kernel has for a container, in either version of cgroups.
+func (n *node) memoryLimit(pod *v1.Pod, container string) string {
+	n.t.Helper()
+	return n.exec(pod, container, "sh", "-c", "cat /sys/fs/cgroup/memory.max || cat /sys/fs/cgroup/memory/memory.limit_in_bytes")
+}
+
+// podMemoryLimit is that of the pod's cgroup.
+func (n *node) podMemoryLimit(pod *v1.Pod) string {
+	n.t.Helper()
+	for _, hierarchy := range []struct{ dir, file string }{{"", "memory.max"}, {"memory", "memory.limit_in_bytes"}} {
+		path := filepath.Join("/sys/fs/cgroup", hierarchy.dir, filepath.Base(filepath.Dir(n.env.WorkDir)), n.name, "kubepods", "burstable", "pod"+string(pod.UID), hierarchy.file)
+		if text, err := os.ReadFile(path); err == nil {
+			return strings.TrimSpace(string(text))
+		}
+	}
+	n.t.Fatal("the pod has no cgroup with a memory limit")
+	return ""
+}
+
+func setMemory(pod *v1.Pod, container, amount string) {
+	for i := range pod.Spec.Containers {
+		if c := &pod.Spec.Containers[i]; c.Name == container {
+			c.Resources.Requests[v1.ResourceMemory], c.Resources.Limits[v1.ResourceMemory] = resource.MustParse(amount), resource.MustParse(amount)
+		}
+	}
+}
+
+// hasMemory wants a container to have, as the status shows it, that limit, and the pod no resize on its way.
+func hasMemory(container, amount string) func(*v1.Pod) error {
+	return func(pod *v1.Pod) error {
+		for _, kind := range []v1.PodConditionType{v1.PodResizePending, v1.PodResizeInProgress} {
+			if found := conditionOf(pod, kind); found != nil {
+				return fmt.Errorf("%s: %s %s", kind, found.Reason, found.Message)
+			}
+		}
+		now := status(pod, container)
+		if now.Resources == nil || now.Resources.Limits.Memory().String() != amount || now.AllocatedResources.Memory().String() != amount {
+			return fmt.Errorf("%s has %v of %v", container, now.Resources, now.AllocatedResources)
+		}
+		return wantReady(pod, v1.ConditionTrue)
+	}
+}
+
+// TestResize changes limits up and down while containers run: in place, with a restart where the resizePolicy says so,
+// and never below what is in use. The pod's own cgroup follows.
+func TestResize(t *testing.T) {
+	n := newClusterNode(t)
+	pod := n.bind(strings.Replace(resized, "NAME", "resized", 1))
+	before := n.showsReady(pod)
+	for _, step := range []struct{ container, amount, limit, podLimit string }{
+		{"stays", "64Mi", "67108864", "100663296"}, {"stays", "40Mi", "41943040", "75497472"}, {"restarts", "64Mi", "67108864", "109051904"},
+	} {
+		n.change(pod, func(now *v1.Pod) { setMemory(now, step.container, step.amount) })
+		now := n.shows(pod, step.container+" has "+step.amount, hasMemory(step.container, step.amount))
+		if got := n.memoryLimit(now, step.container); got != step.limit {
+			t.Errorf("%s has %s bytes, want %s", step.container, got, step.limit)
+		}
+		if got := n.podMemoryLimit(pod); got != step.podLimit {
+			t.Errorf("%s: the pod has %s bytes, want %s", step.container, got, step.podLimit)
+		}
+	}
+	now := n.showsReady(pod)
+	if id(now, "stays") != id(before, "stays") || status(now, "stays").RestartCount != 0 {
+		t.Error("the container that stays was restarted")
+	}
+	if id(now, "restarts") == id(before, "restarts") || status(now, "restarts").RestartCount != 1 {
+		t.Error("the container that restarts was not")
+	}
+	n.change(pod, func(now *v1.Pod) { setMemory(now, "stays", "4Ki") })
+	n.shows(pod, "less than is in use", func(now *v1.Pod) error {
+		if found := conditionOf(now, v1.PodResizeInProgress); found == nil || found.Reason != v1.PodReasonError || !strings.Contains(found.Message, "in use") {
+			return fmt.Errorf("condition %v", found)
+		}
+		return nil
+	})
+	if got := n.memoryLimit(now, "stays"); got != "41943040" {
+		t.Errorf("after a resize that failed: %s bytes", got)
+	}
+	n.end(pod)
+}
+
+// TestResizeThatDoesNotFit waits for other pods to end, or for ever, also over a restart of the kubelet: the pod keeps
+// what it has.
+func TestResizeThatDoesNotFit(t *testing.T) {
+	n := newClusterNode(t)
+	var most int64
+	eventually(t, "the node is registered", func() error {
+		node, ok := n.api.Object(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}).(*v1.Node)
+		if !ok || node.Status.Allocatable.Memory().IsZero() {
+			return errors.New("not yet")
+		}
+		most = node.Status.Allocatable.Memory().Value()
+		return nil
+	})
+	other := n.bind(strings.Replace(strings.ReplaceAll(resized, "memory: 32Mi", fmt.Sprint("memory: ", most/3)), "NAME", "other", 1))
+	pod := n.bind(strings.Replace(resized, "NAME", "resized", 1))
+	n.showsReady(other)
+	before := n.showsReady(pod)
+	pending := func(reason string) func(*v1.Pod) error {
+		return func(now *v1.Pod) error {
+			if found := conditionOf(now, v1.PodResizePending); found == nil || found.Reason != reason {
+				return fmt.Errorf("condition %v", found)
+			}
+			if granted := status(now, "stays").AllocatedResources; granted.Memory().String() != "32Mi" {
+				return fmt.Errorf("it is allocated %v", granted)
+			}
+			return nil
+		}
+	}
+	n.change(pod, func(now *v1.Pod) { setMemory(now, "stays", fmt.Sprint(2*most)) })
+	n.shows(pod, "more than the node has", pending(v1.PodReasonInfeasible))
+	n.change(pod, func(now *v1.Pod) { setMemory(now, "stays", fmt.Sprint(most/2)) })
+	n.shows(pod, "more than is left", pending(v1.PodReasonDeferred))
+	n.kill()
+	n.start()
+	n.shows(pod, "more than is left after a restart", pending(v1.PodReasonDeferred))
+	if got := n.memoryLimit(before, "stays"); got != "33554432" {
+		t.Errorf("it has %s bytes meanwhile", got)
+	}
+	n.end(other)
+	now := n.shows(pod, "the other pod left room", hasMemory("stays", resource.NewQuantity(most/2, resource.DecimalSI).String()))
+	if id(now, "stays") != id(before, "stays") {
+		t.Error("the container was restarted")
+	}
+	n.end(pod)
+}

@@ -1,0 +1,85 @@
+// Package dashboard draws a Grafana dashboard as a picture, from what a Prometheus answers to its queries. It knows panels of
+// the types row, stat and timeseries, and what a reader of a document needs of them: it is no Grafana.
+package dashboard
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Panel is one panel with the answers to its queries.
+type Panel struct {
+	Type, Title string
+	// GridPos is the place on a grid of 24 columns.
+	GridPos struct{ X, Y, W, H float64 }
+	Targets []struct{ Expr, LegendFormat string }
+	// Unit is how values are written: s, bytes, Bps, reqps or none.
+	FieldConfig struct{ Defaults struct{ Unit string } }
+	// Series are the answers, filled in by the caller.
+	Series []Series `json:"-"`
+}
+
+// Series is one line.
+type Series struct {
+	Legend string
+	Points []Point
+}
+
+// Point is a value at a time in seconds.
+type Point struct{ At, Value float64 }
+
+// Read reads a dashboard's panels, from the top.
+func Read(path string) ([]Panel, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var d struct{ Panels []Panel }
+	if err := json.Unmarshal(text, &d); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return d.Panels, nil
+}
+
+// Query is a target's query with its variables filled in.
+func Query(expr, rateInterval string) string {
+	return strings.NewReplacer("$__rate_interval", rateInterval, "$job", ".*", "$instance", ".*").Replace(expr)
+}
+
+// Answer turns what `promtool query range -o json` prints into lines.
+func Answer(text []byte, legend string) ([]Series, error) {
+	var matrix []struct {
+		Metric map[string]string
+		Values [][2]any
+	}
+	if err := json.Unmarshal(text, &matrix); err != nil {
+		return nil, err
+	}
+	var all []Series
+	for _, m := range matrix {
+		s := Series{Legend: legend}
+		for label, value := range m.Metric {
+			s.Legend = strings.ReplaceAll(s.Legend, "{{"+label+"}}", value)
+		}
+		for _, value := range m.Values {
+			at, isNumber := value[0].(float64)
+			text, isText := value[1].(string)
+			v, err := strconv.ParseFloat(text, 64)
+			if !isNumber || !isText || err != nil {
+				return nil, fmt.Errorf("a value is %v: %w", value, err)
+			}
+			if v == v { // no NaN, which a rate of nothing is
+				s.Points = append(s.Points, Point{at, v})
+			}
+		}
+		if len(s.Points) > 0 {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b Series) int { return strings.Compare(a.Legend, b.Legend) })
+	return all, nil
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/rig/cache"
+	"github.com/criadapter/criadapter/test/rig/images"
+)
+
+// rootKey and prometheusKey are the names in the cache.
+const (
+	suiteName     = "bookworm"
+	rootKey       = "debian-" + suiteName + "-systemd-docker_2"
+	prometheusKey = "debian-" + suiteName + "-prometheus_1"
+)
+
+// missingParts says what would have to be downloaded, empty for nothing.
+func missingParts() (string, error) {
+	for _, key := range []string{rootKey, prometheusKey} {
+		has, err := cache.Has(key)
+		if err != nil {
+			return "", err
+		}
+		if !has {
+			return "Debian's parts are not in the cache (" + key + "); make package-test downloads them", nil
+		}
+	}
+	return "", nil
+}
+
+// debianRoot is a root file system with systemd and Docker Engine, of Debian's packages. It takes a minute the first time.
+func debianRoot(ctx context.Context) (string, error) {
+	return cache.Fill(ctx, rootKey, func(ctx context.Context, dir string) error {
+		if err := images.Packages(ctx, images.Tool{Program: "debootstrap", Package: "debootstrap"}); err != nil {
+			return err
+		}
+		debootstrap, err := images.FindTool("debootstrap")
+		if err != nil {
+			return err
+		}
+		_, err = command(ctx, "", debootstrap, "--variant=minbase",
+			"--include=systemd,systemd-sysv,dbus,procps,docker.io,iptables,iproute2", suiteName, filepath.Join(dir, "root"))
+		return err
+	})
+}
+
+// prometheus is a directory with Prometheus and its promtool, from Debian's package, which is not installed.
+func prometheus(ctx context.Context) (string, error) {
+	return cache.Fill(ctx, prometheusKey, func(ctx context.Context, dir string) error {
+		if _, err := command(ctx, dir, "apt-get", "-q", "download", "prometheus"); err != nil {
+			return err
+		}
+		debs, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+		if err != nil || len(debs) != 1 {
+			return fmt.Errorf("apt-get downloaded %q, %v", debs, err)
+		}
+		if _, err := command(ctx, dir, "dpkg-deb", "-x", debs[0], "all"); err != nil {
+			return err
+		}
+		for _, program := range []string{"prometheus", "promtool"} {
+			if err := os.Rename(filepath.Join(dir, "all/usr/bin", program), filepath.Join(dir, program)); err != nil {
+				return err
+			}
+		}
+		return errors.Join(os.RemoveAll(filepath.Join(dir, "all")), os.Remove(debs[0]))
+	})
+}
+
+// command runs a program in dir and returns all that it prints, which is the error as well.
+func command(ctx context.Context, dir, name string, args ...string) (string, error) {
+	return commandWith(ctx, dir, nil, name, args...)
+}
+
+func commandWith(ctx context.Context, dir string, environ []string, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), environ...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
+}

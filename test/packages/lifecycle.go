@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	ownSocket    = "/run/criadapter/criadapter.sock"
+	dropInSocket = "/run/cri-dockerd.sock"
+	ownUnits     = "criadapter.socket criadapter.service"
+	dropInUnits  = "cri-docker.socket cri-docker.service"
+)
+
+// deb is the path of a package on the machine.
+func (s *suite) deb(version, name string) string {
+	return filepath.Join("/mnt", version, name+"_"+version+"_"+architecture+".deb")
+}
+
+// serves waits until a socket answers, and the process behind it is the program of that version. CRI's own version is the
+// engine's.
+func (s *suite) serves(ctx context.Context, socket, version string) error {
+	return s.eventually(ctx, func() error {
+		out, err := s.machine.Shell(ctx, `
+			/mnt/crictl --runtime-endpoint unix://`+socket+` version
+			for unit in criadapter cri-docker; do
+				pid=$(systemctl show --property MainPID --value $unit)
+				test "$pid" = 0 || readlink /proc/$pid/exe
+				test "$pid" = 0 || /proc/$pid/exe --version
+			done`)
+		if out += "\n"; err == nil && !(strings.Contains(out, "\n/usr/bin/criadapter\n") && strings.Contains(out, "\ncriadapter version v"+version+"\n")) {
+			err = fmt.Errorf("criadapter %s does not serve:\n%s", version, out)
+		}
+		return err
+	})
+}
+
+// install installs the first release as an operator does, on a node with Docker Engine and a CNI network.
+func (s *suite) install(ctx context.Context) error {
+	if _, err := s.machine.Shell(ctx, `
+		cp /mnt/runc /usr/local/sbin/runc
+		mkdir -p /opt/cni /etc/cni/net.d /etc/docker
+		cp -r /mnt/plugins /opt/cni/bin
+		cp /mnt/10-pods.conflist /etc/cni/net.d
+		echo '{"bridge": "none", "iptables": false, "ip6tables": false, "storage-driver": "overlay2"}' > /etc/docker/daemon.json
+		systemctl restart docker`); err != nil {
+		return err
+	}
+	if _, err := s.machine.Shell(ctx, `
+		dpkg --install `+s.deb(oldVersion, "criadapter")+`
+		systemctl is-enabled `+ownUnits+`
+		systemctl is-active `+ownUnits+`
+		systemctl reload criadapter
+		test "$(stat --format %a `+ownSocket+`)" = 600
+		criadapter --version
+		kubelet-core --help
+		sh -n /usr/share/bash-completion/completions/criadapter 2>/dev/null || bash -n /usr/share/bash-completion/completions/criadapter
+		test -s /usr/share/man/man1/criadapter.1
+		test -s /usr/share/criadapter/grafana/criadapter.json
+		test -s /usr/share/criadapter/prometheus/alerts.yaml`); err != nil {
+		return err
+	}
+	return s.serves(ctx, ownSocket, oldVersion)
+}
+
+// upgrade installs the next release over running pods, while a client asks and the configuration is an operator's own.
+func (s *suite) upgrade(ctx context.Context) error {
+	if _, err := s.machine.Shell(ctx, "echo 'log-level: debug' >> /etc/criadapter/config.yaml"); err != nil {
+		return err
+	}
+	stop := s.asking(ctx, ownSocket)
+	_, err := s.machine.Shell(ctx, `
+		dpkg --install `+s.deb(newVersion, "criadapter")+`
+		systemctl is-active `+ownUnits+`
+		grep -q 'log-level: debug' /etc/criadapter/config.yaml`)
+	if err == nil {
+		err = s.serves(ctx, ownSocket, newVersion)
+	}
+	asked, failed := stop()
+	if err = errors.Join(err, failed); err != nil {
+		return err
+	}
+	if asked < 3 {
+		return fmt.Errorf("only %d requests were made meanwhile", asked)
+	}
+	if err := s.untouched(ctx); err != nil {
+		return err
+	}
+	return s.ready(ctx, "web", "agent")
+}
+
+// takeNames installs the second package over running pods.
+func (s *suite) takeNames(ctx context.Context) error {
+	if _, err := s.machine.Shell(ctx, `
+		dpkg --install `+s.deb(newVersion, "criadapter-cri-docker")+`
+		systemctl is-enabled `+dropInUnits+`
+		systemctl is-active `+dropInUnits+`
+		not systemctl is-enabled criadapter.service
+		not systemctl is-active criadapter.service
+		not systemctl is-active criadapter.socket
+		test "$(dpkg-query --show --showformat '${Conflicts} ${Replaces} ${Provides}' criadapter-cri-docker)" = 'cri-dockerd cri-dockerd cri-dockerd'
+		cri-dockerd --version`); err != nil {
+		return err
+	}
+	if err := s.serves(ctx, dropInSocket, newVersion); err != nil {
+		return err
+	}
+	// An upgrade of the program restarts who runs it, and nobody else.
+	if _, err := s.machine.Shell(ctx, `
+		before=$(systemctl show --property MainPID --value cri-docker)
+		dpkg --install `+s.deb(newVersion, "criadapter")+`
+		not test "$(systemctl show --property MainPID --value cri-docker)" = "$before"
+		not systemctl is-active criadapter.service
+		not systemctl is-active criadapter.socket`); err != nil {
+		return err
+	}
+	return errors.Join(s.serves(ctx, dropInSocket, newVersion), s.untouched(ctx))
+}
+
+// minikube runs what minikube v1.3x runs on its node to switch to Docker with a CRI (pkg/minikube/cruntime/docker.go), but for
+// the restart of Docker itself, which ends containers.
+func (s *suite) minikube(ctx context.Context) error {
+	if _, err := s.machine.Shell(ctx, `
+		which cri-dockerd
+		which dockerd
+		cri-dockerd --version
+		mkdir -p /etc/systemd/system/cri-docker.service.d
+		printf '%s\n' '[Service]' 'ExecStart=' "ExecStart=$(which cri-dockerd) --container-runtime-endpoint fd:// --pod-infra-container-image=`+podImage+` --network-plugin=cni --hairpin-mode=hairpin-veth" > /etc/systemd/system/cri-docker.service.d/10-cni.conf
+		printf 'runtime-endpoint: unix:///var/run/cri-dockerd.sock\n' > /etc/crictl.yaml
+		systemctl is-active --quiet service cri-docker.socket
+		systemctl stop cri-docker.socket
+		systemctl stop cri-docker.service
+		systemctl unmask cri-docker.socket
+		systemctl enable cri-docker.socket
+		systemctl daemon-reload
+		systemctl restart cri-docker.socket
+		systemctl restart cri-docker.service
+		stat /var/run/cri-dockerd.sock
+		/mnt/crictl version
+		/mnt/crictl images --output json
+		/mnt/crictl ps -a --quiet
+		systemctl cat cri-docker --no-pager
+		systemctl status cri-docker --all --full --no-pager
+		systemctl disable cri-docker.socket
+		systemctl mask cri-docker.service
+		systemctl unmask cri-docker.service
+		systemctl enable cri-docker.socket
+		rm -r /etc/systemd/system/cri-docker.service.d
+		systemctl daemon-reload
+		systemctl restart cri-docker.service`); err != nil {
+		return err
+	}
+	return errors.Join(s.serves(ctx, dropInSocket, newVersion), s.untouched(ctx))
+}
+
+// kubeadm looks for the socket as kubeadm does (cmd/kubeadm/app/util/runtime): a socket at a path that it knows, which answers
+// a CRI status; and starts cri-dockerd with the command lines that its users have in their units.
+func (s *suite) kubeadm(ctx context.Context) error {
+	if _, err := s.machine.Shell(ctx, `
+		test -S /var/run/cri-dockerd.sock
+		/mnt/crictl --runtime-endpoint unix:///var/run/cri-dockerd.sock info
+		/mnt/crictl --runtime-endpoint unix:///var/run/cri-dockerd.sock info --output go-template --template '{{range .status.conditions}}{{.type}}={{.status}} {{end}}' | grep 'RuntimeReady=true NetworkReady=true'`); err != nil {
+		return err
+	}
+	for _, line := range []string{
+		"",
+		"--network-plugin=",
+		"--network-plugin=cni",
+		"--container-runtime-endpoint unix:///var/run/cri-dockerd.sock --network-plugin=cni",
+		"--network-plugin=cni --cni-bin-dir=/opt/cni/bin --cni-cache-dir=/var/lib/cni/cache --cni-conf-dir=/etc/cni/net.d --pod-infra-container-image=" + podImage,
+	} {
+		if err := s.standalone(ctx, line); err != nil {
+			return fmt.Errorf("cri-dockerd %s: %w", line, err)
+		}
+	}
+	return s.untouched(ctx)
+}
+
+// standalone runs cri-dockerd in a service without a socket unit.
+func (s *suite) standalone(ctx context.Context, flags string) error {
+	if _, err := s.machine.Shell(ctx, `
+		systemctl stop `+dropInUnits+`
+		systemd-run --unit standalone --service-type notify cri-dockerd `+flags+`
+		/mnt/crictl --runtime-endpoint unix:///var/run/cri-dockerd.sock version
+		systemctl stop standalone
+		systemctl start `+dropInUnits); err != nil {
+		return err
+	}
+	return s.serves(ctx, dropInSocket, newVersion)
+}
+
+// dropNames removes the second package: criadapter serves under its own names again.
+func (s *suite) dropNames(ctx context.Context) error {
+	if _, err := s.machine.Shell(ctx, `
+		dpkg --purge criadapter-cri-docker
+		systemctl is-enabled `+ownUnits+`
+		systemctl is-active `+ownUnits+`
+		not test -e /usr/bin/cri-dockerd
+		not test -e `+dropInSocket); err != nil {
+		return err
+	}
+	return errors.Join(s.serves(ctx, ownSocket, newVersion), s.untouched(ctx))
+}
+
+// removeAndComeBack removes the package, which ends no container, and installs it again, which finds them.
+func (s *suite) removeAndComeBack(ctx context.Context) error {
+	if _, err := s.machine.Shell(ctx, `
+		cp /usr/bin/kubelet-core /root
+		systemctl stop kubelet-core
+		dpkg --remove criadapter
+		not systemctl is-active criadapter.service
+		not systemctl is-active criadapter.socket
+		not test -e /usr/bin/criadapter
+		not test -e /usr/lib/systemd/system/criadapter.service
+		test -e /etc/criadapter/config.yaml
+		test -d /var/lib/criadapter`); err != nil {
+		return err
+	}
+	if err := s.untouched(ctx); err != nil {
+		return err
+	}
+	if _, err := s.machine.Shell(ctx, `
+		dpkg --install `+s.deb(newVersion, "criadapter")+`
+		grep -q 'log-level: debug' /etc/criadapter/config.yaml
+		systemd-run --unit kubelet-core --property Restart=always kubelet-core run --node-ip 192.0.2.1`); err != nil {
+		return err
+	}
+	if err := s.serves(ctx, ownSocket, newVersion); err != nil {
+		return err
+	}
+	if err := s.eventually(ctx, func() error { return s.ready(ctx, "web", "agent") }); err != nil {
+		return err
+	}
+	return s.untouched(ctx)
+}
+
+// purge ends the pods in order and removes the package with all that it kept.
+func (s *suite) purge(ctx context.Context) error {
+	if _, err := s.machine.Shell(ctx, "rm /etc/kubelet-core/manifests/*.yaml"); err != nil {
+		return err
+	}
+	if err := s.eventually(ctx, func() error {
+		left, err := s.containers(ctx)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("%d containers are left", len(left))
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	began := time.Now()
+	if _, err := s.machine.Shell(ctx, `
+		systemctl stop kubelet-core
+		dpkg --purge criadapter
+		not test -e /etc/criadapter
+		not test -e /var/lib/criadapter
+		not test -e /usr/share/criadapter
+		not test -e /etc/systemd/system/multi-user.target.wants/criadapter.service
+		not test -e /etc/systemd/system/sockets.target.wants/criadapter.socket
+		not dpkg-query --show criadapter
+		test -z "$(ls -A /var/lib/cni/networks/pods 2>/dev/null | grep -v -e lock -e last_reserved)"`); err != nil {
+		return fmt.Errorf("after %v: %w", time.Since(began), err)
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+# Makes the machine's mounts and becomes its systemd. Runs as the first process of new namespaces, with ROOT (never written
+# to), DIR (for what is written), SHARE (seen at /mnt) and CONTROLLERS (of cgroup v1; empty for cgroup v2) in its environment.
+set -eu
+mount --make-rprivate /
+mount -t overlay machine -o "lowerdir=$ROOT,upperdir=$DIR/upper,workdir=$DIR/work" "$DIR/root"
+cd "$DIR/root"
+mount -t proc proc proc
+mount -t sysfs sysfs sys
+mount --rbind /dev dev
+mount -t tmpfs tmpfs run
+mount -t tmpfs tmpfs tmp
+mount --bind "$SHARE" mnt
+mkdir -p var/lib/docker
+mount --bind "$DIR/docker" var/lib/docker
+if [ -n "$CONTROLLERS" ]; then
+	mount -t tmpfs cgroup sys/fs/cgroup
+	for controller in $CONTROLLERS; do
+		mkdir "sys/fs/cgroup/$controller"
+		case $controller in
+		systemd) mount -t cgroup -o none,name=systemd cgroup "sys/fs/cgroup/$controller" ;;
+		*) mount -t cgroup -o "$controller" cgroup "sys/fs/cgroup/$controller" ;;
+		esac
+	done
+else
+	mount -t cgroup2 cgroup2 sys/fs/cgroup
+fi
+mount --make-rshared .
+ip link set lo up
+ip link add node0 type bridge
+ip address add 192.0.2.1/24 dev node0
+ip link set node0 up
+exec env -i container=criadapter-machine PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+	chroot . /lib/systemd/systemd --system --log-target=journal

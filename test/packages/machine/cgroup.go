@@ -1,0 +1,80 @@
+package machine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// makeCgroups makes the machine's control group in every hierarchy, and returns the names of those of cgroup v1.
+func (m *Machine) makeCgroups() ([]string, error) {
+	if _, err := os.Stat(filepath.Join(cgroupRoot, "cgroup.controllers")); err == nil {
+		return nil, os.MkdirAll(filepath.Join(cgroupRoot, m.cgroup), 0o755)
+	}
+	entries, err := os.ReadDir(cgroupRoot)
+	if err != nil {
+		return nil, err
+	}
+	var controllers []string
+	for _, entry := range entries {
+		if !entry.IsDir() || entry.Name() == "unified" {
+			continue
+		}
+		controllers = append(controllers, entry.Name())
+		if err := os.MkdirAll(filepath.Join(cgroupRoot, entry.Name(), m.cgroup), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	if !slices.Contains(controllers, "systemd") {
+		return nil, fmt.Errorf("%s has no hierarchy for systemd", cgroupRoot)
+	}
+	for _, file := range []string{"cpuset.cpus", "cpuset.mems"} { // a new one is empty, and takes no process then
+		values, err := os.ReadFile(filepath.Join(cgroupRoot, "cpuset", file))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(filepath.Join(cgroupRoot, "cpuset", m.cgroup, file), values, 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return controllers, nil
+}
+
+// cgroups are the directories of the machine's control group.
+func (m *Machine) cgroups() []string {
+	var found []string
+	for _, pattern := range []string{filepath.Join(cgroupRoot, m.cgroup), filepath.Join(cgroupRoot, "*", m.cgroup)} {
+		dirs, err := filepath.Glob(pattern)
+		if err == nil { // the pattern is a good one
+			found = append(found, dirs...)
+		}
+	}
+	return found
+}
+
+// removeCgroups removes the control groups, children first. It fails as long as a process is in one.
+func (m *Machine) removeCgroups() error {
+	var errs []error
+	for _, top := range m.cgroups() {
+		var dirs []string
+		err := filepath.WalkDir(top, func(path string, entry fs.DirEntry, err error) error {
+			if err == nil && entry.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return err
+		})
+		errs = append(errs, err)
+		for _, dir := range slices.Backward(dirs) {
+			errs = append(errs, os.Remove(dir))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,154 @@
+// Package machine boots a Debian root file system with systemd as its first process, in namespaces of its own: a node to
+// install packages on. Nothing on it reaches this machine's services, network or files, and it ends with its namespaces.
+package machine
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+//go:embed boot.sh
+var bootScript string
+
+// bootTime bounds the time until systemd has started everything.
+const bootTime = 2 * time.Minute
+
+// Options say how a machine is made. All are required.
+type Options struct {
+	// Root holds the root file system in its directory root. It is not written to.
+	Root string
+	// Dir is for what the machine writes. It is made, and removed by Close.
+	Dir string
+	// Share is a directory that the machine sees at /mnt.
+	Share string
+}
+
+// Machine is a machine that runs. Its methods must not be called concurrently, except Run.
+type Machine struct {
+	dir, cgroup string
+	cmd         *exec.Cmd
+	// pid is systemd's, as it is seen from here.
+	pid int
+}
+
+// Boot starts a machine and waits until its systemd has started everything.
+func Boot(ctx context.Context, opts Options) (_ *Machine, err error) {
+	m := &Machine{dir: opts.Dir, cgroup: filepath.Base(filepath.Dir(opts.Dir)) + "-machine"}
+	for _, dir := range []string{"upper", "work", "root", "docker"} {
+		if err := os.MkdirAll(filepath.Join(opts.Dir, dir), 0o755); err != nil {
+			return nil, err
+		}
+	}
+	controllers, err := m.makeCgroups()
+	if err != nil {
+		return nil, err
+	}
+	log, err := os.Create(filepath.Join(opts.Dir, "console.log"))
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	var join strings.Builder
+	for _, dir := range m.cgroups() {
+		fmt.Fprintf(&join, "echo $$ > %s/cgroup.procs; ", dir)
+	}
+	// The shell enters the cgroups before the cgroup namespace is made, whose root they become.
+	m.cmd = exec.Command("sh", "-ec", join.String()+
+		`exec unshare --pid --fork --kill-child --mount --net --ipc --uts --cgroup sh -c "$BOOT"`)
+	m.cmd.Env = append(os.Environ(), "BOOT="+bootScript, "ROOT="+filepath.Join(opts.Root, "root"), "DIR="+opts.Dir, "SHARE="+opts.Share,
+		"CONTROLLERS="+strings.Join(controllers, " "))
+	m.cmd.Stdout, m.cmd.Stderr = log, log
+	m.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	if err := m.cmd.Start(); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	if err := m.waitBooted(ctx); err != nil {
+		console, _ := os.ReadFile(log.Name()) // part of an error's text only
+		return nil, errors.Join(fmt.Errorf("the machine did not boot: %w\n%s", err, console), m.Close())
+	}
+	return m, nil
+}
+
+// waitBooted finds the machine's systemd and waits until it says that all is started.
+func (m *Machine) waitBooted(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, bootTime)
+	defer cancel()
+	return Wait(ctx, func() error {
+		children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", m.cmd.Process.Pid))
+		if err != nil {
+			return err
+		}
+		if m.pid, err = strconv.Atoi(strings.TrimSpace(string(children))); err != nil {
+			return err
+		}
+		state, err := m.Run(ctx, "systemctl", "is-system-running")
+		if err != nil && !strings.Contains(err.Error(), "degraded") {
+			return fmt.Errorf("%s: %w", state, err)
+		}
+		return nil
+	})
+}
+
+// Run runs a program on the machine and returns all that it prints, without the last line's end; the error has that, too.
+func (m *Machine) Run(ctx context.Context, args ...string) (string, error) {
+	enter := []string{"-t", strconv.Itoa(m.pid), "-m", "-p", "-n", "-i", "-u", "-C", "-r", "-w", "--",
+		"env", "-i", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"}
+	out, err := exec.CommandContext(ctx, "nsenter", append(enter, args...)...).CombinedOutput()
+	text := strings.TrimSpace(string(out))
+	if err != nil {
+		return text, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, text)
+	}
+	return text, nil
+}
+
+// not is for lines that must fail: a shell does not end for one that begins with an exclamation mark.
+const not = `not() { if "$@"; then echo "unexpected success: $*" >&2; exit 1; fi; }` + "\n"
+
+// Shell runs lines of a shell on the machine, of which none may fail, but for those that begin with the word not.
+func (m *Machine) Shell(ctx context.Context, lines string) (string, error) {
+	return m.Run(ctx, "sh", "-euxc", not+lines)
+}
+
+// Journal is the end of the machine's log, for the text of an error.
+func (m *Machine) Journal(ctx context.Context) string {
+	text, err := m.Run(ctx, "journalctl", "--no-pager", "-n", "60", "-u", "cri*", "-u", "kubelet-core", "-u", "standalone")
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// Close ends everything on the machine, at once, and removes what it wrote.
+func (m *Machine) Close() error {
+	if m.cmd != nil && m.cmd.Process != nil {
+		_ = m.cmd.Process.Kill() // its child, the first process of the namespaces, ends with it (--kill-child)
+		_ = m.cmd.Wait()         // killed
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), bootTime)
+	defer cancel()
+	return Wait(ctx, func() error { return errors.Join(m.removeCgroups(), os.RemoveAll(m.dir)) })
+}
+
+// Wait repeats check until it returns nil, or ctx ends.
+func Wait(ctx context.Context, check func() error) error {
+	for {
+		err := check()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/test/packages/machine"
+)
+
+// check is one thing that is tried.
+type check struct {
+	name string
+	do   func(*suite, context.Context) error
+}
+
+// checks are in the order in which they are tried: each finds what the one before left.
+func checks() []check {
+	return []check{
+		{"TwoBuildsGiveOneDigest", (*suite).twoBuilds},
+		{"AlertsFireWhenTheyShould", (*suite).alerts},
+		{"Install", (*suite).install},
+		{"PodsComeUp", (*suite).podsUp},
+		{"Upgrade", (*suite).upgrade},
+		{"NamesOfCRIDockerd", (*suite).takeNames},
+		{"Minikube", (*suite).minikube},
+		{"Kubeadm", (*suite).kubeadm},
+		{"NamesGoAgain", (*suite).dropNames},
+		{"RemoveAndComeBack", (*suite).removeAndComeBack},
+		{"Image", (*suite).image},
+		{"Dashboard", (*suite).dashboard},
+		{"Purge", (*suite).purge},
+		{"Documents", (*suite).documents},
+	}
+}
+
+// suite is one run.
+type suite struct {
+	dir     string
+	machine *machine.Machine
+	// before is what was known of the containers when they came up.
+	before map[string]containerState
+}
+
+func main() {
+	cached := flag.Bool("cached", false, "do nothing where Debian's parts would have to be downloaded first")
+	pattern := flag.String("run", "", "try only what matches this `pattern`; most need what comes before them")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *cached, *pattern)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "packages:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, cached bool, pattern string) (err error) {
+	chosen, err := regexp.Compile(pattern)
+	if err != nil {
+		return err
+	}
+	if cached {
+		missing, err := missingParts()
+		if err != nil || missing != "" {
+			fmt.Println("packages skipped: " + missing)
+			return err
+		}
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("the machine is made of namespaces, which only root may make here: run it as root")
+	}
+	s := &suite{}
+	if s.dir, err = os.MkdirTemp("", "criadapter-packages-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.build(ctx); err != nil {
+		return err
+	}
+	if err := s.boot(ctx); err != nil {
+		return err
+	}
+	passed := 0
+	for _, c := range checks() {
+		if !chosen.MatchString(c.name) {
+			continue
+		}
+		began := time.Now()
+		if err := c.do(s, ctx); err != nil {
+			fmt.Printf("FAIL %s\n%d passed, 1 failed\n", c.name, passed)
+			return fmt.Errorf("%s: %w\n%s", c.name, err, s.machine.Journal(ctx))
+		}
+		passed++
+		fmt.Printf("ok   %s (%.1f s)\n", c.name, time.Since(began).Seconds())
+	}
+	fmt.Printf("%d passed, 0 failed\n", passed)
+	return nil
+}
+
+func (s *suite) close() error {
+	var errs []error
+	if s.machine != nil {
+		errs = append(errs, s.machine.Close())
+	}
+	return errors.Join(append(errs, os.RemoveAll(s.dir))...)
+}
+
+// boot starts the machine.
+func (s *suite) boot(ctx context.Context) error {
+	root, err := debianRoot(ctx)
+	if err != nil {
+		return err
+	}
+	share := filepath.Join(s.dir, "share")
+	s.machine, err = machine.Boot(ctx, machine.Options{Root: root, Dir: filepath.Join(s.dir, "machine"), Share: share})
+	return err
+}
+
+// architecture is this machine's, which can run what was built for it.
+const architecture = runtime.GOARCH

@@ -1,0 +1,148 @@
+// Package build builds Docker Engines by module name and keeps their programs in the cache (see package test/rig/cache),
+// because a distribution has one engine, and years after its release.
+package build
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/cache"
+)
+
+// Release is an engine to build.
+type Release struct {
+	// version is what the engine says it is.
+	version string
+	// programs are in the order in which they are built. What an engine needs and is not among them is the installed one.
+	programs []program
+}
+
+// program is one that is built.
+type program struct {
+	name, pkg, version, linkerFlags string
+	// vendored is the module of the program when that has no go.mod but the vendor.mod of Docker's own.
+	vendored string
+	// seccomp links libseccomp.
+	seccomp bool
+}
+
+// Newest is the newest engine. Without libseccomp's headers there is no runc among its programs, because one that ignored
+// seccomp profiles would make tests pass. Each program's module is the main module of its build, so that it gets the
+// versions that it was released with, which the checksum database vouches for.
+func Newest(ctx context.Context) Release {
+	const (
+		moby       = "github.com/moby/moby/v2"
+		containerd = "github.com/containerd/containerd/v2"
+		// version is that of the release whose API version moby's is; a module cannot know its own.
+		version           = "29.8.0"
+		mobyVersion       = "v2.0.0-beta.24"
+		containerdVersion = "v2.4.2"
+		runcVersion       = "v1.5.2"
+		stamp             = "-X " + moby + "/dockerversion.Version=" + version
+	)
+	r := Release{version: version, programs: []program{
+		{name: "containerd", pkg: containerd + "/cmd/containerd", version: containerdVersion},
+		{name: "containerd-shim-runc-v2", pkg: containerd + "/cmd/containerd-shim-runc-v2", version: containerdVersion},
+		{name: "docker-proxy", pkg: moby + "/cmd/docker-proxy", version: mobyVersion, linkerFlags: stamp},
+		{name: "dockerd", pkg: moby + "/cmd/dockerd", version: mobyVersion, linkerFlags: stamp},
+	}}
+	if hasSeccomp(ctx) {
+		r.programs = append(r.programs, program{name: "runc", pkg: "github.com/opencontainers/runc", version: runcVersion,
+			seccomp: true, linkerFlags: "-X main.version=" + runcVersion[1:]})
+	}
+	return r
+}
+
+// Between is an engine between 20.10 and the newest, on the installed containerd and runc.
+func Between() Release {
+	const docker, version = "github.com/docker/docker", "25.0.13"
+	return Release{version: version, programs: []program{{
+		name: "dockerd", pkg: docker + "/cmd/dockerd", version: "v" + version + "+incompatible", vendored: docker,
+		linkerFlags: "-X " + docker + "/dockerversion.Version=" + version,
+	}}}
+}
+
+// Cached says whether Build has nothing to build.
+func (r Release) Cached() (bool, error) { return cache.Has(r.key()) }
+
+// Build returns the directory of the programs. What the cache does not have it builds, for about five minutes on two
+// cores, telling progress what it does; that needs the Go module proxy.
+func (r Release) Build(ctx context.Context, progress io.Writer) (string, error) {
+	return cache.Fill(ctx, r.key(), func(ctx context.Context, dir string) error {
+		for _, p := range r.programs {
+			fmt.Fprintf(progress, "Docker Engine %s: building %s %s …\n", r.version, p.name, p.version)
+			began := time.Now()
+			compile := p.install
+			if p.vendored != "" {
+				compile = p.buildVendored
+			}
+			if err := compile(ctx, dir); err != nil {
+				return err
+			}
+			fmt.Fprintf(progress, "Docker Engine %s: built %s in %s\n", r.version, p.name, time.Since(began).Round(time.Second))
+		}
+		return nil
+	})
+}
+
+// key names the release's cache entry, by all its programs.
+func (r Release) key() string {
+	parts := []string{"engine", r.version}
+	for _, p := range r.programs {
+		parts = append(parts, p.name+"@"+p.version)
+	}
+	return cache.Key(append(parts, runtime.GOOS, runtime.GOARCH, runtime.Version())...)
+}
+
+// hasSeccomp says whether a program can be linked with libseccomp.
+func hasSeccomp(ctx context.Context) bool {
+	return exec.CommandContext(ctx, "pkg-config", "--exists", "libseccomp").Run() == nil
+}
+
+// install compiles the program to dir, outside of any module.
+func (p program) install(ctx context.Context, dir string) error {
+	environ := []string{"CGO_ENABLED=0", "GOBIN=" + dir}
+	args := []string{"install", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w " + p.linkerFlags}
+	if p.seccomp {
+		environ[0] = "CGO_ENABLED=1"
+		args = append(args, "-tags", "seccomp")
+	}
+	_, err := goCommand(ctx, dir, environ, append(args, p.pkg+"@"+p.version)...)
+	return err
+}
+
+// goCommand runs a go command in dir, in no workspace, and returns its output, which the error has, too.
+func goCommand(ctx context.Context, dir string, environ []string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = dir
+	cmd.Env = append(append(os.Environ(), "GOWORK=off", "GO111MODULE=on", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH), environ...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("go %s: %w\n%s%s", args[0], err, stderr.String(), stdout.String())
+	}
+	return stdout.Bytes(), nil
+}
+
+// buildVendored compiles the program to dir in a module made of vendor.mod, which has the versions of the release.
+func (p program) buildVendored(ctx context.Context, dir string) error {
+	module, err := os.MkdirTemp("", "criadapter-engine-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(module)
+	if err := p.writeModule(ctx, module); err != nil {
+		return err
+	}
+	// The module cannot say which Go its sources are written for.
+	_, err = goCommand(ctx, module, []string{"CGO_ENABLED=0"}, "build", "-mod=mod", "-trimpath", "-buildvcs=false",
+		"-gcflags="+p.vendored+"/...=-lang=go1.23", "-ldflags", "-s -w "+p.linkerFlags, "-o", filepath.Join(dir, p.name), p.pkg)
+	return err
+}

@@ -1,0 +1,26 @@
+package build
+
+import (
+	"testing"
+)
+
+func TestReleasesAreEntriesOfTheirOwn(t *testing.T) {
+	newest, between := Newest(t.Context()), Between()
+	without := newest
+	without.programs = newest.programs[1:]
+	keys := map[string]bool{newest.key(): true, between.key(): true, without.key(): true}
+	if len(keys) != 3 {
+		t.Errorf("the entries of the cache are %v, want three", keys)
+	}
+	for _, r := range []Release{newest, between} {
+		last := r.programs[len(r.programs)-1]
+		for _, p := range r.programs {
+			if p.seccomp && !hasSeccomp(t.Context()) {
+				t.Errorf("%s of %s would ignore seccomp profiles", p.name, r.version)
+			}
+		}
+		if last.version == "" || last.pkg == "" {
+			t.Errorf("%+v", last)
+		}
+	}
+}

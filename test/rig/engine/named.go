@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/rig/engine/build"
+	"github.com/criadapter/criadapter/test/rig/images"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// Installed is the name of the machine's own engine.
+const Installed = "installed"
+
+// Variant is an engine that tests run on: its programs and its settings.
+type Variant struct {
+	// Name is what ENGINE calls it.
+	Name string
+	// CgroupV2 says that it runs where no other control groups than those of version 2 are mounted.
+	CgroupV2 bool
+	// release makes its programs, in the place of the installed ones; nil for those.
+	release func(context.Context) build.Release
+	// config is added to daemon.json. It names a storage driver.
+	config map[string]any
+}
+
+// graphDriver and contentStore are the settings for the two places where an engine can keep its images.
+func graphDriver() map[string]any { return map[string]any{"storage-driver": "overlay2"} }
+
+func contentStore() map[string]any {
+	return map[string]any{"storage-driver": "overlayfs", "features": map[string]bool{"containerd-snapshotter": true}}
+}
+
+// variants are all engines, the one that is taken when none is named first.
+func variants() []Variant {
+	return []Variant{
+		{Name: Installed, config: graphDriver()},
+		{Name: "25-overlay2", release: between, config: graphDriver()},
+		{Name: "29-overlay2", release: build.Newest, config: graphDriver()},
+		{Name: "29-containerd", release: build.Newest, config: contentStore()},
+		{Name: "29-cgroup2", release: build.Newest, config: contentStore(), CgroupV2: true},
+	}
+}
+
+func between(context.Context) build.Release { return build.Between() }
+
+// Named returns the engine of a name, Installed when it is empty. Another dockerd than the installed one is named by
+// its absolute path.
+func Named(name string) (Variant, error) {
+	if filepath.IsAbs(name) {
+		return Variant{Name: name, config: graphDriver()}, nil
+	}
+	var names []string
+	for _, v := range variants() {
+		if name == v.Name || name == "" {
+			return v, nil
+		}
+		names = append(names, v.Name)
+	}
+	return Variant{}, fmt.Errorf("ENGINE=%s: want one of %s, or the path of a dockerd", name, strings.Join(names, ", "))
+}
+
+// CopyDriver is the storage driver of the rig's engine that copies whole layers, in the place of overlays.
+func CopyDriver(env rigenv.Env) string {
+	if v, err := Named(env.Engine); err == nil && v.config["features"] != nil {
+		return "native"
+	}
+	return "vfs"
+}
+
+// Cached says whether Program has nothing to build.
+func (v Variant) Cached(ctx context.Context) (bool, error) {
+	if v.release == nil {
+		return true, nil
+	}
+	return v.release(ctx).Cached()
+}
+
+// Program returns the path of dockerd, with the programs that belong to it beside it. It builds what must be built,
+// telling progress about it.
+func (v Variant) Program(ctx context.Context, progress io.Writer) (string, error) {
+	switch {
+	case filepath.IsAbs(v.Name):
+		return v.Name, nil
+	case v.release != nil:
+		dir, err := v.release(ctx).Build(ctx, progress)
+		return filepath.Join(dir, "dockerd"), err
+	}
+	found, err := images.FindTool("dockerd")
+	if err != nil {
+		return "", fmt.Errorf("%w; install Docker Engine 20.10 or later, or name another with ENGINE=", err)
+	}
+	return found, nil
+}

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/client"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+func TestNamed(t *testing.T) {
+	for name, want := range map[string]string{
+		"": Installed, Installed: Installed, "29-containerd": "29-containerd", "29-cgroup2": "29-cgroup2", "/x/dockerd": "/x/dockerd",
+	} {
+		v, err := Named(name)
+		if err != nil || v.Name != want || v.config["storage-driver"] == nil {
+			t.Errorf("%q: %+v, %v", name, v, err)
+		}
+	}
+	for _, name := range []string{"29", "system", "x/dockerd"} {
+		if v, err := Named(name); err == nil || !strings.Contains(err.Error(), "29-overlay2") {
+			t.Errorf("%q: %+v, %v; want an error with the names that there are", name, v, err)
+		}
+	}
+}
+
+func TestEnginesThatNeedNoBuild(t *testing.T) {
+	for _, name := range []string{Installed, "/x/dockerd"} {
+		v, err := Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cached, err := v.Cached(t.Context()); err != nil || !cached {
+			t.Errorf("%s must be built: %v", name, err)
+		}
+	}
+}
+
+// The engine is the one that its name promises.
+func TestEngineIsTheNamedOne(t *testing.T) {
+	env := rigenv.Require(t)
+	cli, err := client.New(client.WithHost(env.DockerHost))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cli.Close()
+	answer, err := cli.Info(t.Context(), client.InfoOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	variant, err := Named(env.Engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := variant.config["storage-driver"]; answer.Info.Driver != want {
+		t.Errorf("its storage driver is %s, want %s", answer.Info.Driver, want)
+	}
+	if major, _, _ := strings.Cut(env.Engine, "-"); variant.release != nil && !strings.HasPrefix(answer.Info.ServerVersion, major+".") {
+		t.Errorf("%s has the version %s", env.Engine, answer.Info.ServerVersion)
+	}
+	_, contentStore := variant.config["features"]
+	snapshotter := false
+	for _, pair := range answer.Info.DriverStatus {
+		snapshotter = snapshotter || pair == [2]string{"driver-type", "io.containerd.snapshotter.v1"}
+	}
+	if contentStore != snapshotter {
+		t.Errorf("images in containerd: %v, want %v", snapshotter, contentStore)
+	}
+	_, err = os.Stat("/sys/fs/cgroup/cgroup.controllers")
+	if v2 := err == nil; variant.CgroupV2 && (!v2 || answer.Info.CgroupVersion != "2") {
+		t.Errorf("version 2 alone is mounted: %v; the engine says version %s", v2, answer.Info.CgroupVersion)
+	}
+}

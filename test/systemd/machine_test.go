@@ -1,0 +1,147 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// machine is a systemd with the units, as long as the test runs.
+type machine struct {
+	t *testing.T
+	// pid is systemd itself, root its file system as seen from here.
+	pid  int
+	root string
+}
+
+func boot(t *testing.T) *machine {
+	t.Helper()
+	env := rigenv.Require(t)
+	if _, err := os.Stat("/lib/systemd/systemd"); err != nil {
+		t.Skip("systemd is not installed, which this test needs to try the units")
+	}
+	dir, err := os.MkdirTemp(env.WorkDir, "systemd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cgroup := ownCgroup(t)
+	units, err := filepath.Abs("../../contrib/systemd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The cgroup first, because the namespace of cgroups begins where its maker is.
+	cmd := exec.Command("sh", "-c", `echo $$ > "$0/cgroup.procs" && exec unshare --cgroup --pid --fork --kill-child --mount --uts --ipc --net bash "$@"`,
+		cgroup, "testdata/boot.sh", dir, env.Criadapter, units)
+	var output testutil.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	m := &machine{t: t}
+	t.Cleanup(func() {
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(m.root, "dev/kmsg"))
+			t.Logf("boot: %s\nsystemd: %s", &output, log)
+		}
+		_ = cmd.Process.Kill() // with --kill-child systemd as well, and all that it has started
+		_ = cmd.Wait()
+	})
+	testutil.Eventually(t, func() error { return m.find(cmd.Process.Pid) })
+	return m
+}
+
+// find finds systemd among the children of unshare.
+func (m *machine) find(parent int) error {
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", parent))
+	if err != nil {
+		return err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(children)))
+	if err != nil {
+		return fmt.Errorf("the children are %q", children)
+	}
+	if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); err != nil || strings.TrimSpace(string(name)) != "systemd" {
+		return fmt.Errorf("%s runs still: %w", strings.TrimSpace(string(name)), err)
+	}
+	m.pid, m.root = pid, fmt.Sprintf("/proc/%d/root", pid)
+	return nil
+}
+
+// ownCgroup makes a cgroup that is removed, with all that systemd has made in it, when the test ends.
+func ownCgroup(t *testing.T) string {
+	t.Helper()
+	root := "/sys/fs/cgroup/systemd"
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
+		root = "/sys/fs/cgroup"
+	}
+	dir, err := os.MkdirTemp(root, "criadapter-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for ctx.Err() == nil {
+			removeAll(dir)
+			if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+				return
+			}
+			time.Sleep(50 * time.Millisecond) // processes that were killed are still ending
+		}
+		t.Errorf("%s is left", dir)
+	})
+	return dir
+}
+
+// removeAll removes a cgroup from the leaves on. What cannot be is left.
+func removeAll(dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.IsDir() {
+			removeAll(filepath.Join(dir, entry.Name()))
+		}
+	}
+	_ = syscall.Rmdir(dir)
+}
+
+// run runs a command on the machine and returns what it prints and its exit code.
+func (m *machine) run(args ...string) (string, int) {
+	m.t.Helper()
+	ctx, cancel := context.WithTimeout(m.t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"-t", strconv.Itoa(m.pid), "-m", "-p", "-u", "-i", "-n", "-r", "-w", "--"}, args...)...)
+	output, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		m.t.Fatalf("%q: %v", args, err)
+	}
+	return strings.TrimSpace(string(output)), cmd.ProcessState.ExitCode()
+}
+
+// must is run for a command that succeeds.
+func (m *machine) must(args ...string) string {
+	m.t.Helper()
+	output, code := m.run(args...)
+	if code != 0 {
+		m.t.Fatalf("%q: exit code %d: %s", args, code, output)
+	}
+	return output
+}
+
+// show returns a property of the service.
+func (m *machine) show(property string) string {
+	m.t.Helper()
+	return m.must("systemctl", "show", "--value", "-p", property, "criadapter.service")
+}

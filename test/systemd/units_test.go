@@ -1,0 +1,111 @@
+package systemd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// TestUnits takes the service through its life under systemd, without an engine: each step is systemd's own word.
+func TestUnits(t *testing.T) {
+	m := boot(t)
+	testutil.Until(t, "the service is ready", func() bool {
+		state, _ := m.run("systemctl", "is-active", "criadapter.service")
+		return state == "active"
+	})
+	if text := m.show("StatusText"); !strings.HasPrefix(text, "Serving CRI from memory: connect to Docker Engine") {
+		t.Errorf("without an engine its status is %q", text)
+	}
+	for property, want := range map[string]string{
+		"KillMode": "process", "OOMScoreAdjust": "-999", "LimitNOFILE": "1048576", "Delegate": "yes", "WatchdogUSec": "1min", "Type": "notify",
+	} {
+		if got := m.show(property); got != want {
+			t.Errorf("%s is %q, want %q", property, got, want)
+		}
+	}
+	if mode := m.must("stat", "-c", "%a %U:%G", "/run/criadapter/criadapter.sock"); mode != "600 root:root" {
+		t.Errorf("the socket is %s", mode)
+	}
+	m.reload()
+	m.restartWithoutAGap()
+	m.crash()
+	m.hang()
+	m.must("systemctl", "stop", "criadapter.service")
+	if result := m.show("Result"); result != "success" {
+		t.Errorf("stopped with %s", result)
+	}
+	m.answered("a client that asks when it is stopped has it started")
+}
+
+// answered has a client ask: its exit code is 1, because there is no engine, and 2 when nobody answers.
+func (m *machine) answered(when string) {
+	m.t.Helper()
+	if output, code := m.run("criadapter", "status", "--timeout", "1m"); code != 1 || !strings.HasPrefix(output, "criadapter ") {
+		m.t.Errorf("%s: exit code %d: %s", when, code, output)
+	}
+}
+
+// reload returns when the program says that it is done, in the same process.
+func (m *machine) reload() {
+	m.t.Helper()
+	pid := m.show("MainPID")
+	m.must("systemctl", "reload", "criadapter.service")
+	if after := m.show("MainPID"); after != pid {
+		m.t.Errorf("a reload made process %s of %s", after, pid)
+	}
+	testutil.Until(m.t, "the reload is in the log", func() bool {
+		return strings.Contains(m.must("journalctl", "--no-pager", "-u", "criadapter.service"), "reloaded")
+	})
+}
+
+// restartWithoutAGap has clients ask while the service restarts.
+func (m *machine) restartWithoutAGap() {
+	m.t.Helper()
+	script := `systemctl restart criadapter.service & for i in 1 2 3 4 5 6 7 8 9 10; do criadapter status --timeout 1m >/dev/null 2>&1; echo $?; done; wait`
+	pid := m.show("MainPID")
+	output := m.must("sh", "-c", script)
+	if want := strings.TrimSpace(strings.Repeat("1\n", 10)); output != want {
+		m.t.Errorf("the clients' exit codes are %q", output)
+	}
+	if m.show("MainPID") == pid {
+		m.t.Error("it did not restart")
+	}
+}
+
+// crash has it start again by itself.
+func (m *machine) crash() {
+	m.t.Helper()
+	m.must("kill", "-KILL", m.show("MainPID"))
+	m.answered("a client that asks just after a crash")
+	testutil.Until(m.t, "it was started again", func() bool { return m.show("NRestarts") == "1" })
+}
+
+// hang has the watchdog, with a shorter time, end a process that does not get on.
+func (m *machine) hang() {
+	m.t.Helper()
+	dropIn := filepath.Join(m.root, "etc/systemd/system/criadapter.service.d")
+	if err := os.MkdirAll(dropIn, 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dropIn, "test.conf"), []byte("[Service]\nWatchdogSec=5\nTimeoutAbortSec=1\n"), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
+	m.must("systemctl", "daemon-reload")
+	m.must("systemctl", "restart", "criadapter.service")
+	pid := m.show("MainPID")
+	m.must("kill", "-STOP", pid)
+	testutil.Eventually(m.t, func() error {
+		if now := m.show("MainPID"); now == pid || now == "0" {
+			return fmt.Errorf("process %s goes on", pid)
+		}
+		return nil
+	})
+	if log := m.must("cat", "/dev/kmsg"); !strings.Contains(log, "Watchdog timeout") {
+		m.t.Errorf("it was not the watchdog that ended it:\n%s", log)
+	}
+	m.answered("after the watchdog")
+}

@@ -1,0 +1,193 @@
+package takeover
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// late is a pod that criadapter makes.
+const late = `apiVersion: v1
+kind: Pod
+metadata: {name: late, namespace: shop, uid: 7777aaaa}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: app
+    image: SHELL
+    imagePullPolicy: IfNotPresent
+    command: [sh, -c, "i=0; while true; do echo line $i; i=$((i+1)); sleep 0.1; done"]
+    ports: [{containerPort: 80, hostPort: 18081}]
+`
+
+// TestThereAndBack takes a node over with the command, adds a pod, hands the node back, and removes everything there.
+func TestThereAndBack(t *testing.T) {
+	n := newNode(t)
+	n.onCRIDockerd()
+	before := n.bringUp()
+	if output, err := n.migrate("--from=cri-dockerd", "--apply"); err == nil || !strings.Contains(output, "cri-dockerd runs on this engine") {
+		t.Errorf("beside a running cri-dockerd: %v\n%s", err, output)
+	}
+	n.stopKubelet()
+	n.stopServer()
+	n.takeOverByCommand(before)
+	n.onCriadapter()
+	n.same(before)
+	n.write("late", late)
+	n.waitFor("late/app#0")
+	with, err := n.look()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	n.stopKubelet()
+	n.stopServer()
+	n.handBackByCommand(with)
+	n.onCRIDockerd()
+	n.same(with)
+	t.Logf("%d pods and %d containers before, the same under cri-dockerd again, 0 restarts, 0 addresses changed", len(with.pods), len(with.containers))
+	for _, log := range [][2]string{{"web", "app"}, {"history", "app"}, {"node", "app"}, {"pids", "app"}} {
+		path := n.logPath(log[0], log[1], 0)
+		if target, err := os.Readlink(path); err != nil || !strings.HasPrefix(target, n.env.DockerRoot) {
+			t.Errorf("the log of %v links to %q, %v", log, target, err)
+		}
+		if first, last := n.firstLine(path), n.lastLine(path); first != 0 || last < 20 {
+			t.Errorf("the log of %v has the lines %d to %d", log, first, last)
+		}
+	}
+	n.restartsLate(with)
+	n.removeUnderCRIDockerd(with)
+}
+
+// migrate runs the command with the server's settings.
+func (n *node) migrate(args ...string) (string, error) {
+	n.t.Helper()
+	args = append([]string{
+		"migrate", "--docker-endpoint=" + n.env.DockerHost, "--root-directory=" + n.adapter.RootDir, "--cni-cache-dir=" + n.adapter.CNICacheDir,
+		"--migrate-root-directories=" + n.path("cri-dockerd"), "--migrate-cni-cache-dirs=" + n.path("their-cache"),
+	}, args...)
+	output, err := exec.CommandContext(n.t.Context(), n.env.Criadapter, args...).CombinedOutput()
+	return string(output), err
+}
+
+// takeOverByCommand shows the plan, which touches nothing, does it, and finds nothing more to do.
+func (n *node) takeOverByCommand(before view) {
+	n.t.Helper()
+	plan, err := n.migrate("--from=cri-dockerd")
+	if err != nil || !strings.Contains(plan, fmt.Sprintf("%d pods with %d containers", len(before.pods), len(before.containers))) {
+		n.t.Fatalf("%v\n%s", err, plan)
+	}
+	n.t.Logf("the plan:\n%s", plan)
+	for name, pod := range before.pods {
+		if _, err := os.Stat(netns.PodPin("", pod.id)); err == nil {
+			n.t.Errorf("showing the plan has pinned pod %s", name)
+		}
+		if !pod.host && !strings.Contains(plan, pod.ips[0]) {
+			n.t.Errorf("the plan does not show the address of pod %s, %v", name, pod.ips)
+		}
+	}
+	if output, err := n.migrate("--from=cri-dockerd", "--apply"); err != nil {
+		n.t.Fatalf("%v\n%s", err, output)
+	}
+	if output, err := n.migrate("--from=cri-dockerd"); err != nil || !strings.HasPrefix(output, "0 pods") {
+		n.t.Errorf("afterwards: %v\n%s", err, output)
+	}
+}
+
+func (n *node) handBackByCommand(now view) {
+	n.t.Helper()
+	plan, err := n.migrate("--to=cri-dockerd")
+	if err != nil || !strings.Contains(plan, fmt.Sprintf("%d pods are", len(now.pods))) || !strings.Contains(plan, "shop/late-node: kubectl logs shows nothing new of app") ||
+		strings.Count(plan, "no resolv.conf of the pod") != 1 {
+		n.t.Fatalf("%v\n%s", err, plan)
+	}
+	n.t.Logf("the plan back:\n%s", plan)
+	for range 2 { // it can be repeated
+		if output, err := n.migrate("--to=cri-dockerd", "--apply"); err != nil {
+			n.t.Fatalf("%v\n%s", err, output)
+		}
+	}
+	for name, pod := range now.pods {
+		if _, err := os.Stat(netns.PodPin("", pod.id)); err == nil {
+			n.t.Errorf("pod %s is pinned still", name)
+		}
+	}
+}
+
+func (n *node) waitFor(container string) {
+	n.t.Helper()
+	testutil.EventuallyWithin(n.t, patience, container+" runs", func() error {
+		v, err := n.look()
+		if err == nil && v.containers[container].state != runtimeapi.ContainerState_CONTAINER_RUNNING.String() {
+			err = fmt.Errorf("got %s", v)
+		}
+		return err
+	})
+}
+
+// restartsLate ends the container of the pod that criadapter has made: cri-dockerd makes the next one in it.
+func (n *node) restartsLate(before view) {
+	n.t.Helper()
+	if err := n.cri.StopContainer(n.t.Context(), before.containers["late/app#0"].id, 1); err != nil {
+		n.t.Fatal(err)
+	}
+	n.waitFor("late/app#1")
+	now, err := n.look()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	if now.pods["late#0"].id != before.pods["late#0"].id {
+		n.t.Errorf("the pod has a new sandbox: %s", now)
+	}
+	if got, err := n.exec(now.containers["late/app#1"].id, "echo", "yes"); err != nil || got != "yes\n" {
+		n.t.Errorf("exec: %q, %v", got, err)
+	}
+}
+
+// removeUnderCRIDockerd removes all pods there, and then has criadapter forget them.
+func (n *node) removeUnderCRIDockerd(before view) {
+	n.t.Helper()
+	ids := map[string]bool{}
+	for _, pod := range before.pods {
+		ids[pod.id] = true
+	}
+	manifests, err := filepath.Glob(filepath.Join(n.manifests(), "*.yaml"))
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for _, path := range manifests {
+		if err := os.Remove(path); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+	n.removeAllPods(func() error { return n.leftInKernel(ids) })
+	n.t.Log("removed under cri-dockerd: 0 leases, 0 rules, 0 pins, 0 containers are left")
+	n.stopKubelet()
+	n.stopServer()
+	n.onCriadapter()
+	n.removeAllPods(func() error { return errors.Join(n.leftInKernel(ids), n.leftOnDisk()) })
+}
+
+// firstLine is the number of the first line in a log.
+func (n *node) firstLine(path string) int {
+	n.t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if number, ok := lineNumber([]byte(line)); ok {
+			return number
+		}
+	}
+	return -1
+}

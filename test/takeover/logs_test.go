@@ -1,0 +1,181 @@
+package takeover
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// logPath is where the kubelet has a container's log.
+func (n *node) logPath(pod, container string, attempt int) string {
+	matches, err := filepath.Glob(filepath.Join(n.logs(), "shop_"+pod+"-node_*", container, strconv.Itoa(attempt)+".log"))
+	if err != nil || len(matches) != 1 {
+		n.t.Fatalf("the logs of %s/%s are %v, %v; want one", pod, container, matches, err)
+	}
+	return matches[0]
+}
+
+// lineNumber returns the number in "line N" of a line of either format, and false for other lines.
+func lineNumber(line []byte) (int, bool) {
+	text := string(line)
+	if bytes.HasPrefix(line, []byte("{")) {
+		var record struct{ Log string }
+		if json.Unmarshal(line, &record) != nil {
+			return 0, false
+		}
+		text = record.Log
+	}
+	_, number, found := strings.Cut(text, "line ")
+	parsed, err := strconv.Atoi(strings.TrimSpace(number))
+	return parsed, found && err == nil
+}
+
+// wantContiguous reads a log in the CRI format and compares: the lines from first on, none twice, none missing, and
+// more than until.
+func (n *node) wantContiguous(path string, first, until int) {
+	n.t.Helper()
+	testutil.EventuallyWithin(n.t, patience, filepath.Base(filepath.Dir(path))+" is logged on", func() error {
+		info, err := os.Lstat(path)
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is no plain file", path)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		next := first
+		for line := range bytes.Lines(text) {
+			if number, ok := lineNumber(line); ok {
+				if number != next {
+					n.t.Fatalf("%s: line %d comes after line %d", path, number, next-1)
+				}
+				next++
+			}
+		}
+		if next <= until {
+			return fmt.Errorf("the log ends at line %d", next)
+		}
+		return nil
+	})
+}
+
+// lastLine is the number of the last line in a log of either format.
+func (n *node) lastLine(path string) int {
+	n.t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	last := -1
+	for line := range bytes.Lines(text) {
+		if number, ok := lineNumber(line); ok {
+			last = number
+		}
+	}
+	return last
+}
+
+// reader counts how often each line was read.
+type reader struct {
+	mu    sync.Mutex
+	times map[int]int
+}
+
+func (r *reader) read(line []byte) {
+	if number, ok := lineNumber(line); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.times == nil {
+			r.times = map[int]int{}
+		}
+		r.times[number]++
+	}
+}
+
+// sum returns how many lines were read, how many of them more than once, and how many up to the last were not.
+func (r *reader) sum() (lines, twice, missing int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := 0
+	for number, times := range r.times {
+		last = max(last, number)
+		if times > 1 {
+			twice++
+		}
+	}
+	return len(r.times), twice, last + 1 - len(r.times)
+}
+
+func (r *reader) last() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last := -1
+	for number := range r.times {
+		last = max(last, number)
+	}
+	return last
+}
+
+// collect reads a log as collectors do (fluent-bit, promtail, vector): by its path through links, an inode that changes
+// is another log, of which the old one is read to its end first, for as long as wait.
+func collect(ctx context.Context, path string, wait time.Duration, r *reader) error {
+	var file *os.File
+	var inode uint64
+	var rest []byte
+	drain := func() error {
+		text, err := io.ReadAll(file)
+		rest = append(rest, text...)
+		for {
+			line, after, found := bytes.Cut(rest, []byte("\n"))
+			if !found {
+				return err
+			}
+			r.read(line)
+			rest = after
+		}
+	}
+	for ctx.Err() == nil {
+		info, err := os.Stat(path)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err == nil && info.Sys().(*syscall.Stat_t).Ino != inode {
+			for until := time.Now().Add(wait); file != nil && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+				if err := drain(); err != nil {
+					return err
+				}
+			}
+			if file != nil {
+				if err := errors.Join(drain(), file.Close()); err != nil {
+					return err
+				}
+			}
+			if file, err = os.Open(path); err != nil {
+				return err
+			}
+			inode, rest = info.Sys().(*syscall.Stat_t).Ino, nil
+		}
+		if file != nil {
+			if err := drain(); err != nil {
+				return err
+			}
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil
+}
