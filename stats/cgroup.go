@@ -14,24 +14,38 @@ import (
 
 // hierarchy is one mounted tree of cgroups.
 type hierarchy struct {
-	// mountpoint is where it is mounted, and root the cgroup that is seen there:
-	// "/", except in a container.
+	// mountpoint is where it is mounted, and root the cgroup that is seen there: "/", except in a container. There it is
+	// below the node's root, or above the container's own, "/../..", when the node's tree is mounted into a cgroup
+	// namespace.
 	mountpoint, root string
 }
 
-// dir returns the directory of a cgroup, "" when the mount does not show it.
+// dir returns the directory of a cgroup of /proc/PID/cgroup, "" when the mount does not show it.
 func (h hierarchy) dir(cgroup string) string {
-	if h.mountpoint == "" || !strings.HasPrefix(cgroup, "/") || strings.HasPrefix(cgroup, "/..") {
+	if h.mountpoint == "" || !strings.HasPrefix(cgroup, "/") {
 		return ""
 	}
-	if h.root == "/" {
-		return filepath.Join(h.mountpoint, cgroup)
+	inside := cgroup
+	if h.root != "/" {
+		var ok bool
+		inside, ok = strings.CutPrefix(cgroup, h.root)
+		if !ok || inside != "" && inside[0] != '/' {
+			return ""
+		}
 	}
-	inside, ok := strings.CutPrefix(cgroup, h.root)
-	if !ok || inside != "" && inside[0] != '/' {
-		return ""
+	if inside == "/.." || strings.HasPrefix(inside, "/../") {
+		return "" // above what is mounted
 	}
 	return filepath.Join(h.mountpoint, inside)
+}
+
+// nodeDir returns the directory of a cgroup that is named from the node's root, as the engine has it, "" when the mount
+// does not show it.
+func (h hierarchy) nodeDir(cgroup string) string {
+	if strings.Trim(h.root, "/.") == "" { // the node's tree in a cgroup namespace
+		h.root = "/"
+	}
+	return h.dir(cgroup)
 }
 
 // hierarchies are the node's trees of cgroups. It does not change once read.

@@ -18,7 +18,7 @@ func (c *Collector) ProcsFile(driver, parent, id string) string {
 	if !c.trees.onUnified() {
 		tree = c.trees.v1["memory"]
 	}
-	dir := tree.dir(cgroup)
+	dir := tree.nodeDir(cgroup)
 	if dir == "" {
 		return ""
 	}

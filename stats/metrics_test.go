@@ -39,17 +39,23 @@ func TestMetrics(t *testing.T) {
 			n.layers.layers["c1"].last.filesystem = filesystem{device{253, 0}, 1 << 40, new(uint64(1 << 20)), new(uint64(1 << 19))}
 			n.layers.mu.Unlock()
 
-			got := n.exposition(t)
-			golden := filepath.Join("testdata", "metrics-"+kind+".txt")
-			if *update {
-				must(t, os.WriteFile(golden, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			must(t, err)
-			if got != string(want) {
-				t.Errorf("not as in %s (-update writes it anew):\n%s", golden, got)
-			}
+			n.compareExposition(t, "metrics-"+kind+".txt")
 		})
+	}
+}
+
+// compareExposition compares all metrics with a file of testdata.
+func (n *node) compareExposition(t *testing.T, name string) {
+	t.Helper()
+	got := n.exposition(t)
+	golden := filepath.Join("testdata", name)
+	if *update {
+		must(t, os.WriteFile(golden, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	must(t, err)
+	if got != string(want) {
+		t.Errorf("not as in %s (-update writes it anew):\n%s", golden, got)
 	}
 }
 

@@ -152,38 +152,48 @@ func parseDevice(text []byte) (device, bool) {
 	return device{uint32(major), uint32(minor)}, true
 }
 
-// parseIOStat reads io.stat of cgroup v2.
+// parseIOStat reads io.stat of cgroup v2. Linux 5.15 does not end the line of a device that was not used: the next
+// device's name follows on it, and what it has done.
 func parseIOStat(content []byte) []deviceIO {
 	var all []deviceIO
 	for line := range lines(content) {
-		name, rest, _ := bytes.Cut(line, []byte{' '})
-		number, ok := parseDevice(name)
-		if !ok || len(rest) == 0 {
-			continue // a device that was not used
-		}
-		io := deviceIO{device: number}
-		for field := range bytes.FieldsSeq(rest) {
-			key, text, _ := bytes.Cut(field, []byte{'='})
-			n, ok := parseUint(text)
-			if !ok {
+		var io deviceIO
+		known, used := false, false
+		for field := range bytes.FieldsSeq(line) {
+			key, text, isPair := bytes.Cut(field, []byte{'='})
+			if !isPair {
+				io.device, known = parseDevice(field)
 				continue
 			}
-			switch string(key) {
-			case "rbytes":
-				io.read.bytes = new(n)
-			case "wbytes":
-				io.write.bytes = new(n)
-			case "rios":
-				io.read.operations = new(n)
-			case "wios":
-				io.write.operations = new(n)
-			default:
-				io.parseCost(key, n)
+			if !known {
+				continue
+			}
+			used = true
+			if n, ok := parseUint(text); ok {
+				io.parseField(key, n)
 			}
 		}
-		all = append(all, io)
+		if used {
+			all = append(all, io)
+		}
 	}
 	return all
+}
+
+// parseField reads a field of io.stat.
+func (d *deviceIO) parseField(key []byte, n uint64) {
+	switch string(key) {
+	case "rbytes":
+		d.read.bytes = &n
+	case "wbytes":
+		d.write.bytes = &n
+	case "rios":
+		d.read.operations = &n
+	case "wios":
+		d.write.operations = &n
+	default:
+		d.parseCost(key, n)
+	}
 }
 
 // parseCost reads a field of io.stat of a device with io.cost.

@@ -65,6 +65,14 @@ func TestParseIOStat(t *testing.T) {
 	}
 }
 
+// Linux 5.15 does not end the lines of devices that were not used.
+func TestParseIOStatOfUnusedDevices(t *testing.T) {
+	got := parseIOStat([]byte("7:0 7:1 8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=0 dios=0\n253:0 "))
+	if len(got) != 1 || got[0].device != (device{8, 0}) || *got[0].read.bytes != 1 || *got[0].write.operations != 4 {
+		t.Errorf("got %+v", got)
+	}
+}
+
 func TestParseBlkio(t *testing.T) {
 	got := map[blkioKey]uint64{}
 	for key, n := range parseBlkio([]byte("8:0 Read 1\n8:0 Write 2\n8:0 Sync 3\n8:0 Total 6\nTotal 6\n8:1 Read x\n")) {

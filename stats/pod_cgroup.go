@@ -12,13 +12,13 @@ func (c *Collector) ParentDirs(driver, parent string) map[string]string {
 	}
 	dirs := map[string]string{}
 	if c.trees.onUnified() {
-		if dir := c.trees.unified.dir(cgroup); dir != "" {
+		if dir := c.trees.unified.nodeDir(cgroup); dir != "" {
 			dirs[""] = dir
 		}
 		return dirs
 	}
 	for option, tree := range c.trees.v1 {
-		if dir := tree.dir(cgroup); dir != "" {
+		if dir := tree.nodeDir(cgroup); dir != "" {
 			dirs[option] = dir
 		}
 	}

@@ -1,0 +1,228 @@
+package stats
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/state"
+)
+
+// testdata/v2node is the tree of a node with cgroup v2 and systemd, as kubelet, engine and kernel make it, with three
+// pods that differ in what their kernel and their slices have:
+//
+//	burstable   Linux 6.8: limits, a throttled container, pressure, a swapped container, several disks
+//	besteffort  Linux 5.15 without psi: fewer lines, and disks that were not used are on the lines of others; its
+//	            container is an engine itself, with cgroups below its own
+//	guaranteed  slices that hand down cpu and memory alone, and a container of two processes
+type v2Pod struct {
+	name, slice string
+	// sandbox and container are what the engine's ids repeat, and the processes by which both are found.
+	sandbox, container       string
+	sandboxPID, containerPID int
+	// below is where the container's process is, in its own cgroup.
+	below string
+}
+
+var v2Pods = []v2Pod{
+	{"burstable", "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1f6c35a2_7d41_4a50_9f0e_6f6d1c1b2a01.slice", "a", "b", 6000001, 6000002, ""},
+	{"besteffort", "/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod2e7d46b3_8e52_4b61_8a1f_7a7e2d2c3b02.slice", "c", "d", 6000003, 6000005, "/docker/" + strings.Repeat("e", 64)},
+	{"guaranteed", "/kubepods.slice/kubepods-pod3d8e57c4_9f63_4c72_9b20_8b8f3e3d4c03.slice", "f", "9", 6000006, 6000007, ""},
+}
+
+func (p v2Pod) scope(id string) string {
+	return p.slice + "/docker-" + strings.Repeat(id, 64) + ".scope"
+}
+
+// cgroupView is how a process sees the node's tree: what its mount shows (the root that proc names), and where its
+// cgroup namespace says that cgroups are.
+type cgroupView struct{ root, prefix string }
+
+// wholeNode is what the node itself sees.
+var wholeNode = cgroupView{"/", ""}
+
+func newV2Node(t *testing.T, view cgroupView) *node {
+	t.Helper()
+	dir := t.TempDir()
+	n := &node{root: filepath.Join(dir, "cgroup"), proc: filepath.Join(dir, "proc"), cache: state.New(state.Options{})}
+	must(t, os.CopyFS(n.root, os.DirFS(filepath.Join("testdata", "v2node"))))
+	shown := n.root
+	if !strings.HasPrefix(view.root, "/..") {
+		shown = filepath.Join(n.root, view.root) // the mount begins at that cgroup
+	}
+	n.write(t, "self/mountinfo", fmt.Sprintf("30 20 0:26 %s %s rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n", view.root, shown))
+	for _, pod := range v2Pods {
+		n.write(t, strconv.Itoa(pod.sandboxPID)+"/cgroup", "0::"+view.prefix+pod.scope(pod.sandbox)+"\n")
+		n.write(t, strconv.Itoa(pod.containerPID)+"/cgroup", "0::"+view.prefix+pod.scope(pod.container)+pod.below+"\n")
+		pod.put(n.cache)
+	}
+	var err error
+	n.Collector, err = New(Options{procDir: n.proc})
+	must(t, err)
+	n.pageSizes = []string{"2MB", "1GB"}
+	for number, name := range map[device]string{{259, 0}: "/dev/nvme0n1", {253, 0}: "/dev/dm-0", {253, 1}: "/dev/dm-1"} {
+		n.devices.names[number] = name
+	}
+	t.Cleanup(n.Close)
+	return n
+}
+
+// put tells the cache of the pod and its container.
+func (p v2Pod) put(cache *state.Cache) {
+	cache.PutPod(state.Pod{
+		ID: strings.Repeat(p.sandbox, 64),
+		Meta: state.PodMeta{Name: "k8s_POD_" + p.name, ImageID: "sha256:pause", HostNetwork: true, Config: &runtimeapi.PodSandboxConfig{
+			Metadata: &runtimeapi.PodSandboxMetadata{Name: p.name, Namespace: "default", Uid: p.name},
+			Linux:    &runtimeapi.LinuxPodSandboxConfig{CgroupParent: p.slice},
+		}},
+		Status: state.PodStatus{Running: true, NetworkReady: true, PID: p.sandboxPID, StartedAt: time.Unix(1700000000, 0)},
+	})
+	cache.PutContainer(state.Container{
+		ID: strings.Repeat(p.container, 64), SandboxID: strings.Repeat(p.sandbox, 64),
+		Meta: state.ContainerMeta{Name: "k8s_main_" + p.name, CreatedAt: time.Unix(1700000000, 0), Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
+			Image:    &runtimeapi.ImageSpec{Image: "sha256:app", UserSpecifiedImage: "example.org/app:1"},
+		}},
+		Status: state.ContainerStatus{Running: true, PID: p.containerPID, StartedAt: time.Unix(1700000001, 0)},
+	})
+}
+
+// v2Stats are the stats of a node's pods by their names.
+func (n *node) v2Stats(t *testing.T) map[string]*runtimeapi.LinuxPodSandboxStats {
+	t.Helper()
+	byName := map[string]*runtimeapi.LinuxPodSandboxStats{}
+	for _, pod := range n.pods(t) {
+		byName[pod.Attributes.Metadata.Name] = pod.Linux
+	}
+	return byName
+}
+
+// All metrics of such a node.
+func TestMetricsOfAV2Node(t *testing.T) {
+	newV2Node(t, wholeNode).compareExposition(t, "metrics-v2node.txt")
+}
+
+// The stats RPCs of the same pods: what a slice does not account is unknown, of the pod and of its container.
+func TestStatsOfAV2Node(t *testing.T) {
+	pods := newV2Node(t, wholeNode).v2Stats(t)
+	if len(pods) != len(v2Pods) {
+		t.Fatalf("pods %v", pods)
+	}
+	for name, want := range map[string]struct {
+		pod, container string
+	}{
+		"burstable": {
+			"cpu 61000000000 memory 268435456 working set 208435456 available 60000000 processes 12 psi 30000000000 7000000000 5000000000 avg10 12.34",
+			"cpu 60900000000 memory 267000000 working set 207000000 available 61435456 swap 1048576 of 66060288 psi 29900000000 6900000000 4900000000 avg10 12.34",
+		},
+		"besteffort": {
+			"cpu 2500000000 memory 50000000 working set 45000000 processes 7",
+			"cpu 2400000000 memory 49000000 working set 44000000",
+		},
+		"guaranteed": {
+			"cpu 7000000000 memory 120000000 working set 110000000 available 963741824 psi 1000000 2000000 3000000 avg10 0",
+			"cpu 6900000000 memory 119000000 working set 109000000 available 964741824 psi 1000000 2000000 3000000 avg10 0",
+		},
+	} {
+		pod := pods[name]
+		got := describe(pod.Cpu, pod.Memory, nil, pod.Process, pod.Io)
+		if got != want.pod {
+			t.Errorf("pod %s:\n got %s\nwant %s", name, got, want.pod)
+		}
+		if len(pod.Containers) != 1 {
+			t.Fatalf("pod %s: containers %v", name, pod.Containers)
+		}
+		container := pod.Containers[0]
+		if got := describe(container.Cpu, container.Memory, container.Swap, nil, container.Io); got != want.container {
+			t.Errorf("container of %s:\n got %s\nwant %s", name, got, want.container)
+		}
+	}
+}
+
+// describe tells what is known, in a line.
+func describe(cpu *runtimeapi.CpuUsage, memory *runtimeapi.MemoryUsage, swap *runtimeapi.SwapUsage, processes *runtimeapi.ProcessUsage, io *runtimeapi.IoUsage) string {
+	text := fmt.Sprintf("cpu %d memory %d working set %d", cpu.UsageCoreNanoSeconds.GetValue(), memory.UsageBytes.GetValue(), memory.WorkingSetBytes.GetValue())
+	if memory.AvailableBytes != nil {
+		text += fmt.Sprintf(" available %d", memory.AvailableBytes.Value)
+	}
+	if processes != nil {
+		text += fmt.Sprintf(" processes %d", processes.ProcessCount.GetValue())
+	}
+	if swap != nil {
+		text += fmt.Sprintf(" swap %d of %d", swap.SwapUsageBytes.GetValue(), swap.SwapAvailableBytes.GetValue())
+	}
+	if cpu.Psi != nil || memory.Psi != nil || io.GetPsi() != nil {
+		text += fmt.Sprintf(" psi %d %d %d avg10 %v", cpu.Psi.GetSome().GetTotal(), memory.Psi.GetSome().GetTotal(), io.GetPsi().GetSome().GetTotal(), cpu.Psi.GetSome().GetAvg10())
+	}
+	return text
+}
+
+// A server in a container sees the node's tree in other places, and the same figures wherever it sees the pods at all.
+func TestStatsFromACgroupNamespace(t *testing.T) {
+	want := newV2Node(t, wholeNode).v2Stats(t)
+	for name, test := range map[string]struct {
+		view cgroupView
+		sees bool
+	}{
+		"the pods' part is mounted":                   {cgroupView{"/kubepods.slice", ""}, true},
+		"a namespace, and the node's tree is mounted": {cgroupView{"/../..", "/../.."}, true},
+		"a namespace right below the root":            {cgroupView{"/..", "/.."}, true},
+		"a namespace, and its own part is mounted":    {cgroupView{"/", "/../.."}, false},
+		"a namespace, and too little is mounted":      {cgroupView{"/..", "/../.."}, false},
+		"another part is mounted":                     {cgroupView{"/system.slice", ""}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newV2Node(t, test.view)
+			got := n.v2Stats(t)
+			if !test.sees {
+				if len(got) != 0 {
+					t.Errorf("got %v, want nothing", got)
+				}
+				return
+			}
+			for pod, linux := range want {
+				if g, w := got[pod].GetMemory().GetUsageBytes().GetValue(), linux.Memory.UsageBytes.Value; g != w || len(got[pod].GetContainers()) != 1 {
+					t.Errorf("%s uses %d bytes and has %d containers, want %d and one", pod, g, len(got[pod].GetContainers()), w)
+				}
+			}
+		})
+	}
+}
+
+// The engine names cgroups from the node's root, whatever the server's namespace calls them.
+func TestEnginesPathsFromACgroupNamespace(t *testing.T) {
+	pod := v2Pods[0]
+	slice := filepath.Base(pod.slice)
+	for name, test := range map[string]struct {
+		view cgroupView
+		sees bool
+	}{
+		"the node": {wholeNode, true},
+		"a namespace, and the node's tree is mounted": {cgroupView{"/../..", "/../.."}, true},
+		"another part is mounted":                     {cgroupView{"/system.slice", ""}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newV2Node(t, test.view)
+			procs := n.ProcsFile("systemd", slice, strings.Repeat(pod.container, 64))
+			parent := n.ParentDirs("systemd", slice)[""]
+			if !test.sees {
+				if procs != "" || parent != "" {
+					t.Errorf("got %q and %q, want nothing", procs, parent)
+				}
+				return
+			}
+			if content, err := os.ReadFile(procs); err != nil || string(content) != "6000002\n" {
+				t.Errorf("%s holds %q, %v", procs, content, err)
+			}
+			if content, err := os.ReadFile(filepath.Join(parent, "cpu.max")); err != nil || string(content) != "50000 100000\n" {
+				t.Errorf("cpu.max in %s: %q, %v", parent, content, err)
+			}
+		})
+	}
+}
