@@ -2,11 +2,13 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/internal/netns"
@@ -50,9 +52,9 @@ type earlyJoin struct {
 
 // joinEarly begins to join a pod. noted is closed when its intent is on disk, before which nothing may be held for it.
 // The caller ends the looking with startReturned, and must wait.
-func (s *Service) joinEarly(ctx context.Context, p *pending, noted <-chan struct{}) *earlyJoin {
+func (h containerHolder) joinEarly(ctx context.Context, p *pending, noted <-chan struct{}) *earlyJoin {
 	e := &earlyJoin{cancel: func() {}, started: make(chan struct{}), done: make(chan struct{})}
-	file := s.procsFile(p)
+	file := h.procsFile(p)
 	if file == "" {
 		close(e.done)
 		return e
@@ -67,7 +69,7 @@ func (s *Service) joinEarly(ctx context.Context, p *pending, noted <-chan struct
 			return
 		}
 		if pid := e.look(ctx, file); pid != 0 {
-			e.joined = s.join(ctx, path, pod, pid)
+			e.joined = h.s.join(ctx, path, pod, pid)
 		}
 	}()
 	return e
@@ -75,11 +77,11 @@ func (s *Service) joinEarly(ctx context.Context, p *pending, noted <-chan struct
 
 // procsFile is where the pod's processes will be listed, empty for a pod that is not joined early: its interface must
 // not come before the sysctls that say what a new interface is like.
-func (s *Service) procsFile(p *pending) string {
-	if s.opts.Cgroups == nil || s.opts.EngineBridge || usesHostNetwork(p.config) || setsNetwork(p.config.GetLinux()) {
+func (h containerHolder) procsFile(p *pending) string {
+	if h.s.opts.Cgroups == nil || h.s.opts.EngineBridge || usesHostNetwork(p.config) || setsNetwork(p.config.GetLinux()) {
 		return ""
 	}
-	return s.opts.Cgroups.ProcsFile(p.cgroupDriver, p.spec.Host.CgroupParent, p.record.SandboxID)
+	return h.s.opts.Cgroups.ProcsFile(p.cgroupDriver, p.cgroupParent, p.record.SandboxID)
 }
 
 func setsNetwork(linux *runtimeapi.LinuxPodSandboxConfig) bool {
@@ -129,4 +131,25 @@ func (e *earlyJoin) wait() joined {
 func (e *earlyJoin) giveUp() joined {
 	e.cancel()
 	return e.wait()
+}
+
+// joinPod completes what joinEarly has started, or joins the pod now.
+func (h containerHolder) joinPod(ctx context.Context, p *pending) error {
+	early := p.container.early
+	p.container.early = nil
+	j := early.wait()
+	if j.handle == nil { // nothing was found in time, or it has ended meanwhile
+		j = h.s.join(ctx, p.record.NetnsPath, cniPod(p.record, p.config), p.container.inspect.State.Pid)
+		h.s.keep(p, j)
+		return j.err
+	}
+	h.s.keep(p, j)
+	if j.err != nil {
+		return j.err
+	}
+	same, err := j.handle.SameAs(p.container.inspect.State.Pid)
+	if err == nil && !same {
+		err = fmt.Errorf("the sandbox is not in the network namespace that its first process was in: %w", errdefs.ErrInternal)
+	}
+	return err
 }

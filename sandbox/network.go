@@ -3,17 +3,14 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
-	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
@@ -23,19 +20,11 @@ const engineBridge = "docker-bridge"
 // connect gives the pod its network: nothing to do on the host's, the engine's word for its own bridge, and otherwise
 // CNI ADD in the pinned namespace. The pin comes first, so that CNI DEL works when the sandbox is long dead.
 func (s *Service) connect(ctx context.Context, p *pending) error {
-	switch {
-	case usesHostNetwork(p.config):
+	if usesHostNetwork(p.config) {
 		return nil
-	case s.opts.EngineBridge:
-		ips := docker.Addresses(p.inspect)
-		if len(ips) == 0 {
-			return fmt.Errorf("the engine gave the pod no address: give it its bridge (dockerd --bridge) or use --network-plugin=cni: %w", errdefs.ErrFailedPrecondition)
-		}
-		p.record.Network = &checkpoint.Network{Config: engineBridge, IPs: ips}
-	default:
-		if err := s.joinPod(ctx, p); err != nil {
-			return err
-		}
+	}
+	if err := p.holder.connect(ctx, p); err != nil {
+		return err
 	}
 	return s.opts.Files.writeHosts(p.record.SandboxID, p.config, p.record.Network.IPs)
 }
@@ -75,27 +64,6 @@ func (s *Service) keep(p *pending, j joined) {
 	p.undo.push("take the pod off the network", func(ctx context.Context) error {
 		return s.opts.Network.Del(ctx, pod, network)
 	})
-}
-
-// joinPod completes what joinEarly has started, or joins the pod now.
-func (s *Service) joinPod(ctx context.Context, p *pending) error {
-	early := p.early
-	p.early = nil
-	j := early.wait()
-	if j.handle == nil { // nothing was found in time, or it has ended meanwhile
-		j = s.join(ctx, p.record.NetnsPath, cniPod(p.record, p.config), p.inspect.State.Pid)
-		s.keep(p, j)
-		return j.err
-	}
-	s.keep(p, j)
-	if j.err != nil {
-		return j.err
-	}
-	same, err := j.handle.SameAs(p.inspect.State.Pid)
-	if err == nil && !same {
-		err = fmt.Errorf("the sandbox is not in the network namespace that its first process was in: %w", errdefs.ErrInternal)
-	}
-	return err
 }
 
 // disconnect undoes Network.Add for a recorded pod. It is idempotent.

@@ -28,14 +28,14 @@ func (s *Service) noteCgroup(p *pending) {
 	if s.opts.Cgroups == nil || p.config.GetLinux().GetCgroupParent() == "" {
 		return
 	}
-	dirs := s.opts.Cgroups.ParentDirs(p.cgroupDriver, p.spec.Host.CgroupParent)
+	dirs := s.opts.Cgroups.ParentDirs(p.cgroupDriver, p.cgroupParent)
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return
 		}
 	}
 	if len(dirs) > 0 {
-		p.record.Cgroup = &checkpoint.Cgroup{Driver: p.cgroupDriver, Parent: p.spec.Host.CgroupParent}
+		p.record.Cgroup = &checkpoint.Cgroup{Driver: p.cgroupDriver, Parent: p.cgroupParent}
 		p.undo.push("remove the pod's cgroup", func(ctx context.Context) error {
 			s.removeCgroup(ctx, p.record)
 			return nil

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker"
-	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -64,7 +62,7 @@ func (s *Service) repair(ctx context.Context, pod *state.Pod) error {
 	if record.Phase != checkpoint.PhaseReady || now.Status.Stopping || !now.Status.Running {
 		return nil
 	}
-	return named(pod, errors.Join(s.recoverNetns(ctx, now, record.NetnsPath), s.recoverFiles(now)))
+	return named(pod, errors.Join(s.holderOf(record).repair(ctx, now, record), s.recoverFiles(now)))
 }
 
 // stopAll stops pods side by side.
@@ -83,28 +81,6 @@ func named(pod *state.Pod, err error) error {
 		return nil
 	}
 	return fmt.Errorf("pod %s: %w", pod.Meta.Name, err)
-}
-
-// recoverNetns pins the namespace of a running sandbox again where the pin is gone. A pin of another namespace means
-// that somebody started the sandbox a second time meanwhile: the pod's addresses are not in its namespace any more.
-func (s *Service) recoverNetns(ctx context.Context, pod *state.Pod, path string) error {
-	if path == "" {
-		return nil
-	}
-	handle := netns.Open(path)
-	if !handle.Alive() {
-		_, err := netns.Pin(pod.Status.PID, filepath.Base(path), netns.PinOptions{Dir: filepath.Dir(path)})
-		return err
-	}
-	same, err := handle.SameAs(pod.Status.PID)
-	if err != nil {
-		return fmt.Errorf("comparing the pod's network namespace with its pin: %w", err)
-	}
-	if !same {
-		log.G(ctx).Warn("pod sandbox was restarted and has lost its network, marking it not ready")
-		s.opts.Cache.UpdatePod(pod.ID, func(st *state.PodStatus) { st.NetworkReady = false })
-	}
-	return nil
 }
 
 // recoverFiles writes the pod's files for its next containers.

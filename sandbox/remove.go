@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	"github.com/containerd/errdefs"
-
-	"github.com/criadapter/criadapter/docker"
 )
 
 // Remove stops the pod if need be and removes its containers, its sandbox and all that was kept of it (CRI
@@ -31,12 +29,14 @@ func (s *Service) Remove(ctx context.Context, id string) error {
 		return err
 	}
 	defer unlock()
-	if err := docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, pod.ID)); err != nil {
+	record, err := s.recordOf(ctx, pod)
+	if err != nil {
 		return err
 	}
-	if record, err := s.opts.Store.Load(ctx, pod.ID); err == nil {
-		s.removeCgroup(ctx, record)
+	if err := s.holderOf(record).remove(ctx, pod.ID); err != nil {
+		return err
 	}
+	s.removeCgroup(ctx, record)
 	if err := s.opts.Files.remove(pod.ID); err != nil {
 		return fmt.Errorf("removing the pod's files: %w", err)
 	}

@@ -9,15 +9,12 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
-	"github.com/moby/moby/api/types/container"
-	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protojson"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
-	"github.com/criadapter/criadapter/state"
 )
 
 // Run makes and starts a pod's sandbox with its network complete and returns its id (CRI RunPodSandbox). It fails with
@@ -60,18 +57,17 @@ func (s *Service) runInflight(ctx context.Context, name string, run *inflightRun
 // pending is a pod while it is being set up.
 type pending struct {
 	name   string
-	spec   docker.ContainerSpec
 	record checkpoint.Record
 	config *runtimeapi.PodSandboxConfig
 	undo   undoStack
 	// left says that the roll-back failed and that something of the pod is still there.
 	left bool
-	// inspect is the sandbox container after its start.
-	inspect *container.InspectResponse
-	// cgroupDriver is the engine's.
-	cgroupDriver string
-	// early is what joinEarly has started and nobody has waited for.
-	early *earlyJoin
+	// holder keeps the pod's namespaces.
+	holder holder
+	// cgroupDriver is the engine's, and cgroupParent how it is told the pod's cgroup.
+	cgroupDriver, cgroupParent string
+	// container is the part of the containerHolder.
+	container pendingContainer
 }
 
 // setUp makes the pod. While it does, the pod's name is reserved and nobody
@@ -106,7 +102,7 @@ func (s *Service) makePod(ctx context.Context, name string, config *runtimeapi.P
 		return nil, err
 	}
 	for _, step := range []func(context.Context, *pending) error{
-		s.create, s.start, s.limitNew, s.connect, s.finish,
+		s.create, p.holder.start, s.limitNew, s.connect, s.finish,
 	} {
 		if err := step(withSandboxID(ctx, p), p); err != nil {
 			return p, s.rollBack(withSandboxID(ctx, p), p, err)
@@ -127,9 +123,7 @@ func withSandboxID(ctx context.Context, p *pending) context.Context {
 func (s *Service) rollBack(ctx context.Context, p *pending, cause error) error {
 	// The caller may be gone, and its request's line without the reason.
 	log.G(ctx).WithError(cause).Info("pod sandbox set-up failed, rolling back")
-	if p.early != nil {
-		s.keep(p, p.early.giveUp())
-	}
+	p.holder.abandon(p)
 	undoErr := p.undo.unwind(ctx)
 	p.left = undoErr != nil
 	return errors.Join(cause, undoErr)
@@ -182,7 +176,11 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", errdefs.ErrInvalidArgument.WithMessage(err.Error()))
 	}
-	return &pending{name: name, spec: spec, config: config, cgroupDriver: features.CgroupDriver, record: checkpoint.Record{
+	p := &pending{
+		name: name, config: config, holder: containerHolder{s}, container: pendingContainer{spec: spec},
+		cgroupDriver: features.CgroupDriver, cgroupParent: spec.Host.CgroupParent,
+	}
+	p.record = checkpoint.Record{
 		Name:           config.GetMetadata().GetName(),
 		Namespace:      config.GetMetadata().GetNamespace(),
 		UID:            config.GetMetadata().GetUid(),
@@ -190,108 +188,31 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 		Phase:          checkpoint.PhaseIntent,
 		RuntimeHandler: handler,
 		Config:         raw,
-	}}, nil
+	}
+	return p, nil
 }
 
-// create makes the container. Until its checkpoint is written it is found again by its labels alone.
+// create gives the pod its id. Until its checkpoint is written it is found again by its holder alone.
 func (s *Service) create(ctx context.Context, p *pending) error {
 	s.noteCgroup(p)
-	id, err := s.createContainer(ctx, p)
+	id, err := p.holder.create(ctx, p)
 	if err != nil {
 		return err
 	}
 	p.record.SandboxID = id
 	p.record.CreatedAt = time.Now()
+	if !s.opts.EngineBridge && !usesHostNetwork(p.config) {
+		p.record.NetnsPath = s.netnsPath(id)
+	}
 	p.undo.push("delete the pod's checkpoint", func(context.Context) error { return s.opts.Store.Delete(ctx, id) })
-	p.undo.push("remove the sandbox container", func(ctx context.Context) error {
-		return docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, id))
-	})
+	p.undo.push("remove the sandbox", func(ctx context.Context) error { return p.holder.remove(ctx, id) })
 	p.undo.push("remove the pod's files", func(context.Context) error { return s.opts.Files.remove(id) })
 	return nil
-}
-
-// createContainer gets two ordinary obstacles out of the way: a sandbox image
-// that somebody pruned, and a leftover of a create that nobody finished.
-func (s *Service) createContainer(ctx context.Context, p *pending) (string, error) {
-	id, err := s.opts.Engine.CreateContainer(ctx, p.spec)
-	if errdefs.IsNotFound(err) {
-		image, loadErr := s.opts.Images.ReloadSandboxImage(ctx)
-		if loadErr != nil {
-			return "", loadErr
-		}
-		p.spec.Config.Image = image
-		id, err = s.opts.Engine.CreateContainer(ctx, p.spec)
-	}
-	if errdefs.IsConflict(err) {
-		if err := s.clearName(ctx, p.name); err != nil {
-			return "", err
-		}
-		id, err = s.opts.Engine.CreateContainer(ctx, p.spec)
-	}
-	return id, err
-}
-
-// clearName removes the container that holds a name that the cache does not know: a sandbox from a create whose answer
-// was lost. Nobody has its id, so nobody can miss it. One that has a checkpoint came further than that: it may hold an
-// address, which only StopPodSandbox gives back.
-func (s *Service) clearName(ctx context.Context, name string) error {
-	inspect, err := s.opts.Engine.InspectContainer(ctx, name)
-	if err != nil {
-		return docker.IgnoreNotFound(err)
-	}
-	if inspect.Config == nil || translate.Identify(name, inspect.Config.Labels) != translate.KindSandbox {
-		return fmt.Errorf("the container name %s is taken by a container that is not a pod sandbox, rename or remove it: %w", name, errdefs.ErrAlreadyExists)
-	}
-	if _, err := s.opts.Store.Load(ctx, inspect.ID); !errdefs.IsNotFound(err) {
-		return errors.Join(exists(name, inspect.ID), err)
-	}
-	if owner := translate.OtherRootDirectory(name, inspect.Config.Labels, s.opts.RootDirectory); owner != "" {
-		return fmt.Errorf("pod sandbox %s exists with id %s and belongs to the criadapter with --root-directory=%s, remove it there or count the attempt up: %w",
-			name, inspect.ID, owner, errdefs.ErrAlreadyExists)
-	}
-	return docker.IgnoreNotFound(s.opts.Engine.RemoveContainer(ctx, inspect.ID))
 }
 
 // exists is the error for a pod whose name is taken by another pod.
 func exists(name, id string) error {
 	return fmt.Errorf("pod sandbox %s exists with id %s, remove it first or count the attempt up: %w", name, id, errdefs.ErrAlreadyExists)
-}
-
-// start writes the intent while the engine starts the sandbox: the intent has to be on disk before CNI ADD, and a crash
-// in between leaves a container of ours without a record, which is never shown as READY. CNI ADD may begin before the
-// engine has done, see joinEarly.
-func (s *Service) start(ctx context.Context, p *pending) error {
-	id := p.record.SandboxID
-	if !s.opts.EngineBridge && !usesHostNetwork(p.config) {
-		p.record.NetnsPath = s.netnsPath(id)
-	}
-	group, groupCtx := errgroup.WithContext(ctx)
-	noted := make(chan struct{})
-	group.Go(func() error {
-		err := s.opts.Store.Save(ctx, p.record)
-		if err == nil {
-			close(noted)
-		}
-		return err
-	})
-	group.Go(func() error { return s.opts.Files.write(id, p.config) })
-	p.early = s.joinEarly(ctx, p, noted)
-	group.Go(func() error {
-		defer p.early.startReturned()
-		return s.opts.Engine.StartContainer(groupCtx, id)
-	})
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	inspect, err := s.opts.Engine.InspectContainer(ctx, id)
-	if err != nil {
-		return err
-	}
-	if inspect.State == nil || !inspect.State.Running || inspect.State.Pid <= 0 {
-		return fmt.Errorf("the sandbox container ended right after its start, look at the sandbox image (--pod-infra-container-image): %w", errdefs.ErrUnknown)
-	}
-	p.inspect = inspect
-	return nil
 }
 
 // limitNew limits the new pod before it has a container.
@@ -307,7 +228,7 @@ func (s *Service) finish(ctx context.Context, p *pending) error {
 	if err := s.opts.Store.Save(ctx, p.record); err != nil {
 		return err
 	}
-	s.opts.Cache.PutPod(state.NewPod(ctx, p.inspect, p.record))
+	s.opts.Cache.PutPod(p.holder.entry(ctx, p))
 	return nil
 }
 

@@ -65,7 +65,7 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 	var group errgroup.Group // one failing must not cut the other short
 	var disconnectErr, stopErr error
 	group.Go(func() error { disconnectErr = s.release(ctx, pod, record); return nil })
-	group.Go(func() error { stopErr = s.stopSandbox(ctx, pod.ID); return nil })
+	group.Go(func() error { stopErr = s.holderOf(record).stop(ctx, pod.ID); return nil })
 	_ = group.Wait()
 	if err := errors.Join(disconnectErr, stopErr); err != nil {
 		return err
@@ -133,14 +133,6 @@ func (s *Service) release(ctx context.Context, pod *state.Pod, record checkpoint
 		return err
 	}
 	return netns.Open(record.NetnsPath).Unpin()
-}
-
-func (s *Service) stopSandbox(ctx context.Context, id string) error {
-	if err := docker.IgnoreNotFound(s.opts.Engine.StopContainer(ctx, id, stopGrace)); err != nil {
-		return err
-	}
-	_, err := s.opts.Cache.RefreshPod(ctx, id)
-	return docker.IgnoreNotFound(err)
 }
 
 // forContainers does one thing to all containers of a pod, side by side.
