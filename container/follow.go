@@ -158,7 +158,8 @@ func (s *Service) Recover(ctx context.Context) error {
 		})
 	}
 	_ = group.Wait() // none of them returns an error
-	s.awaitEnded(ctx, snapshot.Containers())
+	// Taken anew: one may have ended before the exit hook found a follower of its log.
+	s.awaitEnded(ctx, s.opts.Cache.Snapshot().Containers())
 	return ctx.Err()
 }
 

@@ -120,6 +120,10 @@ type Options struct {
 	Streams    Streams
 	// Network is nil when the engine itself connects pods to its default bridge (--network-plugin=bridge).
 	Network Network
+	// Recovered is closed when what a client may rely on is true again after a start: the logs of containers that ended
+	// meanwhile are complete. Requests for pods and containers wait for it as they wait for the cache; nil for nothing to
+	// wait for.
+	Recovered <-chan struct{}
 	// Observe, when not nil, is told of every request that is over: its method without the service's name, its code,
 	// and the time from its arrival to the end of its answer.
 	Observe func(method string, code codes.Code, took time.Duration)

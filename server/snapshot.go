@@ -56,7 +56,18 @@ func (s *Server) waitSynced(ctx context.Context) bool {
 func (s *Server) syncedWithin(ctx context.Context, limit time.Duration) bool {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	return s.opts.Cache.WaitSynced(ctx) == nil
+	if s.opts.Cache.WaitSynced(ctx) != nil {
+		return false
+	}
+	if s.opts.Recovered == nil {
+		return true
+	}
+	select {
+	case <-s.opts.Recovered:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (s *Server) notSynced(ctx context.Context) error {

@@ -47,11 +47,14 @@ type services struct {
 	streams    *streaming.Server
 	// recovered is closed when what a crash has cut short is finished, or follow has ended.
 	recovered chan struct{}
+	// logsRecovered is closed when the logs of containers that ended meanwhile are complete, or a disk holds them up for
+	// longer than logsPatience, or follow has ended.
+	logsRecovered chan struct{}
 }
 
 // build makes all parts. It touches the disk but not the engine, which may come up later.
 func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (_ *services, err error) {
-	r := &services{recovered: make(chan struct{})}
+	r := &services{recovered: make(chan struct{}), logsRecovered: make(chan struct{})}
 	defer func() {
 		if err != nil {
 			r.close(ctx)
@@ -169,6 +172,7 @@ func (r *services) server(cfg config.Config, metrics *telemetry.Metrics) *server
 		Images:         r.images,
 		Stats:          r.stats,
 		Streams:        r.streams,
+		Recovered:      r.logsRecovered,
 		Observe:        metrics.RPC,
 		RequestTimeout: time.Duration(cfg.RuntimeRequestTimeout),
 		Config:         cfg,
@@ -194,6 +198,10 @@ func (r *services) warnings(ctx context.Context) []string {
 	return texts
 }
 
+// logsPatience is how long clients wait for the logs of containers that ended while no server ran. A disk that hangs must
+// not keep the node from being known.
+const logsPatience = 5 * time.Second
+
 // follow keeps the cache up to date until ctx ends. Once it is complete for the first time, what a crash has cut short
 // is finished. Containers that others start are looked after.
 func (r *services) follow(ctx context.Context) {
@@ -201,10 +209,14 @@ func (r *services) follow(ctx context.Context) {
 	group.Go(func() {
 		recovered := sync.OnceFunc(func() { close(r.recovered) })
 		defer recovered()
+		logsRecovered := sync.OnceFunc(func() { close(r.logsRecovered) })
+		defer logsRecovered()
 		if r.cache.WaitSynced(ctx) != nil {
 			return
 		}
+		defer time.AfterFunc(logsPatience, logsRecovered).Stop()
 		err := r.containers.Recover(ctx)
+		logsRecovered()
 		group.Go(func() { _ = r.containers.Watch(ctx) }) // ends with ctx, and only then
 		err = errors.Join(err, r.sandboxes.Recover(ctx))
 		if err != nil && ctx.Err() == nil {
