@@ -74,11 +74,13 @@ e2e-takeover: ## Move a node from the real cri-dockerd to criadapter and back wh
 	@build/bin/e2e-takeover $(if $(CACHED),-cached) $(if $(CORE),-kubelet-core) $(if $(RUN),-run '$(value RUN)')
 
 .PHONY: lint
-lint: ## Check the format of the sources and their imports, and run go vet and staticcheck
+lint: ## Check the format of the sources and their imports, and run go vet, staticcheck and govulncheck
 	@unformatted=$$(gofmt -l $(SOURCES) && $(GCI) list $(GROUPS) $(SOURCES)) || exit 1; \
 	if [ -n "$$unformatted" ]; then echo "not formatted, make fmt does it:" >&2; echo "$$unformatted" >&2; exit 1; fi
 	go vet ./...
 	go tool -modfile=test/tools/go.mod staticcheck ./...
+	@go build -o build/bin/vuln ./test/vuln
+	@build/bin/vuln
 
 .PHONY: fmt
 fmt: ## Format the sources: gofmt, and imports in three groups (standard, others', ours)

@@ -1,0 +1,105 @@
+// Command vuln runs govulncheck over the module, with the tools' own version of it. The database of vulnerabilities is on
+// the network: where it does not answer, the check is skipped, which one line says, so that neither a machine without a
+// network nor an evil day of the database fails a change or holds it up. A vulnerability that the code reaches fails.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+const (
+	// answerTime is how long the database may take to answer at all.
+	answerTime = 10 * time.Second
+	// checkTime bounds the check: the analysis takes a minute, and the database may stop in the middle of it.
+	checkTime = 10 * time.Minute
+	// found is the exit code with which govulncheck says that there is a vulnerability.
+	found = 3
+)
+
+func main() {
+	c := checker{out: os.Stdout, answerTime: answerTime, checkTime: checkTime, command: govulncheck}
+	flag.StringVar(&c.database, "db", "https://vuln.go.dev", "the database of vulnerabilities")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := c.check(ctx); err != nil {
+		fmt.Fprintf(os.Stderr, "vuln: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// checker runs the check, and skips it where there is no database.
+type checker struct {
+	database              string
+	out                   io.Writer
+	answerTime, checkTime time.Duration
+	// command makes the command that checks against a database; tests have another.
+	command func(ctx context.Context, database string) *exec.Cmd
+}
+
+func govulncheck(ctx context.Context, database string) *exec.Cmd {
+	return exec.CommandContext(ctx, "go", "tool", "-modfile=test/tools/go.mod", "govulncheck", "-db", database, "./...")
+}
+
+// check fails for a vulnerability, and for what keeps govulncheck from looking although the database answers.
+func (c checker) check(ctx context.Context) error {
+	if err := c.reach(ctx); err != nil {
+		return errors.Join(ctx.Err(), c.skip(err))
+	}
+	bounded, cancel := context.WithTimeout(ctx, c.checkTime)
+	defer cancel()
+	cmd := c.command(bounded, c.database)
+	cmd.WaitDelay = time.Second // the tool's own child may hold the pipe
+	output, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		_, err = fmt.Fprintln(c.out, "govulncheck: the code reaches no known vulnerability")
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &exit) && exit.ExitCode() == found:
+		return fmt.Errorf("take a version without these:\n%s", output)
+	}
+	if gone := c.reach(ctx); gone != nil || bounded.Err() != nil {
+		return c.skip(errors.Join(bounded.Err(), gone))
+	}
+	return fmt.Errorf("govulncheck: %w\n%s", err, output)
+}
+
+// reach asks the database for the smallest of its files.
+func (c checker) reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, c.answerTime)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.database+"/index/db.json", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, io.LimitReader(response.Body, 1<<20)); err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", c.database, response.Status)
+	}
+	return nil
+}
+
+func (c checker) skip(why error) error {
+	_, err := fmt.Fprintf(c.out, "govulncheck: skipped, the database of vulnerabilities is out of reach: %v\n", why)
+	return err
+}
