@@ -17,11 +17,9 @@ import (
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/logs"
 	"github.com/criadapter/criadapter/state"
 )
-
-// logDirMode is the mode of a log directory that the kubelet has not made.
-const logDirMode = 0o755
 
 // draft is a container before the engine knows it.
 type draft struct {
@@ -207,8 +205,8 @@ func (s *Service) make(ctx context.Context, d *draft) (string, error) {
 		return "", err
 	}
 	if path := translate.LogPath(d.spec.Config.Labels); path != "" {
-		if err := os.MkdirAll(filepath.Dir(path), logDirMode); err != nil {
-			return "", fmt.Errorf("making the log directory of sandbox_config.log_directory and config.log_path: %w", err)
+		if err := logs.MakeDirectory(d.pod.Meta.Config.GetLogDirectory(), filepath.Dir(path)); err != nil {
+			return "", fmt.Errorf("sandbox_config.log_directory and config.log_path: %w", err)
 		}
 	}
 	// Step 1: the engine has the container, with the CRI metadata in its labels.

@@ -43,6 +43,7 @@ func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkp
 		Driver:      c.Meta.LogDriver,
 		Path:        path,
 		LogPath:     c.Meta.LogPath,
+		Root:        s.logDirectory(c.SandboxID),
 		Resume:      resume,
 		Started:     c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED,
 		Ended:       c.Status.State() == runtimeapi.ContainerState_CONTAINER_EXITED,
@@ -55,6 +56,15 @@ func (s *Service) follow(ctx context.Context, c *state.Container, resume *checkp
 		return nil
 	}
 	return err
+}
+
+// logDirectory is that of a pod, empty where nobody knows it.
+func (s *Service) logDirectory(sandboxID string) string {
+	pod, err := s.opts.Cache.Snapshot().Pod(sandboxID)
+	if err != nil {
+		return ""
+	}
+	return pod.Meta.Config.GetLogDirectory()
 }
 
 // engineLog returns the path of the engine's log file of a container. The engine tells that of json-file only once the

@@ -125,7 +125,8 @@ func moveOut(ctx context.Context, enginePath, path, copied string) error {
 		return err
 	}
 	defer source.Close() // nothing is written to it
-	target, err := os.OpenFile(copied, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+	// A new file in any case: what somebody else has put there may be a link.
+	target, err := os.OpenFile(copied, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
 	}

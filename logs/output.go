@@ -24,7 +24,9 @@ const (
 
 // output is the CRI log of one container.
 type output struct {
-	path  string
+	// root is Source.Root.
+	root, path string
+
 	file  *os.File
 	inode uint64
 	// end is how long the file is: what earlier writers left and the batches that were written completely.
@@ -38,9 +40,9 @@ type output struct {
 
 // openOutput opens the CRI log to append to it and makes it, and its directory, when missing. What is at the path and
 // is not a plain file is refused: a symbolic link would let whoever may write to the directory redirect the output, a
-// pipe would block.
-func openOutput(path string) (*output, error) {
-	o := &output{path: path}
+// pipe would block. Nor does the way from root to it leave root.
+func openOutput(root, path string) (*output, error) {
+	o := &output{root: root, path: path}
 	if err := o.openAt(path); err != nil {
 		return nil, err
 	}
@@ -50,8 +52,8 @@ func openOutput(path string) (*output, error) {
 // resumeOutput opens the CRI log of a position. same reports whether it is the one of the position, as far as its inode
 // and size tell; its place is that of the position then. The kubelet may have renamed the file: it is written on until
 // a Reopen, as if nothing had happened in between. Where there is another one at the path, that was reopened already.
-func resumeOutput(path string, at checkpoint.LogPosition) (o *output, same bool, err error) {
-	o, place := &output{path: path}, path
+func resumeOutput(root, path string, at checkpoint.LogPosition) (o *output, same bool, err error) {
+	o, place := &output{root: root, path: path}, path
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && at.OutputInode != 0 {
 		renamed, err := findRenamed(path, at.OutputInode)
 		if err != nil {
@@ -100,11 +102,7 @@ func findRenamed(path string, inode uint64) (string, error) {
 // openAt opens the file at path, which a later reopen replaces by the one at o.path. Its lock keeps another server on
 // the same engine from writing the log, too; the kernel gives it back when this one ends.
 func (o *output) openAt(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), dirMode); err != nil {
-		return fmt.Errorf("making the log directory: %w", err)
-	}
-	const flags = os.O_RDWR | os.O_CREATE | os.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	file, err := os.OpenFile(path, flags, fileMode)
+	file, err := openBeneath(o.root, path, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
 		return notPlain(path)
 	}

@@ -14,7 +14,7 @@ import (
 
 func TestOutputModes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pod", "container", "0.log")
-	o, err := openOutput(path)
+	o, err := openOutput("", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func TestOutputModes(t *testing.T) {
 func TestFailedWriteIsTakenBack(t *testing.T) {
 	disk := smallDisk(t)
 	path := filepath.Join(disk, "0.log")
-	o, err := openOutput(path)
+	o, err := openOutput("", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func smallDisk(t *testing.T) string {
 // Somebody empties the CRI log to make room: positions must not count what is no longer there.
 func TestLogEmptiedBySomebody(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "0.log")
-	o, err := openOutput(path)
+	o, err := openOutput("", path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestCutNeverGrowsTheFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("short\n"), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	o, err := openOutput(path)
+	o, err := openOutput("", path)
 	if err != nil {
 		t.Fatal(err)
 	}

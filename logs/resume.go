@@ -12,7 +12,7 @@ func (f *follower) open() error {
 	if f.source.Resume != nil {
 		f.at = *f.source.Resume
 	}
-	out, same, err := resumeOutput(f.source.LogPath, f.at)
+	out, same, err := resumeOutput(f.source.Root, f.source.LogPath, f.at)
 	if err != nil {
 		return err
 	}

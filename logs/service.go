@@ -37,6 +37,9 @@ type Source struct {
 	Path string
 	// LogPath is where the CRI log goes. Empty: nothing is followed.
 	LogPath string
+	// Root is the pod's log directory. No link on the way from it to the log leads out of it. Empty, for a pod of which
+	// nobody knows it: the log's own directory.
+	Root string
 	// Resume is the position to go on from, nil for none. The zero position is the beginning.
 	Resume *checkpoint.LogPosition
 	// Started says that the container was started before. If its position is lost, entries that are not younger than

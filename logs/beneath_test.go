@@ -1,0 +1,128 @@
+package logs
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+)
+
+// TestLogStaysInItsDirectory puts links in the way that whoever may write to the log directory can make.
+func TestLogStaysInItsDirectory(t *testing.T) {
+	for name, plant := range map[string]func(root, outside string) error{
+		"the container's directory": func(root, outside string) error { return os.Symlink(outside, filepath.Join(root, "c")) },
+		"a relative link": func(root, outside string) error {
+			up, err := filepath.Rel(root, outside)
+			return errors.Join(err, os.Symlink(up, filepath.Join(root, "c")))
+		},
+		"a link to a link": func(root, outside string) error {
+			return errors.Join(os.Symlink("d", filepath.Join(root, "c")), os.Symlink(outside, filepath.Join(root, "d")))
+		},
+		"the log itself": func(root, outside string) error {
+			return errors.Join(os.Mkdir(filepath.Join(root, "c"), 0o755), os.Symlink(filepath.Join(outside, "0.log"), filepath.Join(root, "c", "0.log")))
+		},
+		"a dangling link": func(root, outside string) error {
+			return os.Symlink(filepath.Join(outside, "not", "there"), filepath.Join(root, "c"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, outside := t.TempDir(), t.TempDir()
+			if err := plant(root, outside); err != nil {
+				t.Fatal(err)
+			}
+			o, err := openOutput(root, filepath.Join(root, "c", "0.log"))
+			if err == nil {
+				o.file.Close()
+			}
+			if !errdefs.IsFailedPrecondition(err) {
+				t.Errorf("got %v, want ErrFailedPrecondition", err)
+			}
+			wantFiles(t, outside, 0)
+		})
+	}
+}
+
+// TestLogDirectoryMayBeALink: above a pod's log directory links are the operator's, and inside of it they lead nowhere
+// that the log may not go to.
+func TestLogDirectoryMayBeALink(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "disk"), 0o755), os.Symlink("disk", filepath.Join(dir, "pods"))); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(dir, "pods", "pod")
+	if err := MakeDirectory(root, filepath.Join(root, "real")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("real", filepath.Join(root, "c")); err != nil {
+		t.Fatal(err)
+	}
+	o, err := openOutput(root, filepath.Join(root, "c", "0.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.file.Close()
+	if _, err := os.Stat(filepath.Join(dir, "disk", "pod", "real", "0.log")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestLogStaysInItsDirectoryUnderRaces opens a log again and again while somebody exchanges its directory for a link to
+// another one, and the log for a link to a file.
+func TestLogStaysInItsDirectoryUnderRaces(t *testing.T) {
+	const rounds = 3000
+	root, outside := t.TempDir(), t.TempDir()
+	target := filepath.Join(outside, "target")
+	if err := errors.Join(
+		os.WriteFile(target, []byte("precious"), 0o600),
+		os.Mkdir(filepath.Join(root, "c"), 0o755),
+		os.Symlink(outside, filepath.Join(root, "evil")),
+		os.Symlink(target, filepath.Join(root, "evil.log")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(root, "c", "0.log")
+	end := make(chan struct{})
+	var hostile sync.WaitGroup
+	hostile.Go(func() {
+		for !closed(end) {
+			_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(root, "c"), unix.AT_FDCWD, filepath.Join(root, "evil"), unix.RENAME_EXCHANGE)
+			_ = unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, filepath.Join(root, "evil.log"), unix.RENAME_EXCHANGE)
+		}
+	})
+	opened := 0
+	for range rounds {
+		o, err := openOutput(root, path)
+		if err != nil {
+			continue // a link was in the way
+		}
+		opened++
+		if _, err := o.file.WriteString("output\n"); err != nil {
+			t.Error(err)
+		}
+		o.file.Close()
+	}
+	close(end)
+	hostile.Wait()
+	wantFile(t, target, "precious")
+	wantFiles(t, outside, 1)
+	t.Logf("%d of %d tries opened the log", opened, rounds)
+}
+
+// TestCopyOfALinkedLogIsANewFile: a link that waits where the copy is made is not followed.
+func TestCopyOfALinkedLogIsANewFile(t *testing.T) {
+	enginePath, logPath := linked(t, "first\n")
+	precious := filepath.Join(t.TempDir(), "precious")
+	if err := errors.Join(os.WriteFile(precious, []byte("precious"), 0o600), os.Symlink(precious, copyPath(logPath))); err != nil {
+		t.Fatal(err)
+	}
+	if err := moveOut(t.Context(), enginePath, logPath, copyPath(logPath)); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("got %v", err)
+	}
+	wantFile(t, precious, "precious")
+	wantFile(t, enginePath, "first\n")
+}
