@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -105,9 +106,10 @@ func terminationMessage(s *runtimeapi.ContainerStatus) string {
 	return logText(tail(s.GetLogPath(), 4*maxLogBytes))
 }
 
-// tail reads at most limit bytes from the end of a regular file; what cannot be read is empty.
+// tail reads at most limit bytes from the end of a regular file; what cannot be read is empty. A pod may have put a pipe
+// there, whose opening would wait for a writer for ever.
 func tail(path string, limit int64) string {
-	file, err := os.Open(path)
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return ""
 	}

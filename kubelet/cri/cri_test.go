@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -54,6 +55,17 @@ func TestTerminationMessage(t *testing.T) {
 	}
 	if got := containerStatus("s", status(1, "File", long)).Message; len(got) != maxMessage || !strings.HasSuffix(got, "end") {
 		t.Errorf("a long one has %d bytes", len(got))
+	}
+}
+
+// TestTerminationMessageIsNotAPipe: nobody waits for one who writes into it.
+func TestTerminationMessageIsNotAPipe(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := unix.Mkfifo(pipe, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if got := tail(pipe, maxMessage); got != "" {
+		t.Errorf("read %q", got)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Options say which part of a log is read, and where it goes. Path is required.
@@ -78,9 +80,13 @@ type reader struct {
 }
 
 func (r *reader) open() error {
-	file, err := os.Open(r.opts.Path)
+	// A pipe in the log's place, whose opening would wait for a writer for ever, is no log.
+	file, err := os.OpenFile(r.opts.Path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return err
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return errors.Join(fmt.Errorf("%s is no log: it is not a plain file", r.opts.Path), err, file.Close())
 	}
 	r.file, r.lines = file, bufio.NewReader(file)
 	return nil

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -23,6 +25,17 @@ func logged(t *testing.T, content string) string {
 	path := filepath.Join(t.TempDir(), "0.log")
 	testutil.WriteFile(t, path, content)
 	return path
+}
+
+// TestPipeIsNoLog: nobody waits for one who writes into it.
+func TestPipeIsNoLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "0.log")
+	if err := unix.Mkfifo(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := Read(t.Context(), Options{Path: path, Tail: -1, Limit: -1}); err == nil || !strings.Contains(err.Error(), "not a plain file") {
+		t.Errorf("got %v", err)
+	}
 }
 
 // output is written by one goroutine and read by another.

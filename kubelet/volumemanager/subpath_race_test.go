@@ -1,0 +1,71 @@
+package volumemanager
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSubPathStaysInTheVolumeUnderRaces opens parts of a volume, and has directories made in it, while a container that
+// writes to the volume exchanges the directory on the way for a link out of it, and back.
+func TestSubPathStaysInTheVolumeUnderRaces(t *testing.T) {
+	const rounds = 2000
+	volume, outside := t.TempDir(), t.TempDir()
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(volume, "way"), 0o755),
+		os.WriteFile(filepath.Join(volume, "way", "f"), []byte("inside"), 0o644),
+		os.WriteFile(filepath.Join(outside, "f"), []byte("outside"), 0o644),
+		os.Symlink(outside, filepath.Join(volume, "evil")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	var forbidden unix.Stat_t
+	if err := unix.Stat(filepath.Join(outside, "f"), &forbidden); err != nil {
+		t.Fatal(err)
+	}
+	end := make(chan struct{})
+	var hostile sync.WaitGroup
+	hostile.Go(func() {
+		for {
+			select {
+			case <-end:
+				return
+			default:
+				_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(volume, "way"), unix.AT_FDCWD, filepath.Join(volume, "evil"), unix.RENAME_EXCHANGE)
+			}
+		}
+	})
+	opened := 0
+	for round := range rounds {
+		path := "way/f"
+		if round%2 == 1 {
+			path = "way/made/deeper"
+		}
+		part, err := openPart(volume, path)
+		if err != nil {
+			continue // the link was in the way
+		}
+		opened++
+		var got unix.Stat_t
+		if err := unix.Fstat(int(part.Fd()), &got); err != nil {
+			t.Error(err)
+		}
+		if got.Ino == forbidden.Ino && got.Dev == forbidden.Dev {
+			t.Errorf("round %d: the part is a file outside of the volume", round)
+		}
+		if err := part.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(end)
+	hostile.Wait()
+	entries, err := os.ReadDir(outside)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("outside there are %v, %v", entries, err)
+	}
+	t.Logf("%d of %d tries opened a part", opened, rounds)
+}
