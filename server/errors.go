@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/containerd/errdefs"
@@ -52,7 +53,7 @@ func toStatus(err error) error {
 	}
 	for _, sentinel := range kubeletSentinels {
 		if errors.Is(err, sentinel) {
-			return status.Error(codes.Unknown, sentinelFirst(sentinel, err))
+			return status.Error(codes.Unknown, bounded(sentinelFirst(sentinel, err)))
 		}
 	}
 	var known interface{ GRPCStatus() *status.Status }
@@ -61,10 +62,22 @@ func toStatus(err error) error {
 	}
 	for _, c := range codesOf {
 		if c.is(err) {
-			return status.Error(c.code, textOf(err))
+			return status.Error(c.code, bounded(textOf(err)))
 		}
 	}
-	return status.Error(codes.Unknown, err.Error())
+	return status.Error(codes.Unknown, bounded(err.Error()))
+}
+
+// maxText bounds a status's text, in bytes. Texts of registries, plugins and images are among what errors say, and one of
+// megabytes is a header that clients refuse, so that they would learn nothing.
+const maxText = 16 << 10
+
+// bounded cuts a text that is too long, between two characters.
+func bounded(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + fmt.Sprintf("… (%d bytes more)", len(text)-maxText)
 }
 
 // textOf is the text of a typed error without the name of its type at the end where that says no more than the code.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/containerd/errdefs"
 	"google.golang.org/grpc/codes"
@@ -58,6 +59,20 @@ func TestToStatus(t *testing.T) {
 }
 
 // TestTextsDoNotRepeatTheCode shows what a person reads.
+// TestLongTextsAreCut: what a registry says may have any length, and its code and beginning arrive.
+func TestLongTextsAreCut(t *testing.T) {
+	endless := strings.Repeat("ö", 10<<20)
+	for want, err := range map[codes.Code]error{
+		codes.PermissionDenied: fmt.Errorf("pull image x: %s: %w", endless, errdefs.ErrPermissionDenied),
+		codes.Unknown:          fmt.Errorf("%w: %s", crierrors.ErrRegistryUnavailable, endless),
+	} {
+		got := status.Convert(toStatus(err))
+		if got.Code() != want || len(got.Message()) > maxText+100 || !utf8.ValidString(got.Message()) || !strings.HasSuffix(got.Message(), " bytes more)") {
+			t.Errorf("code %v and %d bytes: %.60s", got.Code(), len(got.Message()), got.Message())
+		}
+	}
+}
+
 func TestTextsDoNotRepeatTheCode(t *testing.T) {
 	for want, err := range map[string]error{
 		"config is required": fmt.Errorf("config is required: %w", errdefs.ErrInvalidArgument),
