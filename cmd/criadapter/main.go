@@ -57,6 +57,9 @@ func serve(ctx context.Context, settings command.Settings) error {
 	if err := setUpLog(cfg); err != nil {
 		return err
 	}
+	if err := noCores(); err != nil {
+		return fmt.Errorf("turning core dumps off: %w", err)
+	}
 	if len(settings.Idle) > 0 {
 		logrus.WithField("flags", strings.Join(settings.Idle, ", ")).Warn("flags of cri-dockerd that have no effect here")
 	}

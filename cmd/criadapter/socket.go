@@ -31,9 +31,10 @@ func listen(path string) (net.Listener, error) {
 	return listenUnix("--container-runtime-endpoint", path)
 }
 
-// listenUnix makes a socket at path, which flag names.
+// listenUnix makes a socket at path, which flag names. A directory that it makes is for its owner alone, as the socket is;
+// one that is there, /run for example, stays as it is.
 func listenUnix(flag, path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("making the socket's directory: %w", err)
 	}
 	if err := replaceStale(flag, path); err != nil {

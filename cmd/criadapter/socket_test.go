@@ -19,6 +19,9 @@ func TestListen(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket is %v, %v", info, err)
 	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory made for the socket is %v, %v", info, err)
+	}
 	if _, err := listen(path); err == nil || !strings.Contains(err.Error(), "another server answers") {
 		t.Errorf("a second server: %v", err)
 	}
@@ -39,6 +42,25 @@ func TestListen(t *testing.T) {
 	}
 	if _, err := listen(file); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("over a file: %v", err)
+	}
+}
+
+// TestSocketInADirectoryOfOthers is where the socket of cri-dockerd's name lies: in /run, which everybody may enter.
+func TestSocketInADirectoryOfOthers(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "cri-dockerd.sock")
+	listener, err := listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	for name, want := range map[string]os.FileMode{path: 0o600, dir: 0o755} {
+		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s is %v, %v, want %v", name, info, err, want)
+		}
 	}
 }
 

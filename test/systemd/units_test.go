@@ -30,6 +30,7 @@ func TestUnits(t *testing.T) {
 	if mode := m.must("stat", "-c", "%a %U:%G", "/run/criadapter/criadapter.sock"); mode != "600 root:root" {
 		t.Errorf("the socket is %s", mode)
 	}
+	m.hardened()
 	m.reload()
 	m.restartWithoutAGap()
 	m.crash()
