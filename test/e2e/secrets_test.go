@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"bytes"
 	"encoding/base64"
+	"io/fs"
 	"net/http"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,18 +20,19 @@ import (
 )
 
 // TestSecretsStayWithTheirContainers hands out secrets in every way that a client has, to requests that work and to
-// ones that fail: none is in the log, whatever its level, in a metric or in a trace.
+// ones that fail: none is in the log, whatever its level, in a metric or in a trace. Accounts of registries are in no
+// file, either; what a container is given is in its pod's record, which is root's alone.
 func TestSecretsStayWithTheirContainers(t *testing.T) {
-	const secret = "open-sesame-4711"
+	const secret, account = "open-sesame-4711", "password-of-a-registry-0815"
 	env := rigenv.Require(t)
 	e, traces := newEndpoint(t), collect(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{
 		e.flag(), "--log-level=trace", "--tracing-endpoint=http://" + traces.address, "--tracing-sampling-rate-per-million=1000000",
 	}})
-	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + secret))
-	for _, auth := range []*runtimeapi.AuthConfig{{Username: "user", Password: secret}, {Auth: encoded}} {
+	encoded := base64.StdEncoding.EncodeToString([]byte("user:" + account))
+	for _, auth := range []*runtimeapi.AuthConfig{{Username: "user", Password: account}, {Auth: encoded}} {
 		private := &runtimeapi.ImageSpec{Image: env.AuthRegistry + "/test/crictl-account:latest"}
-		if _, err := server.Images.PullImage(t.Context(), private, auth, nil); err == nil || strings.Contains(err.Error(), secret) {
+		if _, err := server.Images.PullImage(t.Context(), private, auth, nil); err == nil || strings.Contains(err.Error(), account) {
 			t.Errorf("a pull with a wrong password: %v", err)
 		}
 	}
@@ -62,6 +66,10 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	}
 	answer, err := server.Runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: works, Cmd: []string{"echo", secret}, Stdout: true})
 	check(t, err)
+	recorded := noneInFiles(t, server.RootDir, account, encoded)
+	if !strings.Contains(recorded, secret) {
+		t.Error("the record does not hold what the container was given, so that nothing is proved")
+	}
 	check(t, errorsOf(server.Runtime.StopPodSandbox(t.Context(), pod), server.Runtime.RemovePodSandbox(t.Context(), pod)))
 
 	status, metrics, err := e.get("/metrics")
@@ -76,12 +84,39 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 		if !strings.Contains(text, "ExecSync") {
 			t.Errorf("%s tell of no ExecSync, so that nothing is proved", where)
 		}
-		for what, hidden := range map[string]string{"the secret": secret, "the encoded account": encoded, "a session's token": path.Base(answer.GetUrl())} {
+		for what, hidden := range map[string]string{"the secret": secret, "the account": account, "the encoded account": encoded, "a session's token": path.Base(answer.GetUrl())} {
 			if at := strings.Index(text, hidden); at >= 0 {
 				t.Errorf("%s: %s is there: …%s…", where, what, text[max(0, at-200):min(len(text), at+100)])
 			}
 		}
 	}
+}
+
+// noneInFiles reads the files of a directory and below, which no other user may, for what must not be in them, and returns
+// them.
+func noneInFiles(t *testing.T, root string, hidden ...string) string {
+	t.Helper()
+	var all strings.Builder
+	check(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		for _, text := range hidden {
+			if bytes.Contains(content, []byte(text)) {
+				t.Errorf("%s has %s", path, text)
+			}
+		}
+		if info, infoErr := entry.Info(); infoErr == nil && strings.HasPrefix(path, filepath.Join(root, "pods")) && info.Mode().Perm() != 0o600 {
+			t.Errorf("the record %s is %v", path, info.Mode())
+		}
+		all.Write(content)
+		return err
+	}))
+	if info, err := os.Stat(filepath.Join(root, "pods")); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory of the records is %v, %v", info, err)
+	}
+	return all.String()
 }
 
 // text is all spans.
