@@ -43,7 +43,7 @@ func TestConformanceOfAPIVersions(t *testing.T) {
 			}
 			dockertest.Conformance(t, dockertest.Subject{
 				Engine: client, Image: env.Image(rigImage), Pullable: env.Image("test/multi:a"),
-				Absent: env.Image("test/multi:absent"), Prefix: uniquePrefix("api-" + version),
+				Absent: env.Image("test/multi:absent"), Prefix: uniquePrefix("api-" + version), Needs: rigenv.RequireControllers,
 			})
 		})
 	}

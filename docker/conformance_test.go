@@ -50,5 +50,6 @@ func TestConformance(t *testing.T) {
 		Pullable: env.Image("test/multi:a"),
 		Absent:   env.Image("test/multi:absent"),
 		Prefix:   uniquePrefix("conformance"),
+		Needs:    rigenv.RequireControllers,
 	})
 }

@@ -28,6 +28,8 @@ type Subject struct {
 	// Prefix begins the names of all that the suite makes, so that it can share
 	// an engine with others.
 	Prefix string
+	// Needs skips a test when cgroup controllers that it needs ("cpu") are missing; nil where none can be.
+	Needs func(t testing.TB, controllers ...string)
 }
 
 // Commands of the suite's containers, and what they do as a Program.

@@ -231,6 +231,9 @@ func testRemoveConcurrently(t *testing.T, s *suite) {
 }
 
 func testUpdate(t *testing.T, s *suite) {
+	if s.Needs != nil {
+		s.Needs(t, "cpu", "memory")
+	}
 	id := s.start(t, s.shell(longCommand))
 	update := func(id string, r api.Resources) error { return s.Engine.UpdateContainer(withPatience(t), id, r) }
 	if err := update(id, api.Resources{CPUShares: 512}); err != nil {

@@ -73,7 +73,22 @@ func testCommand(ctx context.Context, variant engine.Variant, opts testOptions) 
 	if opts.bench != "" {
 		return verdictOfBenchmarks(os.Stderr, tests), nil
 	}
+	if variant.CgroupV2 {
+		tests = withoutControllers(os.Stdout, tests)
+	}
 	return verdict(os.Stdout, tests, skips, opts.everything()), nil
+}
+
+// withoutControllers takes out the tests that were skipped because they need control groups with other controllers than
+// this engine's, and says how many they are.
+func withoutControllers(w io.Writer, tests []results.Test) []results.Test {
+	rest := slices.DeleteFunc(slices.Clone(tests), func(t results.Test) bool {
+		return t.Outcome == results.Skip && rigenv.LackedControllers(t.Output)
+	})
+	if n := len(tests) - len(rest); n > 0 {
+		fmt.Fprintf(w, "\n%d tests left out, for want of cgroup controllers that are not here\n", n)
+	}
+	return rest
 }
 
 // testPrivate runs the tests in namespaces with an engine of their own.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -82,6 +83,32 @@ func TestBinaryArguments(t *testing.T) {
 		})
 	}
 }
+
+// What this engine has no controllers for is neither passed nor an unlisted skip.
+func TestWithoutControllers(t *testing.T) {
+	output := ""
+	t.Run("skipped", func(t *testing.T) {
+		skipper := skipRecorder{TB: t, text: &output}
+		defer func() { _ = recover() }()
+		rigenv.RequireControllers(skipper, "no-such-controller")
+	})
+	lacked := results.Test{Package: "room", Name: "TestA", Outcome: results.Skip, Output: output}
+	other := results.Test{Package: "room", Name: "TestB", Outcome: results.Skip, Output: "another reason"}
+	failed := results.Test{Package: "room", Name: "TestC", Outcome: results.Fail, Output: output}
+	var said bytes.Buffer
+	got := withoutControllers(&said, []results.Test{lacked, other, failed})
+	if !slices.Equal(got, []results.Test{other, failed}) || !strings.Contains(said.String(), "1 tests left out") {
+		t.Errorf("left %v, and said %q", got, said.String())
+	}
+}
+
+// skipRecorder keeps what a test is skipped with.
+type skipRecorder struct {
+	testing.TB
+	text *string
+}
+
+func (s skipRecorder) Skip(args ...any) { *s.text = fmt.Sprint(args...); panic(s) }
 
 func TestVerdict(t *testing.T) {
 	test := func(name string, outcome results.Outcome) results.Test {

@@ -1,0 +1,51 @@
+package rigenv
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestControllersAt(t *testing.T) {
+	for name, test := range map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"version 2":             {map[string]string{"cgroup.controllers": "cpu memory\n", "a/cgroup.procs": ""}, []string{"cpu", "memory"}},
+		"version 2 without any": {map[string]string{"cgroup.controllers": "\n"}, nil},
+		"version 1":             {map[string]string{"cpu,cpuacct/cgroup.procs": "", "memory/cgroup.procs": "", "other/file": ""}, []string{"cpu", "cpuacct", "memory"}},
+		"nothing":               {nil, nil},
+	} {
+		root := t.TempDir()
+		for path, content := range test.files {
+			path = filepath.Join(root, path)
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := controllersAt(root); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %v, want %v", name, got, test.want)
+		}
+	}
+}
+
+// A test for which a controller is missing is skipped, and its skip says why; one that needs none goes on.
+func TestRequireControllers(t *testing.T) {
+	RequireControllers(t)
+	fake := &fakeTB{}
+	func() {
+		defer func() { _ = recover() }()
+		RequireControllers(fake, "no-such-controller")
+	}()
+	if !strings.HasPrefix(fake.ended, "skip: ") || !strings.Contains(fake.ended, "no-such-controller") || !LackedControllers(fake.ended) {
+		t.Errorf("ended by %q", fake.ended)
+	}
+	if LackedControllers("needs the private test rig") {
+		t.Error("any skip passes for one for want of controllers")
+	}
+}
