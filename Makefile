@@ -107,7 +107,7 @@ endif
 
 .PHONY: figures
 figures: ## Draw the figures and tables of docs/comparison.md from what make bench measured last
-	go run ./test/bench/draw $(if $(wildcard build/bench/result.json),-from build/bench/result.json)
+	go run ./test/bench/draw $(if $(wildcard build/bench),-from build/bench)
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME

@@ -22,7 +22,7 @@ const insideGrace = time.Minute
 type options struct {
 	// quick takes fewer samples; the goals are the same.
 	quick bool
-	// jsonFile gets all figures.
+	// jsonFile gets all figures; empty for the engine's own, see resultFile.
 	jsonFile string
 	// parts are the names of those to measure, with commas between them; empty for all.
 	parts string
@@ -33,7 +33,7 @@ type options struct {
 func main() {
 	var opts options
 	flag.BoolVar(&opts.quick, "quick", false, "take fewer samples, for a run of less than three minutes")
-	flag.StringVar(&opts.jsonFile, "json", "build/bench/result.json", "the `file` for all figures")
+	flag.StringVar(&opts.jsonFile, "json", "", "the `file` for all figures; empty: build/bench/result.json, with another engine's name in it")
 	flag.StringVar(&opts.parts, "parts", "", "measure only these, a comma-separated `list`: "+partNames())
 	flag.StringVar(&opts.criDockerd, "cri-dockerd", "", "the `program` to measure as cri-dockerd; empty: build it")
 	flag.Parse()

@@ -11,7 +11,10 @@ import (
 	"strings"
 	"time"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -106,6 +109,7 @@ func measure(ctx context.Context, env rigenv.Env, opts options) (err error) {
 		plan:   planFor(opts),
 		cgroup: "/" + filepath.Base(filepath.Dir(env.WorkDir)) + "/bench",
 		image:  env.Image("test/busybox:latest"),
+		result: result{Engine: env.Engine, Versions: map[string]string{}},
 	}
 	if b.dir, err = os.MkdirTemp(env.WorkDir, "b"); err != nil {
 		return err
@@ -124,7 +128,19 @@ func measure(ctx context.Context, env rigenv.Env, opts options) (err error) {
 	if err := b.result.print(os.Stdout); err != nil {
 		return err
 	}
+	if opts.jsonFile == "" {
+		opts.jsonFile = resultFile(env.Engine)
+	}
 	return b.result.write(opts.jsonFile)
+}
+
+// resultFile is where the figures of an engine go.
+func resultFile(name string) string {
+	file := "result.json"
+	if name != engine.Installed {
+		file = "result-" + filepath.Base(name) + ".json"
+	}
+	return filepath.Join("build", "bench", file)
 }
 
 // start starts all servers and gives them the image.
@@ -142,6 +158,11 @@ func (b *bench) start(ctx context.Context, opts options) error {
 		if err := s.pull(ctx, b.image); err != nil {
 			return err
 		}
+		version, err := s.runtime.Version(ctx, &runtimeapi.VersionRequest{})
+		if err != nil {
+			return err
+		}
+		b.result.Versions[s.name] = version.GetRuntimeName() + " " + version.GetRuntimeVersion()
 	}
 	return nil
 }

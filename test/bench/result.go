@@ -4,15 +4,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 )
 
 // result is everything that was measured; what was not is empty.
 type result struct {
+	// Engine is the name of the engine, as ENGINE has it, and Versions what each server says that it runs pods on.
+	Engine    string             `json:"engine"`
+	Versions  map[string]string  `json:"versions"`
 	InProcess table              `json:"inProcess"`
 	Lives     table              `json:"lives"`
 	Exec      table              `json:"exec"`
@@ -68,6 +73,11 @@ func sum(calls map[string]int) int {
 // print writes all figures as tables, and the ratios last.
 func (r *result) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(out, "Engine %s:", r.Engine)
+	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
+		fmt.Fprintf(out, " %s on %s,", name, r.Versions[name])
+	}
+	fmt.Fprint(out, " raw calls on the engine of criadapter\n\n")
 	r.InProcess.print(w, "Lists in process, by the number of containers")
 	r.Lives.print(w, "The life of a pod with one container")
 	r.Storms.print(w, "Many pods at once")

@@ -11,31 +11,69 @@ import (
 	"testing"
 )
 
-// TestFiguresAreThoseOfTheResult holds pictures and tables to the measurement that is kept beside them.
+// TestFiguresAreThoseOfTheResult holds pictures and tables to the measurements that are kept beside them.
 func TestFiguresAreThoseOfTheResult(t *testing.T) {
 	t.Chdir("../../..")
-	r, err := readResult(filepath.Join(figures, "result.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range r.figures() {
-		got, err := os.ReadFile(filepath.Join(figures, name))
-		if err != nil || string(got) != want {
-			t.Errorf("%s is not drawn of the result, run: go run ./test/bench/draw (%v)", name, err)
-		}
-		if err := wellFormed(want); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if strings.Contains(want, "NaN") || strings.Contains(want, "Inf") {
-			t.Errorf("%s draws what is no number", name)
-		}
-	}
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want, err := withTables(text, r); err != nil || !bytes.Equal(text, want) {
-		t.Errorf("the tables of %s are not those of the result, run: go run ./test/bench/draw (%v)", document, err)
+	for _, s := range sections() {
+		r, err := s.read()
+		if err != nil || s.drawn && r == nil {
+			t.Fatalf("%s: %v", s.file(), err)
+		}
+		for name, want := range s.pictures(r) {
+			got, err := os.ReadFile(filepath.Join(figures, name))
+			if err != nil || string(got) != want {
+				t.Errorf("%s is not drawn of the result, run: go run ./test/bench/draw (%v)", name, err)
+			}
+			if err := wellFormed(want); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			if strings.Contains(want, "NaN") || strings.Contains(want, "Inf") {
+				t.Errorf("%s draws what is no number", name)
+			}
+		}
+		if want, err := s.write(text, r); err != nil || !bytes.Equal(text, want) {
+			t.Errorf("the tables of %s are not those of %s, run: go run ./test/bench/draw (%v)", document, s.file(), err)
+		}
+	}
+}
+
+// A new measurement is kept and written into its own section; that of an engine that was not measured stays.
+func TestMeasurementOfAnEngine(t *testing.T) {
+	const whole = `{"versions": {"criadapter": "docker 29.8.0"}, "lives": {"pod up": {"criadapter": {"n": 3, "P50": 100}}},
+		"lists": [{"pods": 1, "table": {"relist": {"criadapter": {"P50": 1}}}}], "usage": {"criadapter": {"server": {"rssKiB": 1024}}}}`
+	from := t.TempDir()
+	t.Chdir(t.TempDir())
+	write := func(path, content string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(figures, "result.json"), whole)
+	write(document, "a\n<!-- figures -->\nold\n<!-- /figures -->\nb\n<!-- figures 29-containerd -->\n<!-- /figures -->\nc\n")
+	if err := run(from); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(document)
+	if got := string(text); strings.Contains(got, "old") || !strings.Contains(got, "Nothing was measured yet: `make bench ENGINE=29-containerd`") {
+		t.Errorf("without a measurement:\n%s", got)
+	}
+	write(filepath.Join(from, "result-29-containerd.json"), whole)
+	if err := run(from); err != nil {
+		t.Fatal(err)
+	}
+	text, _ = os.ReadFile(document)
+	_, second, _ := strings.Cut(string(text), "29-containerd -->")
+	if !strings.Contains(second, "Measured: criadapter on docker 29.8.0.") || !strings.Contains(second, "| pod up | 100 |") || strings.Contains(second, "![") {
+		t.Errorf("with a measurement:\n%s", second)
+	}
+	write(filepath.Join(from, "result-29-containerd.json"), `{"lives": {}}`)
+	if err := run(from); err == nil || !strings.Contains(err.Error(), "without PARTS") {
+		t.Errorf("a part of a measurement: %v", err)
 	}
 }
 
@@ -45,7 +83,7 @@ func TestOnlyWhatWasMeasuredIsShown(t *testing.T) {
 		Pods  int
 		Table map[string]row
 	}{Pods: 5, Table: map[string]row{"relist": {"criadapter": {N: 3, P50: 0.5}, "containerd": {N: 3, P50: 2}}}})
-	if text := r.tables(); !strings.Contains(text, "| pod up | 100 | – | – |") || !strings.Contains(text, "| 5: relist | 0.5 | – | 2 |") {
+	if text := r.tables(true); !strings.Contains(text, "| pod up | 100 | – | – |") || !strings.Contains(text, "| 5: relist | 0.5 | – | 2 |") {
 		t.Errorf("tables:\n%s", text)
 	}
 	if svg := r.figures()["calls.svg"]; strings.Count(svg, `height="12" fill`) != len(servers())+1 {

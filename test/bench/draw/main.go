@@ -1,15 +1,17 @@
-// Command draw draws the figures of docs/comparison.md, and writes its tables, from what `make bench` measured:
+// Command draw draws the figures of docs/comparison.md, and writes its tables, from what `make bench` measured on each engine:
 //
-//	go run ./test/bench/draw [-from build/bench/result.json]
+//	go run ./test/bench/draw [-from build/bench]
 //
-// Without -from it draws what was measured last, which docs/figures/result.json keeps. Nothing is drawn that was not measured.
+// Without -from it draws what was measured last, which docs/figures keeps. Nothing is drawn that was not measured.
 package main
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 )
@@ -19,8 +21,36 @@ const (
 	document = "docs/comparison.md"
 )
 
+// section is the part of the document that belongs to one engine.
+type section struct {
+	// engine is what ENGINE calls it, empty for the installed one.
+	engine string
+	// drawn says that it has pictures, too.
+	drawn bool
+}
+
+func sections() []section { return []section{{"", true}, {"29-containerd", false}} }
+
+// file is the name of the engine's measurement.
+func (s section) file() string {
+	if s.engine == "" {
+		return "result.json"
+	}
+	return "result-" + s.engine + ".json"
+}
+
+// begin and end are the markers around the section.
+func (s section) begin() string {
+	if s.engine == "" {
+		return "<!-- figures -->\n"
+	}
+	return "<!-- figures " + s.engine + " -->\n"
+}
+
+const end = "<!-- /figures -->"
+
 func main() {
-	from := flag.String("from", "", "the `file` of a new measurement, which is kept; empty: draw the last one again")
+	from := flag.String("from", "", "the `directory` of new measurements, which are kept; empty: draw the last ones again")
 	flag.Parse()
 	if err := run(*from); err != nil {
 		fmt.Fprintln(os.Stderr, "draw:", err)
@@ -29,54 +59,89 @@ func main() {
 }
 
 func run(from string) error {
-	kept := filepath.Join(figures, "result.json")
-	if from != "" {
-		text, err := os.ReadFile(from)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(kept, text, 0o644); err != nil {
-			return err
-		}
-	}
-	r, err := readResult(kept)
-	if err != nil {
-		return err
-	}
-	for name, svg := range r.figures() {
-		if err := os.WriteFile(filepath.Join(figures, name), []byte(svg), 0o644); err != nil {
-			return err
-		}
-	}
 	text, err := os.ReadFile(document)
 	if err != nil {
 		return err
 	}
-	text, err = withTables(text, r)
-	if err != nil {
-		return err
+	for _, s := range sections() {
+		if err := s.keep(from); err != nil {
+			return err
+		}
+		r, err := s.read()
+		if err != nil {
+			return err
+		}
+		for name, svg := range s.pictures(r) {
+			if err := os.WriteFile(filepath.Join(figures, name), []byte(svg), 0o644); err != nil {
+				return err
+			}
+		}
+		if text, err = s.write(text, r); err != nil {
+			return err
+		}
 	}
 	return os.WriteFile(document, text, 0o644)
 }
 
-// Markers around the part of the document that is written here.
-const (
-	begin = "<!-- figures -->\n"
-	end   = "<!-- /figures -->"
-)
+// keep copies a new measurement, if there is one, to those that are kept.
+func (s section) keep(from string) error {
+	if from == "" {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(from, s.file()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := parseResult(text); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(from, s.file()), err)
+	}
+	return os.WriteFile(filepath.Join(figures, s.file()), text, 0o644)
+}
 
-// withTables puts the tables of a result into the document.
-func withTables(text []byte, r result) ([]byte, error) {
-	before, rest, found := bytes.Cut(text, []byte(begin))
+// read reads the measurement that is kept, nil where nothing was measured yet.
+func (s section) read() (*result, error) {
+	text, err := os.ReadFile(filepath.Join(figures, s.file()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := parseResult(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(figures, s.file()), err)
+	}
+	return &r, nil
+}
+
+// pictures are the section's by file name.
+func (s section) pictures(r *result) map[string]string {
+	if !s.drawn || r == nil {
+		return nil
+	}
+	return r.figures()
+}
+
+// write puts the tables of a measurement into the document.
+func (s section) write(text []byte, r *result) ([]byte, error) {
+	before, rest, found := bytes.Cut(text, []byte(s.begin()))
 	_, after, closed := bytes.Cut(rest, []byte(end))
 	if !found || !closed {
-		return nil, fmt.Errorf("%s has no %s … %s", document, begin, end)
+		return nil, fmt.Errorf("%s has no %s … %s", document, s.begin(), end)
 	}
-	return bytes.Join([][]byte{before, []byte(begin), []byte(r.tables()), []byte(end), after}, nil), nil
+	content := fmt.Sprintf("Nothing was measured yet: `make bench ENGINE=%[1]s` and then `make figures` write the tables here.\n", s.engine)
+	if r != nil {
+		content = r.tables(s.drawn)
+	}
+	return bytes.Join([][]byte{before, []byte(s.begin()), []byte(content), []byte(end), after}, nil), nil
 }
 
 // result is what is read of a measurement, as test/bench writes it.
 type result struct {
+	Versions      map[string]string
 	Lives, Storms map[string]row
 	Lists         []struct {
 		Pods  int
@@ -96,17 +161,13 @@ type row map[string]struct {
 	P50, P90, P99 float64
 }
 
-func readResult(path string) (result, error) {
+func parseResult(text []byte) (result, error) {
 	var r result
-	text, err := os.ReadFile(path)
-	if err != nil {
+	if err := json.Unmarshal(text, &r); err != nil {
 		return r, err
 	}
-	if err := json.Unmarshal(text, &r); err != nil {
-		return r, fmt.Errorf("%s: %w", path, err)
-	}
 	if len(r.Lives) == 0 || len(r.Lists) == 0 || len(r.Usage) == 0 {
-		return r, fmt.Errorf("%s has not all parts: run make bench without PARTS", path)
+		return r, errors.New("it has not all parts: run make bench without PARTS")
 	}
 	return r, nil
 }

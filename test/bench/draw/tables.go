@@ -18,15 +18,24 @@ func calls() []string {
 	}
 }
 
-// tables are the figures in words of numbers, and the pictures.
-func (r result) tables() string {
+// tables are the figures in words of numbers, and the pictures if they are drawn.
+func (r result) tables(drawn bool) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "![time of each call](figures/calls.svg)\n\nOne pod with one container, median of %d, in milliseconds:\n\n", r.Lives["pod up"]["criadapter"].N)
+	picture := func(text, file string) {
+		if drawn {
+			fmt.Fprintf(&out, "![%s](figures/%s)\n\n", text, file)
+		}
+	}
+	r.versions(&out)
+	picture("time of each call", "calls.svg")
+	fmt.Fprintf(&out, "One pod with one container, median of %d, in milliseconds:\n\n", r.Lives["pod up"]["criadapter"].N)
 	header(&out, "call")
 	for _, call := range calls() {
 		r.cells(&out, call, r.Lives[call])
 	}
-	fmt.Fprint(&out, "\n![time of a relist by the number of pods](figures/relist.svg)\n\nWith pods of two containers, median in milliseconds:\n\n")
+	fmt.Fprintln(&out)
+	picture("time of a relist by the number of pods", "relist.svg")
+	fmt.Fprint(&out, "With pods of two containers, median in milliseconds:\n\n")
 	header(&out, "pods: question")
 	for _, list := range r.Lists {
 		for _, question := range []string{"relist", "PodSandboxStatus", "ContainerStatus", "ListContainerStats", "ListImages"} {
@@ -37,7 +46,9 @@ func (r result) tables() string {
 		r.cells(&out, storm, r.Storms[storm])
 	}
 	last := r.Lists[len(r.Lists)-1].Pods
-	fmt.Fprintf(&out, "\n![memory](figures/memory.svg)\n\nWith %d pods of two containers:\n\n", last)
+	fmt.Fprintln(&out)
+	picture("memory", "memory.svg")
+	fmt.Fprintf(&out, "With %d pods of two containers:\n\n", last)
 	header(&out, "")
 	fmt.Fprint(&out, "| memory of the server, MiB |")
 	for _, s := range servers() {
@@ -49,6 +60,19 @@ func (r result) tables() string {
 		fmt.Fprintf(&out, " %.0f |", (u.ServerCPU+u.EngineCPU)/1e6)
 	}
 	return out.String() + "\n"
+}
+
+// versions says what each server runs pods on, where the measurement says so.
+func (r result) versions(out *strings.Builder) {
+	var all []string
+	for _, s := range servers() {
+		if version := r.Versions[s.name]; version != "" {
+			all = append(all, s.name+" on "+version)
+		}
+	}
+	if len(all) > 0 {
+		fmt.Fprintf(out, "Measured: %s.\n\n", strings.Join(all, ", "))
+	}
 }
 
 func header(out *strings.Builder, first string) {
