@@ -58,10 +58,10 @@ func testAttachTTY(t *testing.T, s *suite) {
 		if _, err := io.WriteString(stream, word+"\n"); err != nil {
 			t.Fatal(err)
 		}
-		// A real terminal echoes what is typed, and ends lines with CR LF.
-		got := make([]byte, len(word))
-		if _, err := io.ReadFull(stream, got); err != nil || string(got) != word {
-			t.Errorf("read %q, %v", got, err)
+		// A real terminal echoes what is typed, and ends lines with CR LF; what the program wrote to the client before
+		// may come first, when that left without it.
+		if got, err := readThrough(stream, word); err != nil {
+			t.Errorf("read %q, %v, and not %q", got, err, word)
 		}
 		if err := stream.CloseWrite(); err != nil {
 			t.Fatal(err)
@@ -74,6 +74,17 @@ func testAttachTTY(t *testing.T, s *suite) {
 	if !s.inspect(t, id).State.Running {
 		t.Error("the container ended with its client")
 	}
+}
+
+// readThrough reads until the end of what it read is a word.
+func readThrough(stream io.Reader, word string) (string, error) {
+	var got []byte
+	for next := make([]byte, 1); !bytes.HasSuffix(got, []byte(word)); got = append(got, next...) {
+		if _, err := io.ReadFull(stream, next); err != nil {
+			return string(got), err
+		}
+	}
+	return string(got), nil
 }
 
 func testAttachContext(t *testing.T, s *suite) {
