@@ -44,7 +44,8 @@
 // found by the next list, whatever failed is tried again: no step relies on an earlier one having been observed.
 //
 // Package prober has a goroutine per probe of each running container; a step starts and ends them. Package housekeeping
-// ends what nobody wants, removes what pods left, and keeps the disk free.
+// ends what nobody wants, removes what pods left, and keeps the disk free. Package eviction ends pods that use more of it
+// than they may, by what package podstats counts.
 //
 // # In a cluster
 //

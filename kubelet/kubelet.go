@@ -18,6 +18,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/eviction"
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
 	"github.com/criadapter/criadapter/kubelet/kuberuntime"
@@ -27,6 +28,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podconfig"
 	"github.com/criadapter/criadapter/kubelet/podspec"
+	"github.com/criadapter/criadapter/kubelet/podstats"
 	"github.com/criadapter/criadapter/kubelet/podsync"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 	"github.com/criadapter/criadapter/kubelet/prober"
@@ -54,6 +56,8 @@ type Kubelet struct {
 	events     *events.Recorder
 	cgroups    *cgroup.Manager
 	volumes    *volumemanager.Manager
+	stats      *podstats.Provider
+	eviction   *eviction.Manager
 
 	// alive is the context of workers and probes; end ends it.
 	alive context.Context
@@ -141,6 +145,10 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		Runtime: k.runtime, RuntimeErr: k.runtimeErr, PodConfig: config, Workers: k.workers, PodLogsDir: k.opts.PodLogsDir,
 		Pulled: pulled, GC: k.opts.GC, Logs: k.opts.Logs,
 	})
+	k.stats = podstats.New(podstats.Options{
+		Runtime: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner}, PodLogsDir: k.opts.PodLogsDir, OnDisk: k.volumes.OnDisk,
+	})
+	k.eviction = k.newEviction(allocated)
 	k.sources = newPodSources(k.opts, config, objects, k.cluster, recorder)
 	k.loop = &syncLoop{
 		tick: k.opts.SyncTick, housekeeping: k.opts.Housekeeping, hostIPs: k.opts.NodeIPs, runtimeErr: k.runtimeErr,
@@ -282,7 +290,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 // parts run beside the sync loop.
 func (k *Kubelet) parts() []func(context.Context) error {
 	return []func(context.Context) error{
-		k.sources.run, k.endpoints.runReadOnly, k.endpoints.runNodeAPI, k.collectors.Run, k.cluster.Run,
+		k.sources.run, k.endpoints.runReadOnly, k.endpoints.runNodeAPI, k.collectors.Run, k.cluster.Run, k.evict,
 		func(ctx context.Context) error {
 			k.pleg.Run(ctx)
 			return nil

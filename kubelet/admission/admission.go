@@ -11,22 +11,20 @@ import (
 
 // Reasons for which a pod is refused, as its status shows them. A resource that is short gives OutOf and its name.
 const (
-	reasonEvicted                     = "Evicted"
-	reasonOSLabel                     = "PodOSSelectorNodeLabelDoesNotMatch"
-	reasonOS                          = "PodOSNotSupported"
-	reasonSupplementalGroups          = "SupplementalGroupsPolicyNotSupported"
-	reasonInvalidNodeInfo             = "InvalidNodeInfo"
-	reasonUnexpected                  = "UnexpectedAdmissionError"
-	reasonNodeAffinity                = "NodeAffinity"
-	reasonNodeName                    = "NodeName"
-	reasonNodePorts                   = "NodePorts"
-	reasonTaint                       = "TaintToleration"
-	reasonOutOfCPU                    = "OutOfcpu"
-	reasonOutOfMemory                 = "OutOfmemory"
-	reasonOutOfEphemeralStorage       = "OutOfephemeral-storage"
-	reasonOutOfPods                   = "OutOfpods"
-	prefixOutOf                       = "OutOf"
-	criticalPriority            int32 = 2_000_000_000
+	reasonOSLabel               = "PodOSSelectorNodeLabelDoesNotMatch"
+	reasonOS                    = "PodOSNotSupported"
+	reasonSupplementalGroups    = "SupplementalGroupsPolicyNotSupported"
+	reasonInvalidNodeInfo       = "InvalidNodeInfo"
+	reasonUnexpected            = "UnexpectedAdmissionError"
+	reasonNodeAffinity          = "NodeAffinity"
+	reasonNodeName              = "NodeName"
+	reasonNodePorts             = "NodePorts"
+	reasonTaint                 = "TaintToleration"
+	reasonOutOfCPU              = "OutOfcpu"
+	reasonOutOfMemory           = "OutOfmemory"
+	reasonOutOfEphemeralStorage = "OutOfephemeral-storage"
+	reasonOutOfPods             = "OutOfpods"
+	prefixOutOf                 = "OutOf"
 )
 
 // ReasonUnsupported is not a kubelet's: the pod has a field that this core cannot honour, which the message names.
@@ -100,11 +98,6 @@ func (in *input) others() []*v1.Pod {
 		}
 	}
 	return others
-}
-
-// critical says whether the pod is one that the node needs itself.
-func critical(pod *v1.Pod) bool {
-	return model.IsStatic(pod) || model.IsMirror(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= criticalPriority
 }
 
 // predicate is the kubelet's message for everything but resources.

@@ -6,10 +6,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
-
-	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // theNode has two processors and 4 GiB, and takes three pods.
@@ -217,29 +214,6 @@ func TestSupported(t *testing.T) {
 	got := check(in)
 	if got == nil || got.Reason != ReasonUnsupported || got.Message != "spec.field: no" {
 		t.Errorf("%v", got)
-	}
-}
-
-func TestCritical(t *testing.T) {
-	tests := []struct {
-		annotation string
-		priority   int32
-		want       bool
-	}{
-		{"", 0, false},
-		{"", criticalPriority, true},
-		{model.AnnotationConfigMirror, 0, true},
-	}
-	for _, test := range tests {
-		pod := &v1.Pod{}
-		pod.UID = types.UID("u")
-		pod.Spec.Priority = &test.priority
-		if test.annotation != "" {
-			pod.Annotations = map[string]string{test.annotation: "x"}
-		}
-		if got := critical(pod); got != test.want {
-			t.Errorf("%+v: %v", test, got)
-		}
 	}
 }
 

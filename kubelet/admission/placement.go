@@ -75,7 +75,7 @@ func tolerates(pod *v1.Pod, taint *v1.Taint) bool {
 // those that asked for some, and those that tolerate it. One that was taken before does not go for a start of this
 // process.
 func checkPressure(in *input) *Rejection {
-	if in.Admitted || critical(in.Pod) {
+	if in.Admitted || model.IsCritical(in.Pod) {
 		return nil
 	}
 	var short []v1.NodeConditionType
@@ -96,5 +96,5 @@ func checkPressure(in *input) *Rejection {
 			return nil
 		}
 	}
-	return &Rejection{reasonEvicted, fmt.Sprintf("The node had condition: %v.", short)}
+	return &Rejection{model.ReasonEvicted, fmt.Sprintf("The node had condition: %v.", short)}
 }

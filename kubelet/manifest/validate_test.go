@@ -64,6 +64,18 @@ func TestValidateGood(t *testing.T) {
 	}
 }
 
+// TestSizeLimitOnDisk: who is over it is evicted, which a static pod never is.
+func TestSizeLimitOnDisk(t *testing.T) {
+	ofServer := strings.Replace(full, "emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {sizeLimit: 1Mi}", 1)
+	if err := validated(t, ofServer); err != nil || ofServer == full {
+		t.Errorf("a pod of an API server: %v", err)
+	}
+	static := strings.NewReplacer("{example.org/note: anything at all}", "{kubernetes.io/config.source: file}", "serviceAccountToken: {path: token, audience: a, expirationSeconds: 3607}", "secret: {name: s}").Replace(ofServer)
+	if err := validated(t, static); err == nil || !strings.Contains(err.Error(), "spec.volumes[0].emptyDir.sizeLimit: Forbidden") {
+		t.Errorf("a static pod: %v", err)
+	}
+}
+
 // TestValidateBad changes the full pod in one place each.
 func TestValidateBad(t *testing.T) {
 	tests := []struct{ old, new, want string }{
@@ -81,7 +93,6 @@ func TestValidateBad(t *testing.T) {
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "nfs: {server: s, path: /}", "spec.volumes[0].nfs"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "persistentVolumeClaim: {claimName: c}", "spec.volumes[0].persistentVolumeClaim"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {medium: Fast}", "spec.volumes[0].emptyDir.medium"},
-		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {sizeLimit: 1Mi}", "spec.volumes[0].emptyDir.sizeLimit"},
 		{"emptyDir: {medium: Memory, sizeLimit: 1Mi}", "emptyDir: {}, secret: {secretName: s}", "spec.volumes[0]"},
 		{"path: /tmp,", "path: /tmp/../etc,", "spec.volumes[1].hostPath.path"},
 		{"type: Directory", "type: Folder", "spec.volumes[1].hostPath.type"},

@@ -58,8 +58,8 @@ func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod, after time.Time) (end
 	pod = s.opts.Allocation.Allocated(pod)
 	s.opts.Prober.Update(pod, observed, false)
 	published := s.publish(pod, observed, false, nil)
-	if model.Terminal(published.Phase) {
-		return true, 0, nil
+	if model.Terminal(published.Phase) || model.IsFailure(published.Reason) {
+		return true, 0, nil // an earlier process may have begun to end it for that reason
 	}
 	left, limited := timeLeft(pod, published)
 	if limited && left <= 0 {
@@ -144,9 +144,16 @@ func timeLeft(pod *v1.Pod, published v1.PodStatus) (left time.Duration, limited 
 
 // exceed notes that a pod ran too long; it fails when its containers have ended.
 func (s *Syncer) exceed(pod *v1.Pod, published v1.PodStatus) {
-	published.Reason, published.Message = status.ReasonDeadlineExceeded, "Pod was active on the node longer than the specified deadline"
+	published.Reason, published.Message = model.ReasonDeadlineExceeded, "Pod was active on the node longer than the specified deadline"
 	s.opts.Status.Set(pod, published)
 	s.opts.Events.Record(events.Event{Pod: pod, Reason: published.Reason, Message: published.Message})
+}
+
+// fail notes why the node ends a pod, unless that is over by itself.
+func (s *Syncer) fail(pod *v1.Pod, why *model.Failure) {
+	if shown := s.opts.Status.Status(pod); why != nil && !model.Terminal(shown.Phase) {
+		s.opts.Status.Set(pod, status.Failing(shown, *why, time.Now()))
+	}
 }
 
 // SyncTerminatingPod ends the pod's containers and stops its sandboxes.
@@ -155,6 +162,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworke
 	if err != nil {
 		return err
 	}
+	s.fail(pod, t.Failure)
 	s.opts.Prober.Update(pod, observed, true)
 	s.publish(pod, observed, true, nil)
 	if err := s.opts.Runtime.KillPod(ctx, pod, observed, kuberuntime.KillOptions{Reason: t.Reason, Grace: t.Grace}); err != nil {

@@ -1,6 +1,7 @@
 package podworkers
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -50,6 +51,7 @@ func (k *worker) terminate(t Termination) {
 	}
 	merged := *k.termination
 	merged.Gone = merged.Gone || t.Gone
+	merged.Failure = cmp.Or(merged.Failure, t.Failure)
 	if t.Grace != nil && (merged.Grace == nil || *t.Grace < *merged.Grace) {
 		merged.Grace = t.Grace
 		k.cancel()

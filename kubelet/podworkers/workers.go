@@ -32,6 +32,8 @@ type Termination struct {
 	// Gone says that no source names the pod any more: it is forgotten when it has ended. Where nobody waits for its
 	// end, because the API server has forgotten it already, Grace is 0: then not even a running termination goes on.
 	Gone bool
+	// Failure is set where the node ends the pod.
+	Failure *model.Failure
 }
 
 // Options configure Workers. PodSyncer is required.
@@ -131,6 +133,20 @@ func (w *Workers) Terminate(pod *v1.Pod, t Termination) {
 		return
 	}
 	known.wake()
+}
+
+// End wants a pod to end although its source wants it to run. It is false for one that is not known or has ended. A pod
+// that ends already may get a shorter grace period by it.
+func (w *Workers) End(uid types.UID, t Termination) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := w.pods[uid]
+	if known == nil || known.state == Terminated || known.state == Finished {
+		return false
+	}
+	known.terminate(t)
+	known.wake()
+	return true
 }
 
 // add starts a pod's goroutine. The caller holds mu.

@@ -13,6 +13,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // steps writes down what is called, and does what a test asks for.
@@ -157,6 +159,64 @@ func TestTerminationInOrder(t *testing.T) {
 		want(t, s, "sync a ", "terminate a", "terminate a", "terminated a")
 		if len(w.Pods()) != 0 {
 			t.Error("a pod that nobody names is not forgotten")
+		}
+	})
+}
+
+// TestEndByTheNode: a pod is ended though its source wants it, keeps its object, and does not come back.
+func TestEndByTheNode(t *testing.T) {
+	s := &steps{}
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		why := &model.Failure{Reason: "Evicted"}
+		if w.End("a", Termination{Failure: why}) {
+			t.Error("a pod that is not known was ended")
+		}
+		w.Update(pod("a", "a", "1"))
+		tick(0)
+		var got []Termination
+		s.terminate = func(_ context.Context, pod *v1.Pod, t Termination) error {
+			got = append(got, t)
+			if pod.Labels["v"] != "1" {
+				return errors.New("another object")
+			}
+			return nil
+		}
+		if !w.End("a", Termination{Grace: new(int64(1)), Failure: why}) {
+			t.Error("the pod was not ended")
+		}
+		tick(2 * time.Second)
+		want(t, s, "sync a 1", "terminate a", "terminated a")
+		if len(got) != 1 || got[0].Failure != why || *got[0].Grace != 1 || got[0].Gone {
+			t.Errorf("ended by %+v", got)
+		}
+		w.Update(pod("a", "a", "2"))
+		tick(2 * time.Minute)
+		want(t, s)
+		if !w.Finished("a") || w.End("a", Termination{}) {
+			t.Error("a pod that has ended is ended again")
+		}
+	})
+}
+
+// TestEndOfAPodThatEnds gives it a shorter time and a reason.
+func TestEndOfAPodThatEnds(t *testing.T) {
+	s := &steps{}
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		var got []Termination
+		s.terminate = func(ctx context.Context, _ *v1.Pod, t Termination) error {
+			if got = append(got, t); t.Failure == nil {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		w.Update(pod("a", "a", "1"))
+		tick(0)
+		w.Terminate(pod("a", "a", "1"), Termination{Grace: new(int64(600))})
+		tick(0)
+		w.End("a", Termination{Grace: new(int64(5)), Failure: &model.Failure{Reason: "Terminated"}})
+		tick(0)
+		if len(got) != 2 || *got[1].Grace != 5 || got[1].Failure.Reason != "Terminated" || !w.Finished("a") {
+			t.Errorf("ended by %+v", got)
 		}
 	})
 }

@@ -41,7 +41,29 @@ func conditions(in Input, status *v1.PodStatus, initialized bool) []v1.PodCondit
 			own[i].LastTransitionTime = old.LastTransitionTime
 		}
 	}
-	return append(own, others(in.Pod)...)
+	list := append(own, others(in.Pod)...)
+	if ended := disruption(in.Old.Conditions); ended != nil {
+		list = withCondition(list, *ended)
+	}
+	return list
+}
+
+// disruption is the condition that the kubelet set because the node ends the pod, nil where there is none. Somebody else
+// may have set one of that type for a reason of his own.
+func disruption(list []v1.PodCondition) *v1.PodCondition {
+	c := findCondition(list, v1.DisruptionTarget)
+	if c == nil || c.Reason != v1.PodReasonTerminationByKubelet {
+		return nil
+	}
+	return c
+}
+
+func withCondition(list []v1.PodCondition, c v1.PodCondition) []v1.PodCondition {
+	if old := findCondition(list, c.Type); old != nil {
+		*old = c
+		return list
+	}
+	return append(list, c)
 }
 
 // others are the conditions of a pod that are not the kubelet's.

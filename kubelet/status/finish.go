@@ -1,6 +1,7 @@
 package status
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -46,6 +47,19 @@ func end(list []v1.ContainerStatus) {
 			list[i].State, list[i].Ready = lost(), false
 		}
 	}
+}
+
+// Failing is the status of a pod that the node ends from now on: Generate makes it a failed one when its containers have
+// ended.
+func Failing(shown v1.PodStatus, why model.Failure, now time.Time) v1.PodStatus {
+	shown.Reason, shown.Message = why.Reason, why.Message
+	if why.Disruption {
+		shown.Conditions = withCondition(slices.Clone(shown.Conditions), v1.PodCondition{
+			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: why.Message,
+			LastTransitionTime: stamp(now), ObservedGeneration: shown.ObservedGeneration,
+		})
+	}
+	return shown
 }
 
 // Rejected is the status of a pod that the node does not take: it has failed, and is never started. Reason is the word

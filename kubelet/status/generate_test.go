@@ -232,10 +232,42 @@ func TestTerminalPhaseStays(t *testing.T) {
 	if phase := Generate(in).Phase; phase != v1.PodFailed {
 		t.Errorf("phase %s", phase)
 	}
-	in.Old = v1.PodStatus{Reason: ReasonDeadlineExceeded}
+	in.Old = v1.PodStatus{Reason: model.ReasonDeadlineExceeded}
 	in.Ending = true
 	if phase := Generate(in).Phase; phase != v1.PodFailed {
 		t.Errorf("after the deadline: %s", phase)
+	}
+}
+
+// TestFailing: a pod that the node ends has failed when its containers have ended, however well they did, and says why.
+func TestFailing(t *testing.T) {
+	why := model.Failure{Reason: model.ReasonEvicted, Message: "too much", Disruption: true}
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
+	pod.Status.Conditions = []v1.PodCondition{{Type: "example.org/other", Status: v1.ConditionTrue}}
+	running := inputOf(pod, seenOf("a=running"))
+	running.Ending = true
+	running.Old = Failing(Generate(running), why, now)
+	ended := inputOf(pod, seenOf("a=exited:0"))
+	ended.Ending, ended.Old, ended.Now = true, Generate(running), now.Add(time.Minute)
+	for phase, status := range map[v1.PodPhase]v1.PodStatus{v1.PodRunning: Generate(running), v1.PodFailed: Generate(ended)} {
+		if status.Phase != phase || status.Reason != "Evicted" || status.Message != "too much" {
+			t.Errorf("%s, %s: %s, want %s", status.Phase, status.Reason, status.Message, phase)
+		}
+		got := findCondition(status.Conditions, v1.DisruptionTarget)
+		if got == nil || got.Status != v1.ConditionTrue || got.Reason != "TerminationByKubelet" || got.Message != "too much" || !got.LastTransitionTime.Time.Equal(now) {
+			t.Errorf("%s: condition %+v", phase, got)
+		}
+		if findCondition(status.Conditions, "example.org/other") == nil {
+			t.Errorf("%s: somebody else's condition is lost", phase)
+		}
+	}
+	why.Disruption = false
+	if got := findCondition(Failing(v1.PodStatus{}, why, now).Conditions, v1.DisruptionTarget); got != nil {
+		t.Errorf("the pod's own fault is told as %+v", got)
+	}
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "PreemptionByScheduler"}}
+	if got := findCondition(Generate(inputOf(pod, seenOf("a=running"))).Conditions, v1.DisruptionTarget); got == nil || got.Reason != "PreemptionByScheduler" {
+		t.Errorf("the scheduler's condition is %+v", got)
 	}
 }
 

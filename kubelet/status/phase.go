@@ -6,10 +6,6 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// ReasonDeadlineExceeded is the reason of a pod that ran longer than its activeDeadlineSeconds. A status that has it
-// ends as Failed.
-const ReasonDeadlineExceeded = "DeadlineExceeded"
-
 // phase sums the containers up. A pod is not over as long as anything in it runs or may run, sidecars included.
 func phase(in Input, status *v1.PodStatus) v1.PodPhase {
 	for _, ended := range []v1.PodPhase{in.Old.Phase, in.Pod.Status.Phase} {
@@ -21,7 +17,7 @@ func phase(in Input, status *v1.PodStatus) v1.PodPhase {
 	switch {
 	case model.Terminal(summed) && (!allOver(status) || in.Ending && !in.over()):
 		return v1.PodRunning
-	case model.Terminal(summed) && status.Reason == ReasonDeadlineExceeded:
+	case model.Terminal(summed) && model.IsFailure(status.Reason):
 		return v1.PodFailed
 	default:
 		return summed

@@ -200,6 +200,24 @@ func element(field, name string) error {
 	return nil
 }
 
+// OnDisk are the directories of the pod's volumes that take up disk of their own, by the volumes' names: not those in
+// memory, nor what the host or an image has.
+func (m *Manager) OnDisk(pod *v1.Pod) map[string]string {
+	found := map[string]string{}
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		kind, err := volumekinds.Of(&volume.VolumeSource)
+		inMemory := kind.InMemory || volume.EmptyDir != nil && volume.EmptyDir.Medium == v1.StorageMediumMemory
+		if err != nil || kind.Directory == "" || inMemory {
+			continue
+		}
+		if path, err := m.path(pod, volume, kind); err == nil {
+			found[volume.Name] = path
+		}
+	}
+	return found
+}
+
 // Pods lists the pods that have something on disk, so that the leftovers of an earlier run can be removed.
 func (m *Manager) Pods() ([]types.UID, error) {
 	entries, err := os.ReadDir(filepath.Dir(model.PodDirectory(m.opts.RootDir, "x")))

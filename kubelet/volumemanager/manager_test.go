@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -261,6 +262,25 @@ func TestMemoryEmptyDirIsLimited(t *testing.T) {
 	wantTmpfs(t, path)
 	if err := os.WriteFile(filepath.Join(path, "big"), make([]byte, 2<<20), 0o600); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("2 MiB in a volume of 1 MiB: %v, want ENOSPC", err)
+	}
+}
+
+// TestOnDisk: what counts as the pod's own use of the disk.
+func TestOnDisk(t *testing.T) {
+	m := New(Options{RootDir: "/root"})
+	pod := podWith(
+		v1.Volume{Name: "plain"},
+		v1.Volume{Name: "disk", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{}}},
+		v1.Volume{Name: "memory", VolumeSource: v1.VolumeSource{EmptyDir: &v1.EmptyDirVolumeSource{Medium: v1.StorageMediumMemory}}},
+		v1.Volume{Name: "host", VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/etc"}}},
+		v1.Volume{Name: "secret", VolumeSource: v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "s"}}},
+		v1.Volume{Name: "image", VolumeSource: v1.VolumeSource{Image: &v1.ImageVolumeSource{Reference: "i"}}},
+		configMapVolume("map", false),
+	)
+	base := "/root/pods/" + string(pod.UID) + "/volumes/kubernetes.io~"
+	want := map[string]string{"plain": base + "empty-dir/plain", "disk": base + "empty-dir/disk", "conf": base + "configmap/conf"}
+	if got := m.OnDisk(pod); !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

@@ -366,8 +366,17 @@ func (n *node) nothingOf(fullName string) error {
 	return nil
 }
 
-// event waits for an event of the pod with that reason.
+// event waits for an event of the pod with that reason; the pod's name is the one in its manifest.
 func (n *node) event(pod, reason string) v1.Event {
+	n.t.Helper()
+	if pod != "" {
+		pod += "-" + n.name
+	}
+	return n.eventOf(pod, reason)
+}
+
+// eventOf waits for an event with that reason of the pod of that name; an empty name stands for everything.
+func (n *node) eventOf(pod, reason string) v1.Event {
 	n.t.Helper()
 	var found v1.Event
 	eventually(n.t, fmt.Sprintf("event %s of %q", reason, pod), func() error {
@@ -381,7 +390,7 @@ func (n *node) event(pod, reason string) v1.Event {
 		}
 		var seen []string
 		for _, event := range list.Items {
-			if event.InvolvedObject.Name != pod+"-"+n.name && pod != "" {
+			if event.InvolvedObject.Name != pod && pod != "" {
 				continue
 			}
 			if event.Reason == reason {

@@ -56,7 +56,7 @@ func mergedConditions(server, ours []v1.PodCondition) []v1.PodCondition {
 	for _, old := range server {
 		next := find(ours, old.Type)
 		switch {
-		case !status.Owned(old.Type), old.Type == v1.PodScheduled && old.Status == v1.ConditionTrue:
+		case !status.Owned(old.Type) && !ended(next), old.Type == v1.PodScheduled && old.Status == v1.ConditionTrue:
 			list = append(list, old)
 		case next != nil && next.Status == old.Status && !old.LastTransitionTime.IsZero():
 			kept := *next
@@ -67,11 +67,16 @@ func mergedConditions(server, ours []v1.PodCondition) []v1.PodCondition {
 		}
 	}
 	for _, next := range ours {
-		if status.Owned(next.Type) && find(list, next.Type) == nil {
+		if (status.Owned(next.Type) || ended(&next)) && find(list, next.Type) == nil {
 			list = append(list, next)
 		}
 	}
 	return list
+}
+
+// ended says of a condition that the kubelet set it because the node ends the pod, though others set such ones, too.
+func ended(c *v1.PodCondition) bool {
+	return c != nil && c.Type == v1.DisruptionTarget && c.Reason == v1.PodReasonTerminationByKubelet
 }
 
 func find(list []v1.PodCondition, kind v1.PodConditionType) *v1.PodCondition {

@@ -3,6 +3,7 @@ package report
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -368,6 +369,22 @@ func TestWhatIsNoMirror(t *testing.T) {
 		b.wantPhase("a", v1.PodPending)
 		b.wantPhase("b", "")
 	})
+}
+
+// TestDisruptionTarget: others set this condition, too; the kubelet's own is sent, and replaces theirs.
+func TestDisruptionTarget(t *testing.T) {
+	ours := v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: "low"}
+	theirs := v1.PodCondition{Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: "EvictionByEvictionAPI"}
+	for _, test := range []struct{ server, ours, want []v1.PodCondition }{
+		{nil, []v1.PodCondition{ours}, []v1.PodCondition{ours}},
+		{[]v1.PodCondition{theirs}, []v1.PodCondition{ours}, []v1.PodCondition{ours}},
+		{[]v1.PodCondition{theirs}, nil, []v1.PodCondition{theirs}},
+		{nil, []v1.PodCondition{theirs}, nil},
+	} {
+		if got := mergedConditions(test.server, test.ours); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("server %v, ours %v: %v", test.server, test.ours, got)
+		}
+	}
 }
 
 func TestMergedStatus(t *testing.T) {

@@ -1,0 +1,40 @@
+package kubelet
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/allocation"
+	"github.com/criadapter/criadapter/kubelet/eviction"
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/podworkers"
+)
+
+// evictionGrace is how many seconds a pod gets that is evicted, as from the kubelet.
+const evictionGrace = 1
+
+// newEviction wires the eviction of pods.
+func (k *Kubelet) newEviction(allocated *allocation.Manager) *eviction.Manager {
+	return eviction.New(eviction.Options{
+		Pods: func() []*v1.Pod {
+			var running []*v1.Pod
+			for _, pod := range k.workers.Pods() {
+				if pod.State == podworkers.Syncing {
+					running = append(running, pod.Pod)
+				}
+			}
+			return allocated.AllocatedPods(running)
+		},
+		Stats: k.stats.Stats, Events: k.events,
+		Evict: func(pod *v1.Pod, why model.Failure) bool {
+			return k.workers.End(pod.UID, podworkers.Termination{Reason: "evicted: " + why.Message, Grace: new(int64(evictionGrace)), Failure: &why})
+		},
+	})
+}
+
+// evict evicts pods until ctx ends.
+func (k *Kubelet) evict(ctx context.Context) error {
+	defer k.stats.Wait()
+	return k.eviction.Run(ctx)
+}

@@ -1,0 +1,87 @@
+package eviction
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/podstats"
+)
+
+// overLimit says which limit of local storage a pod is over, in the kubelet's words; empty for none. A volume's limit is
+// looked at before the pod's, and that before those of its containers.
+func overLimit(pod *v1.Pod, stats podstats.Pod) string {
+	for _, check := range []func(*v1.Pod, podstats.Pod) string{volumeOverLimit, podOverLimit, containerOverLimit} {
+		if message := check(pod, stats); message != "" {
+			return message
+		}
+	}
+	return ""
+}
+
+// volumeOverLimit compares each emptyDir with its sizeLimit. One in memory is bounded by its mount.
+func volumeOverLimit(pod *v1.Pod, stats podstats.Pod) string {
+	for i := range pod.Spec.Volumes {
+		volume := &pod.Spec.Volumes[i]
+		used, ok := stats.Volumes[volume.Name]
+		if !ok || volume.EmptyDir == nil || volume.EmptyDir.SizeLimit == nil {
+			continue
+		}
+		if limit := volume.EmptyDir.SizeLimit; limit.Sign() > 0 && limit.CmpInt64(used.Bytes) < 0 {
+			return fmt.Sprintf("Usage of EmptyDir volume %q exceeds the limit %q.", volume.Name, limit.String())
+		}
+	}
+	return ""
+}
+
+// podOverLimit compares all that the pod has on disk with the sum of its containers' limits.
+func podOverLimit(pod *v1.Pod, stats podstats.Pod) string {
+	limit, ok := model.PodTotals(pod).Limits[v1.ResourceEphemeralStorage]
+	if !ok || limit.CmpInt64(diskUsage(stats, everything).Bytes) >= 0 {
+		return ""
+	}
+	return fmt.Sprintf("Pod ephemeral local storage usage exceeds the total limit of containers %s.", limit.String())
+}
+
+// containerOverLimit compares the writable layer and the logs of each container with its limit.
+func containerOverLimit(pod *v1.Pod, stats podstats.Pod) string {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		limit, ok := c.Resources.Limits[v1.ResourceEphemeralStorage]
+		of := stats.Containers[c.Name]
+		if used := of.WritableLayer.Plus(of.Logs).Bytes; ok && !limit.IsZero() && limit.CmpInt64(used) < 0 {
+			return fmt.Sprintf("Container %s exceeded its local ephemeral storage limit %q.", c.Name, limit.String())
+		}
+	}
+	return ""
+}
+
+// places are where a pod's files are.
+type places struct{ writableLayers, logs, volumes bool }
+
+// everything is all places.
+var everything = places{writableLayers: true, logs: true, volumes: true}
+
+// diskUsage is what a pod has in some places.
+func diskUsage(stats podstats.Pod, in places) podstats.Disk {
+	var sum podstats.Disk
+	for _, c := range stats.Containers {
+		if in.writableLayers {
+			sum = sum.Plus(c.WritableLayer)
+		}
+		if in.logs {
+			sum = sum.Plus(c.Logs)
+		}
+	}
+	for _, used := range stats.Volumes {
+		if in.volumes {
+			sum = sum.Plus(used)
+		}
+	}
+	return sum
+}
+
+// bytes is an amount as messages show it.
+func bytes(amount int64) *resource.Quantity { return resource.NewQuantity(amount, resource.BinarySI) }

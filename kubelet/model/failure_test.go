@@ -1,0 +1,29 @@
+package model
+
+import (
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+func TestIsCritical(t *testing.T) {
+	tests := []struct {
+		annotations map[string]string
+		priority    *int32
+		want        bool
+	}{
+		{nil, nil, false},
+		{nil, new(int32(1_999_999_999)), false},
+		{nil, new(int32(2_000_000_000)), true},
+		{map[string]string{AnnotationConfigMirror: "x"}, nil, true},
+		{map[string]string{AnnotationConfigSource: SourceFile}, nil, true},
+		{map[string]string{AnnotationConfigSource: SourceAPI}, nil, false},
+	}
+	for _, test := range tests {
+		pod := &v1.Pod{}
+		pod.Annotations, pod.Spec.Priority = test.annotations, test.priority
+		if got := IsCritical(pod); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}

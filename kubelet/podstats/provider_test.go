@@ -1,0 +1,125 @@
+package podstats
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/model/modeltest"
+)
+
+// runtime answers with its stats, or its error.
+type runtime struct {
+	stats []*runtimeapi.PodSandboxStats
+	err   error
+}
+
+func (r runtime) ListPodSandboxStats(_ context.Context, filter *runtimeapi.PodSandboxStatsFilter) ([]*runtimeapi.PodSandboxStats, error) {
+	if filter.GetLabelSelector()[model.LabelOwner] != "us" {
+		return nil, errors.New("pods of others")
+	}
+	return r.stats, r.err
+}
+
+func number(n uint64) *runtimeapi.UInt64Value { return &runtimeapi.UInt64Value{Value: n} }
+
+func sandbox(uid string, memory uint64, containers ...*runtimeapi.ContainerStats) *runtimeapi.PodSandboxStats {
+	return &runtimeapi.PodSandboxStats{
+		Attributes: &runtimeapi.PodSandboxAttributes{Metadata: &runtimeapi.PodSandboxMetadata{Uid: uid}},
+		Linux:      &runtimeapi.LinuxPodSandboxStats{Memory: &runtimeapi.MemoryUsage{WorkingSetBytes: number(memory)}, Containers: containers},
+	}
+}
+
+func containerOf(name string, attempt uint32, memory, layer uint64) *runtimeapi.ContainerStats {
+	return &runtimeapi.ContainerStats{
+		Attributes:    &runtimeapi.ContainerAttributes{Metadata: &runtimeapi.ContainerMetadata{Name: name, Attempt: attempt}},
+		Memory:        &runtimeapi.MemoryUsage{WorkingSetBytes: number(memory)},
+		WritableLayer: &runtimeapi.FilesystemUsage{UsedBytes: number(layer), InodesUsed: number(3)},
+	}
+}
+
+func TestStats(t *testing.T) {
+	logs, volume := t.TempDir(), t.TempDir()
+	pod := modeltest.Pod(v1.RestartPolicyAlways, "init:i app:a app:b")
+	write(t, filepath.Join(model.PodLogDirectory(logs, pod), "a", "0.log"), 1<<20)
+	write(t, filepath.Join(model.PodLogDirectory(logs, pod), "a", "0.log.20260102-150405"), 1<<20)
+	write(t, filepath.Join(volume, "x"), 3<<20)
+	under := runtime{stats: []*runtimeapi.PodSandboxStats{
+		sandbox("uid", 500, containerOf("a", 1, 200, 1000), containerOf("b", 0, 300, 2000)),
+		sandbox("uid", 50, containerOf("a", 0, 50, 9000)),
+		sandbox("stranger", 9999),
+	}}
+	p := New(Options{
+		Runtime: &under, Selector: map[string]string{model.LabelOwner: "us"}, PodLogsDir: logs,
+		OnDisk: func(*v1.Pod) map[string]string {
+			return map[string]string{"v": volume, "missing": filepath.Join(volume, "no")}
+		},
+	})
+	t.Cleanup(p.Wait)
+	p.volumes.begin(t.Context(), []*v1.Pod{pod})
+	p.Wait() // however slow the machine is
+	stats, err := p.Stats(t.Context(), []*v1.Pod{pod})
+	if err != nil || len(stats) != 1 {
+		t.Fatalf("%v, %v", stats, err)
+	}
+	of := stats["uid"]
+	if *of.memory != 550 || len(of.Containers) != 2 {
+		t.Errorf("%+v", of)
+	}
+	a, b := of.Containers["a"], of.Containers["b"]
+	if *a.memory != 200 || a.WritableLayer != (Disk{1000, 3}) || *b.memory != 300 || b.WritableLayer != (Disk{2000, 3}) || b.Logs != (Disk{}) {
+		t.Errorf("a %+v, b %+v", a, b)
+	}
+	between(t, "logs", a.Logs.Bytes, 2<<20)
+	between(t, "volume", of.Volumes["v"].Bytes, 3<<20)
+	if missing, ok := of.Volumes["missing"]; !ok || missing != (Disk{}) {
+		t.Errorf("a volume that is not there takes %+v", missing)
+	}
+
+	under.err = errors.New("down")
+	stats, err = p.Stats(t.Context(), []*v1.Pod{pod})
+	if !errors.Is(err, under.err) || stats["uid"].memory != nil {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	between(t, "logs without the runtime", stats["uid"].Containers["a"].Logs.Bytes, 2<<20)
+}
+
+// TestSlowVolumes: a count that takes long is waited for a while only; meanwhile the one before is shown, and no other
+// begins.
+func TestSlowVolumes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
+		var begun atomic.Int32
+		release := make(chan struct{})
+		v := volumes{onDisk: func(*v1.Pod) map[string]string {
+			begun.Add(1)
+			<-release
+			return map[string]string{"v": "/does/not/exist"}
+		}}
+		began := time.Now()
+		for range 2 {
+			if got := v.count(ctx, []*v1.Pod{pod}); len(got) != 0 {
+				t.Errorf("counted %v", got)
+			}
+		}
+		if took := time.Since(began); took != 2*volumesWait || begun.Load() != 1 {
+			t.Errorf("two calls took %v and %d counts", took, begun.Load())
+		}
+		close(release)
+		synctest.Wait()
+		if got := v.count(ctx, []*v1.Pod{pod}); len(got["uid"]) != 1 || begun.Load() != 2 {
+			t.Errorf("then %v with %d counts", got, begun.Load())
+		}
+		cancel()
+		v.running.Wait()
+	})
+}
