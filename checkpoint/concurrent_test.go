@@ -47,13 +47,13 @@ func TestSavesOfDifferentPodsDoNotWait(t *testing.T) {
 	mustSave(t, s, Record{SandboxID: "slow", Name: "old"})
 	entered, leave := make(chan struct{}), make(chan struct{})
 	var hung atomic.Bool
-	s.syncDir = func(dir string) error {
+	s.disk = syncing(func(dir string) error {
 		if hung.CompareAndSwap(false, true) {
 			close(entered)
 			<-leave
 		}
 		return syncDir(dir)
-	}
+	})
 	var slow sync.WaitGroup
 	slow.Go(func() {
 		if err := s.Save(t.Context(), Record{SandboxID: "slow", Name: "new"}); err != nil {

@@ -284,6 +284,14 @@ func TestSchemaVersion1StaysReadable(t *testing.T) {
 	}
 }
 
+// syncing is the real disk with another syncDir.
+type syncing func(dir string) error
+
+func (syncing) createTemp(dir string) (tempFile, error) { return realDisk{}.createTemp(dir) }
+func (syncing) rename(from, to string) error            { return realDisk{}.rename(from, to) }
+func (syncing) remove(path string) error                { return realDisk{}.remove(path) }
+func (f syncing) syncDir(dir string) error              { return f(dir) }
+
 // When the last step fails, neither the old nor the new state is certain on
 // disk: the store keeps answering with what it told its callers before.
 func TestFailedDirSync(t *testing.T) {
@@ -295,7 +303,7 @@ func TestFailedDirSync(t *testing.T) {
 		for _, r := range records {
 			mustSave(t, s, r)
 		}
-		s.syncDir = func(string) error { return failure }
+		s.disk = syncing(func(string) error { return failure })
 		return s
 	}
 	t.Run("Save over a record", func(t *testing.T) {
@@ -305,7 +313,7 @@ func TestFailedDirSync(t *testing.T) {
 		}
 		requireRecord(t, mustLoad(t, s, "abc"), older)
 		// Not skipped as unchanged: the file has the newer record.
-		s.syncDir = syncDir
+		s.disk = realDisk{}
 		mustSave(t, s, older)
 		requireRecord(t, mustLoad(t, mustOpen(t, s.dir), "abc"), older)
 	})
@@ -315,7 +323,7 @@ func TestFailedDirSync(t *testing.T) {
 			t.Fatalf("error is %v", err)
 		}
 		requireNotFound(t, s, "abc")
-		s.syncDir = syncDir
+		s.disk = realDisk{}
 		if err := s.Delete(t.Context(), "abc"); err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +335,7 @@ func TestFailedDirSync(t *testing.T) {
 			t.Fatalf("error is %v", err)
 		}
 		requireRecord(t, mustLoad(t, s, "abc"), older)
-		s.syncDir = syncDir
+		s.disk = realDisk{}
 		if err := s.Delete(t.Context(), "abc"); err != nil {
 			t.Fatal(err)
 		}
@@ -340,7 +348,7 @@ func TestDirIsSyncedLast(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, dir)
 	var synced int
-	s.syncDir = func(synchronised string) error {
+	s.disk = syncing(func(synchronised string) error {
 		synced++
 		if synchronised != dir {
 			t.Errorf("%s was synced, want %s", synchronised, dir)
@@ -351,7 +359,7 @@ func TestDirIsSyncedLast(t *testing.T) {
 			t.Errorf("at the sync the file holds %q (%v)", content, err)
 		}
 		return nil
-	}
+	})
 	mustSave(t, s, fullRecord("abc"))
 	if synced != 1 {
 		t.Errorf("the directory was synced %d times, want once", synced)

@@ -29,7 +29,7 @@ type Quarantined struct {
 // for List and returns the *corruptError to report.
 func (s *Store) quarantine(ctx context.Context, sandboxID string, reason error) error {
 	from := s.file(sandboxID)
-	to, err := moveToQuarantine(ctx, from, filepath.Join(s.dir, quarantineDir))
+	to, err := moveToQuarantine(ctx, s.disk, from, filepath.Join(s.dir, quarantineDir))
 	if err != nil {
 		return &corruptError{
 			sandboxID: sandboxID,
@@ -47,7 +47,7 @@ func (s *Store) quarantine(ctx context.Context, sandboxID string, reason error) 
 
 // moveToQuarantine moves a file into directory under its name and the time, never
 // over a file that is there already, and returns the new path.
-func moveToQuarantine(ctx context.Context, file, dir string) (string, error) {
+func moveToQuarantine(ctx context.Context, d disk, file, dir string) (string, error) {
 	if err := makeDir(dir); err != nil {
 		return "", err
 	}
@@ -60,12 +60,12 @@ func moveToQuarantine(ctx context.Context, file, dir string) (string, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
-		if err := os.Rename(file, to); err != nil {
+		if err := d.rename(file, to); err != nil {
 			return "", err
 		}
 		// The new name first: after a power cut in between the file is in both directories, not in none. A failure is
 		// no reason to call the file unmoved: at worst it is found and moved once more.
-		if err := errors.Join(syncDir(dir), syncDir(filepath.Dir(file))); err != nil {
+		if err := errors.Join(d.syncDir(dir), d.syncDir(filepath.Dir(file))); err != nil {
 			log.G(ctx).WithError(err).WithField("quarantine", to).Warn("move to quarantine may not survive a power cut")
 		}
 		return to, nil

@@ -137,14 +137,14 @@ func (s *Store) write(sl *slot, r Record) error {
 
 // replace puts content in the place of a sandbox's file.
 func (s *Store) replace(sl *slot, sandboxID string, content []byte) error {
-	temp, err := writeTemp(s.dir, content)
+	temp, err := writeTemp(s.disk, s.dir, content)
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(temp, s.file(sandboxID)); err != nil {
-		return errors.Join(err, os.Remove(temp))
+	if err := s.disk.rename(temp, s.file(sandboxID)); err != nil {
+		return errors.Join(err, s.disk.remove(temp))
 	}
-	if err := s.syncDir(s.dir); err != nil {
+	if err := s.disk.syncDir(s.dir); err != nil {
 		// The new file has its name but may lose it again: neither memory
 		// nor the caller may rely on it, and the next Save repairs it.
 		sl.stale = true

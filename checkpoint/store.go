@@ -29,8 +29,8 @@ import (
 // time: another one would not see what this one keeps in memory.
 type Store struct {
 	dir string
-	// syncDir is the last step of every change; tests let it fail.
-	syncDir func(dir string) error
+	// disk is the real one; tests take others.
+	disk disk
 
 	mu          sync.Mutex
 	slots       map[string]*slot
@@ -50,7 +50,7 @@ func Open(dir string) (*Store, error) {
 	if err := sweep(dir); err != nil {
 		return nil, fmt.Errorf("removing left-over temporary files from the checkpoint directory %s: %w", dir, err)
 	}
-	return &Store{dir: dir, syncDir: syncDir, slots: make(map[string]*slot)}, nil
+	return &Store{dir: dir, disk: realDisk{}, slots: make(map[string]*slot)}, nil
 }
 
 // Save writes r, in place of an earlier record of the same sandbox. When Save returns nil the record survives a power
@@ -125,11 +125,11 @@ func (s *Store) Delete(ctx context.Context, sandboxID string) error {
 	if err := s.replaceable(ctx, sandboxID, sl); err != nil {
 		return err
 	}
-	if err := os.Remove(s.file(sandboxID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.disk.remove(s.file(sandboxID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing the checkpoint of sandbox %s: %w", sandboxID, err)
 	}
 	// Also when the file was gone before: the removal may be an earlier, failed Delete's that is not durable yet.
-	if err := s.syncDir(s.dir); err != nil {
+	if err := s.disk.syncDir(s.dir); err != nil {
 		sl.stale = true
 		return fmt.Errorf("removing the checkpoint of sandbox %s for good: %w", sandboxID, err)
 	}

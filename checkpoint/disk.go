@@ -1,0 +1,77 @@
+package checkpoint
+
+import (
+	"errors"
+	"io"
+	"os"
+)
+
+// disk is what changes a store's directory. Every step that a power cut can come between is a method, so that tests put a
+// disk in its place that forgets what was not synced, or refuses a step. What is read is read from the directory itself.
+type disk interface {
+	// createTemp makes a new file in dir for its owner alone, named as a temporary one.
+	createTemp(dir string) (tempFile, error)
+	rename(from, to string) error
+	remove(path string) error
+	// syncDir makes the names in dir durable.
+	syncDir(dir string) error
+}
+
+// tempFile is a file that is being written.
+type tempFile interface {
+	io.WriteCloser
+	Sync() error
+	Name() string
+}
+
+// realDisk is the disk.
+type realDisk struct{}
+
+func (realDisk) createTemp(dir string) (tempFile, error) {
+	return os.CreateTemp(dir, tempPrefix+"*") // mode 0600
+}
+
+func (realDisk) rename(from, to string) error { return os.Rename(from, to) }
+
+func (realDisk) remove(path string) error { return os.Remove(path) }
+
+func (realDisk) syncDir(dir string) error { return syncDir(dir) }
+
+// writeTemp writes content to a new temporary file of dir, durable and for the
+// owner alone, and returns its path. On an error nothing is left.
+func writeTemp(d disk, dir string, content []byte) (path string, err error) {
+	f, err := d.createTemp(dir)
+	if err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			err = errors.Join(err, d.remove(f.Name()))
+		}
+	}()
+	if _, err := f.Write(content); err != nil {
+		return "", err
+	}
+	if err := f.Sync(); err != nil {
+		return "", err
+	}
+	// Some file systems report a failed write only here.
+	if err := f.Close(); err != nil {
+		return "", err
+	}
+	return f.Name(), nil
+}
+
+// syncDir makes the names in dir durable: without it a rename or a removal can be undone by a power cut.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}

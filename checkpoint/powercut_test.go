@@ -1,0 +1,294 @@
+package checkpoint
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+)
+
+// forgetful is the real disk, and knows what of it a power cut may leave: a file's content up to its last sync and any
+// part of what came after it, and of the changes of names since the last sync of the directory any of them.
+type forgetful struct {
+	dir string
+	// files are those of now and durable those of the last sync, by path.
+	files, durable map[string]*content
+	pending        []rename
+	steps          int
+	// after is called behind each step, and refuse in front of it: its error is the step's.
+	after  func(step string)
+	refuse func(step int) error
+}
+
+// content is what a file holds.
+type content struct{ written, synced []byte }
+
+// rename is a change of names; no old name is a new file, no new one a removal.
+type rename struct {
+	from, to string
+	file     *content
+}
+
+func newForgetful(dir string) *forgetful {
+	return &forgetful{
+		dir: dir, files: map[string]*content{}, durable: map[string]*content{},
+		after: func(string) {}, refuse: func(int) error { return nil },
+	}
+}
+
+func (d *forgetful) step(name string, do func() error) error {
+	d.steps++
+	if err := d.refuse(d.steps); err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		return err
+	}
+	d.after(name)
+	return nil
+}
+
+func (d *forgetful) change(name string, r rename, do func() error) error {
+	return d.step(name, func() error {
+		if err := do(); err != nil {
+			return err
+		}
+		apply(d.files, r)
+		d.pending = append(d.pending, r)
+		return nil
+	})
+}
+
+func apply(files map[string]*content, r rename) {
+	if r.from != "" {
+		delete(files, r.from)
+	}
+	if r.to != "" {
+		files[r.to] = r.file
+	}
+}
+
+func (d *forgetful) createTemp(dir string) (tempFile, error) {
+	file, err := realDisk{}.createTemp(dir)
+	if err != nil {
+		return nil, err
+	}
+	made := &content{}
+	err = d.change("create", rename{to: file.Name(), file: made}, func() error { return nil })
+	if err != nil {
+		return nil, errors.Join(err, file.Close(), os.Remove(file.Name()))
+	}
+	return &forgetfulFile{tempFile: file, disk: d, content: made}, nil
+}
+
+func (d *forgetful) rename(from, to string) error {
+	return d.change("rename", rename{from: from, to: to, file: d.files[from]}, func() error { return os.Rename(from, to) })
+}
+
+func (d *forgetful) remove(path string) error {
+	return d.change("remove", rename{from: path}, func() error { return os.Remove(path) })
+}
+
+func (d *forgetful) syncDir(dir string) error {
+	return d.step("sync of the directory", func() error {
+		d.durable, d.pending = maps.Clone(d.files), nil
+		return syncDir(dir)
+	})
+}
+
+type forgetfulFile struct {
+	tempFile
+	disk    *forgetful
+	content *content
+}
+
+func (f *forgetfulFile) Write(p []byte) (n int, err error) {
+	err = f.disk.step("write", func() error {
+		n, err = f.tempFile.Write(p)
+		f.content.written = append(f.content.written, p[:n]...)
+		return err
+	})
+	return n, err
+}
+
+func (f *forgetfulFile) Sync() error {
+	return f.disk.step("sync", func() error {
+		f.content.synced = slices.Clone(f.content.written)
+		return f.tempFile.Sync()
+	})
+}
+
+func (f *forgetfulFile) Close() error { return f.disk.step("close", f.tempFile.Close) }
+
+// cuts calls look with a directory for each state that a power cut now may leave.
+func (d *forgetful) cuts(t *testing.T, look func(dir string)) {
+	t.Helper()
+	for chosen := range 1 << len(d.pending) {
+		files := maps.Clone(d.durable)
+		for i, r := range d.pending {
+			if chosen&(1<<i) != 0 {
+				apply(files, r)
+			}
+		}
+		for part := range 3 {
+			dir := t.TempDir()
+			for path, file := range files {
+				unsynced := file.written[len(file.synced):]
+				left := append(slices.Clone(file.synced), unsynced[:len(unsynced)*part/2]...)
+				mustWrite(t, dir, filepath.Base(path), left)
+			}
+			look(dir)
+		}
+	}
+}
+
+// workload changes two pods in every way. Each change is announced with what the record's attempt is before and after it;
+// 0 is no record.
+func workload(t *testing.T, s *Store, begin func(id string, before, after uint32), end func(error)) {
+	t.Helper()
+	attempts := map[string]uint32{}
+	change := func(id string, to uint32, do func() error) {
+		begin(id, attempts[id], to)
+		err := do()
+		end(err)
+		if err == nil {
+			attempts[id] = to
+		}
+	}
+	record := func(id string, attempt uint32) Record {
+		r := fullRecord(id)
+		r.Attempt = attempt
+		return r
+	}
+	save := func(id string, attempt uint32) {
+		change(id, attempt, func() error { return s.Save(t.Context(), record(id, attempt)) })
+	}
+	remove := func(id string) { change(id, 0, func() error { return s.Delete(t.Context(), id) }) }
+	save("a", 1)
+	save("b", 2)
+	change("a", 3, func() error {
+		err := s.Update(t.Context(), "a", func(r *Record) error { r.Attempt = 3; return nil })
+		if errdefs.IsNotFound(err) { // its save was refused
+			return s.Save(t.Context(), record("a", 3))
+		}
+		return err
+	})
+	save("a", 4)
+	remove("b")
+	save("b", 5)
+	remove("a")
+}
+
+// TestPowerCutAtEveryStep cuts the power behind every step of every change, with all that the disk may have kept of what
+// was not synced. What was promised is there, whole, and what was begun is either as before or as after.
+func TestPowerCutAtEveryStep(t *testing.T) {
+	dir := t.TempDir()
+	s, d := mustOpen(t, dir), newForgetful(dir)
+	s.disk = d
+	possible := map[string][]uint32{} // what the record may be
+	cuts := 0
+	d.after = func(step string) {
+		d.cuts(t, func(left string) {
+			cuts++
+			wantPossible(t, fmt.Sprintf("cut behind step %d, %s", d.steps, step), left, possible)
+		})
+	}
+	var changed string
+	workload(t, s, func(id string, before, after uint32) {
+		changed, possible[id] = id, []uint32{before, after}
+	}, func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		possible[changed] = possible[changed][1:]
+		d.after("the promise")
+	})
+	if cuts < 100 {
+		t.Errorf("only %d cuts were tried", cuts)
+	}
+	t.Logf("%d power cuts behind %d steps", cuts, d.steps)
+}
+
+// wantPossible opens what a power cut left, as the next start does.
+func wantPossible(t *testing.T, when, dir string, possible map[string][]uint32) {
+	t.Helper()
+	records, quarantined, err := mustOpen(t, dir).List(t.Context())
+	if err != nil || len(quarantined) > 0 {
+		t.Errorf("%s: quarantined %v, %v", when, quarantined, err)
+	}
+	found := map[string]uint32{}
+	for _, r := range records {
+		found[r.SandboxID] = r.Attempt
+		want := fullRecord(r.SandboxID)
+		want.Attempt = r.Attempt
+		requireRecord(t, r, want)
+	}
+	for id, attempts := range possible {
+		if !slices.Contains(attempts, found[id]) {
+			t.Errorf("%s: record %s is of attempt %d, want one of %v", when, id, found[id], attempts)
+		}
+	}
+}
+
+// TestDiskThatRefusesAnyStep lets every step of every change fail once, as on a full, read-only or broken disk. The change
+// is refused or done, the store goes on with what it promised, and so does the next start.
+func TestDiskThatRefusesAnyStep(t *testing.T) {
+	tried := 0
+	for refused := 1; ; refused++ {
+		dir := t.TempDir()
+		s, d := mustOpen(t, dir), newForgetful(dir)
+		failure := []error{unix.ENOSPC, unix.EROFS, unix.EIO}[refused%3]
+		s.disk = d
+		d.refuse = func(step int) error {
+			if step == refused {
+				return failure
+			}
+			return nil
+		}
+		possible := map[string][]uint32{}
+		var changed string
+		failed := 0
+		workload(t, s, func(id string, before, after uint32) {
+			changed, possible[id] = id, []uint32{before, after}
+		}, func(err error) {
+			if err == nil {
+				possible[changed] = possible[changed][1:]
+			} else {
+				failed++
+				if !errors.Is(err, failure) {
+					t.Errorf("step %d refused: %v, want %v", refused, err, failure)
+				}
+			}
+			wantPossible(t, fmt.Sprintf("step %d refused", refused), copyOf(t, dir), possible)
+			if got, err := s.Load(t.Context(), changed); got.Attempt != possible[changed][0] || err != nil && !errdefs.IsNotFound(err) {
+				t.Errorf("step %d refused: the store says attempt %d, %v, want %d", refused, got.Attempt, err, possible[changed][0])
+			}
+		})
+		if d.steps < refused {
+			break // there is no such step
+		}
+		if tried++; failed > 1 {
+			t.Errorf("step %d refused: %d changes failed", refused, failed)
+		}
+	}
+	if tried < 30 {
+		t.Errorf("only %d steps were refused", tried)
+	}
+	t.Logf("%d steps were refused", tried)
+}
+
+// copyOf is a directory with the same files.
+func copyOf(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
