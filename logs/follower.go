@@ -221,6 +221,12 @@ func (f *follower) save() {
 	if position == f.at {
 		return
 	}
+	// First the log: a position that outlives a power cut must not tell of output that does not, or the next follower goes
+	// on behind what is missing.
+	if err := f.options.sync(f.out.file); err != nil {
+		f.log.WithError(err).Warn("cannot save position of container log, which is not on the disk")
+		return
+	}
 	if err := f.source.Save(f.ctx, position); err != nil {
 		f.log.WithError(err).Warn("cannot save position of container log")
 		return

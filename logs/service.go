@@ -3,6 +3,7 @@ package logs
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ type Options struct {
 	lookPeriod time.Duration
 	// retryPause is how long a follower waits after a failed write, on a full disk for example: 1 s when zero.
 	retryPause time.Duration
+	// sync makes a CRI log durable: its Sync when nil.
+	sync func(*os.File) error
 	// ObserveBatch, when not nil, is told of every batch that is written to a CRI
 	// log: its size there in bytes, and how old its last entry was by then.
 	ObserveBatch func(bytes int, lag time.Duration)
@@ -78,6 +81,9 @@ func New(options Options) *Service {
 	}
 	if options.retryPause == 0 {
 		options.retryPause = time.Second
+	}
+	if options.sync == nil {
+		options.sync = (*os.File).Sync
 	}
 	if options.ObserveBatch == nil {
 		options.ObserveBatch = func(int, time.Duration) {}
