@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/containerd/errdefs"
@@ -163,7 +162,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 		Files:         s.opts.Files(pod.ID),
 		EngineLogOnly: s.opts.LinkLogs,
 		EngineLogSize: s.opts.LogBufferSize,
-		ReadProfile:   os.ReadFile,
+		ReadProfile:   translate.ReadProfileFile,
 		RootDirectory: s.opts.RootDirectory,
 		ImageSources:  namedImages(config),
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -166,7 +165,7 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 		Image:          image,
 		Features:       features,
 		PublishPorts:   s.opts.EngineBridge,
-		ReadProfile:    os.ReadFile,
+		ReadProfile:    translate.ReadProfileFile,
 		RootDirectory:  s.opts.RootDirectory,
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 )
 
 // ReadProfile returns the content of a seccomp profile on the node. It is
-// called with an absolute path. os.ReadFile is one.
+// called with an absolute path. ReadProfileFile is one.
 type ReadProfile func(path string) ([]byte, error)
 
 // seccomp returns Docker's security options for a profile. The runtime's

@@ -1,0 +1,34 @@
+package translate
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// maxProfile bounds a seccomp profile, in bytes. The engine's own has fifteen thousand.
+const maxProfile = 1 << 20
+
+// ReadProfileFile is the ReadProfile of programs. A request may name any path: a pipe, which nobody may ever write to, and
+// a device without an end are no profiles.
+func ReadProfileFile(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close() // only read
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a plain file", path)
+	}
+	content, err := io.ReadAll(io.LimitReader(file, maxProfile+1))
+	if err == nil && len(content) > maxProfile {
+		err = fmt.Errorf("%s has more than %d bytes", path, maxProfile)
+	}
+	return content, err
+}

@@ -1,0 +1,34 @@
+package translate
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestReadProfileFile reads a profile, and neither waits nor fills the memory for what is none.
+func TestReadProfileFile(t *testing.T) {
+	dir := t.TempDir()
+	good, long, pipe := filepath.Join(dir, "good"), filepath.Join(dir, "long"), filepath.Join(dir, "pipe")
+	for path, content := range map[string]string{good: "{}", long: strings.Repeat(" ", maxProfile+1)} {
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if content, err := ReadProfileFile(good); err != nil || string(content) != "{}" {
+		t.Errorf("got %q, %v", content, err)
+	}
+	for path, want := range map[string]string{
+		long: "more than", pipe: "not a plain file", dir: "not a plain file", "/dev/zero": "not a plain file", filepath.Join(dir, "none"): "no such file",
+	} {
+		if content, err := ReadProfileFile(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %d bytes, %v, want %q", path, len(content), err, want)
+		}
+	}
+}
