@@ -130,6 +130,7 @@ func TestRigCannotRun(t *testing.T) {
 }
 
 func TestRigUpdate(t *testing.T) {
+	rigenv.RequireControllers(t, "cpu", "cpuset", "memory")
 	n := newRigNode(t)
 	config := n.config("sleep", "1000")
 	config.Linux = &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 32 * mib}}

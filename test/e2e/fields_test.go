@@ -142,6 +142,7 @@ func (n *fieldsNode) wantCgroup(pid int, up, controller, v1, want1, v2, want2 st
 }
 
 func TestFieldsOfPods(t *testing.T) {
+	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newFieldsNode(t)
 	ports := n.hostPorts(3)
 	for i, protocol := range []runtimeapi.Protocol{runtimeapi.Protocol_TCP, runtimeapi.Protocol_UDP, runtimeapi.Protocol_SCTP} {
@@ -265,6 +266,7 @@ func TestFieldsOfContainers(t *testing.T) {
 		}
 	})
 	t.Run("limits", func(t *testing.T) {
+		rigenv.RequireControllers(t, "cpu", "cpuset", "memory")
 		n.wantCgroup(pid, "", "memory", "memory.limit_in_bytes", fmt.Sprint(64*mib), "memory.max", fmt.Sprint(64*mib))
 		n.wantCgroup(pid, "", "memory", "memory.memsw.limit_in_bytes", fmt.Sprint(96*mib), "memory.swap.max", fmt.Sprint(32*mib))
 		n.wantCgroup(pid, "", "cpu", "cpu.cfs_quota_us", "20000", "cpu.max", "20000 50000")
@@ -326,6 +328,9 @@ func (n *fieldsNode) open(t *testing.T) {
 			t.Errorf("with empty lists there is %q", line)
 		}
 		same(t, "a sysctl of the pod", n.sh(id, "cat /proc/sys/kernel/shm_rmid_forced"), "1")
+	})
+	t.Run("no swap but what is asked for", func(t *testing.T) {
+		rigenv.RequireControllers(t, "memory")
 		n.wantCgroup(pid, "", "memory", "memory.memsw.limit_in_bytes", fmt.Sprint(32<<20), "memory.swap.max", "0")
 	})
 }

@@ -27,6 +27,7 @@ const mebibyte = 1 << 20
 // Each value is within 5 per cent of what a container really did: 200 MiB of memory, two seconds of CPU, 50 MiB on
 // disk, a file in the page cache, 10 MiB over the network.
 func TestStatsAreTrue(t *testing.T) {
+	rigenv.RequireControllers(t, "memory")
 	w := newWorker(t)
 
 	before := w.stats()
@@ -92,6 +93,7 @@ func TestStatsFollowTheLoad(t *testing.T) {
 
 // The stats of a pod in a cgroup of its own are those of that cgroup.
 func TestStatsOfAPodsOwnCgroup(t *testing.T) {
+	rigenv.RequireControllers(t, "memory", "pids")
 	w := newWorker(t)
 	pod := w.podStats()
 	container := w.stats()
@@ -144,6 +146,7 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 // A container whose processes somebody took out of its cgroup, and removed that,
 // still runs. What it uses is unknown, which is not nothing.
 func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
+	rigenv.RequireControllers(t, "memory")
 	w := newWorker(t)
 	if w.stats().Cpu == nil || w.stats().Memory == nil {
 		t.Fatal("no stats before")
@@ -166,6 +169,7 @@ func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
 // With the storage driver vfs, which is native in containerd, a container's layer is a copy of its image. It has
 // no count, rather than one of the image, and the log says why.
 func TestStatsOfAnEngineThatCopiesLayers(t *testing.T) {
+	rigenv.RequireControllers(t, "memory")
 	env := rigenv.Require(t)
 	dir, err := os.MkdirTemp(env.WorkDir, "vfs")
 	check(t, err)
@@ -220,6 +224,7 @@ func TestStatsAskTheEngineNothing(t *testing.T) {
 
 // Every metric has a descriptor, and as many label values as that has keys.
 func TestMetricsAreAsDescribed(t *testing.T) {
+	rigenv.RequireControllers(t, "memory", "pids")
 	w := newWorker(t)
 	descriptors, err := w.server.Runtime.ListMetricDescriptors(t.Context())
 	check(t, err)

@@ -27,6 +27,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/nodeapi"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // kubeletAPI is a kubelet's API before the runtime under test, with the pods of a kubelet-core.
@@ -337,6 +338,7 @@ func forwarded(t *testing.T, forward func(stop <-chan struct{}, ready chan struc
 
 // TestAPILogsAndFigures reads logs and figures through the kubelet's API.
 func TestAPILogsAndFigures(t *testing.T) {
+	rigenv.RequireControllers(t, "memory")
 	n := newNode(t)
 	a := serveAPI(t, n)
 	n.write("web.yaml", apiPod)
@@ -413,6 +415,7 @@ func TestAPILogsAndFigures(t *testing.T) {
 
 // TestAPIContainerMetrics reads the figures that come from the runtime's metrics alone.
 func TestAPIContainerMetrics(t *testing.T) {
+	rigenv.RequireControllers(t, "memory")
 	criadapterOnly(t)
 	n := newNode(t)
 	a := serveAPI(t, n)

@@ -11,6 +11,7 @@ import (
 	statsapi "k8s.io/kubelet/pkg/apis/stats/v1alpha1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestPodRuns follows one pod from its manifest to Ready and away again, and reads all that the endpoint shows.
@@ -58,6 +59,7 @@ spec:
 
 // TestStatsSummary reads the figures of a pod, which come from CRI alone.
 func TestStatsSummary(t *testing.T) {
+	rigenv.RequireControllers(t, "memory")
 	n := newNode(t)
 	n.write("web.yaml", simple("web", "sleep 1000"))
 	pod := n.ready("web")

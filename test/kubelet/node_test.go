@@ -26,6 +26,7 @@ func (n *node) cgroupFile(below, v1File, v2File string) (string, error) {
 
 // TestNodeLimits keeps what is reserved from all pods together, and a pod from having more processes than it may.
 func TestNodeLimits(t *testing.T) {
+	rigenv.RequireControllers(t, "memory", "pids")
 	n := newNode(t, "--system-reserved", "memory=1Gi", "--pod-max-pids", "30")
 	n.write("pod.yaml", `
 apiVersion: v1

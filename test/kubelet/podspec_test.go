@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestEnvironment shows a container all sources of variables.
@@ -211,6 +212,7 @@ spec:
 
 // TestResources finds a pod's limits in its container's and its own cgroup.
 func TestResources(t *testing.T) {
+	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newNode(t)
 	n.write("pod.yaml", `
 apiVersion: v1

@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // TestQOSClasses finds each class's cgroup and its score for the kernel's killer.
 func TestQOSClasses(t *testing.T) {
+	rigenv.RequireControllers(t, "cpu")
 	n := newNode(t)
 	const manifest = `
 apiVersion: v1

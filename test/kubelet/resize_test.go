@@ -11,6 +11,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 const resized = `
@@ -75,6 +77,7 @@ func hasMemory(container, amount string) func(*v1.Pod) error {
 // TestResize changes limits up and down while containers run: in place, with a restart where the resizePolicy says so,
 // and never below what is in use. The pod's own cgroup follows.
 func TestResize(t *testing.T) {
+	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newClusterNode(t)
 	pod := n.bind(strings.Replace(resized, "NAME", "resized", 1))
 	before := n.showsReady(pod)
@@ -113,6 +116,7 @@ func TestResize(t *testing.T) {
 // TestResizeThatDoesNotFit waits for other pods to end, or for ever, also over a restart of the kubelet: the pod keeps
 // what it has.
 func TestResizeThatDoesNotFit(t *testing.T) {
+	rigenv.RequireControllers(t, "cpu", "memory")
 	n := newClusterNode(t)
 	var most int64
 	eventually(t, "the node is registered", func() error {
