@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/bench/peers"
 )
 
 // Names of who is measured, as tables and ratios have them.
@@ -58,27 +60,21 @@ func (s *criServer) connect(ctx context.Context, exited <-chan struct{}) error {
 	defer cancel()
 	for {
 		status, err := s.runtime.Status(ctx, &runtimeapi.StatusRequest{})
-		if err == nil && ready(status.GetStatus()) {
+		if err == nil {
+			err = peers.Ready(status.GetStatus())
+		}
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-exited:
 			return fmt.Errorf("%s exited", s.name)
 		case <-ctx.Done():
-			return fmt.Errorf("%s does not become ready: %w (%v)", s.name, err, status)
+			return fmt.Errorf("%s does not become ready: %w", s.name, err)
 		case <-time.After(pollInterval):
 			s.conn.ResetConnectBackoff()
 		}
 	}
-}
-
-func ready(status *runtimeapi.RuntimeStatus) bool {
-	for _, condition := range status.GetConditions() {
-		if !condition.GetStatus() {
-			return false
-		}
-	}
-	return len(status.GetConditions()) > 0
 }
 
 // pull makes the container image known to the server.

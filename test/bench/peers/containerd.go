@@ -118,12 +118,7 @@ func (c *Containerd) waitReady(ctx context.Context) error {
 			conn.ResetConnectBackoff()
 			return err
 		}
-		for _, condition := range response.GetStatus().GetConditions() {
-			if !condition.GetStatus() {
-				return fmt.Errorf("%s is false: %s", condition.GetType(), condition.GetMessage())
-			}
-		}
-		return nil
+		return Ready(response.GetStatus())
 	})
 }
 
