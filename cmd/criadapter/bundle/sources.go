@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -102,11 +103,22 @@ func (o Options) log(ctx context.Context) ([]byte, error) {
 	case o.Unit == "":
 		return nil, errors.New("no unit and no file is named")
 	}
+	return journal(ctx, o.Unit)
+}
+
+// journal is the end of a unit's log. A unit that there is not has an empty one.
+func journal(ctx context.Context, unit string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	output, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "--output=short-iso-precise", "--lines=20000", "--unit="+o.Unit).Output()
-	if err != nil {
+	output, err := exec.CommandContext(ctx, "journalctl", "--no-pager", "--quiet", "--output=short-iso-precise", "--lines=20000", "--unit="+unit).Output()
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		err = fmt.Errorf("journalctl: %w: %s; name the log's file with --log-file", err, bytes.TrimSpace(exit.Stderr))
+	case err != nil:
 		err = fmt.Errorf("journalctl: %w; name the log's file with --log-file", err)
+	case len(output) == 0:
+		err = fmt.Errorf("the journal has nothing of the unit %s: name another with --unit, or the log's file with --log-file", unit)
 	}
 	return output, err
 }
