@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/containerd/errdefs"
+
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/config"
 )
@@ -158,7 +160,7 @@ func judgeNetwork(j *judge, f facts) {
 		j.warn("skipped file", "correct it, or remove it", "%s: %s", skipped.File, skipped.Reason)
 	}
 	if n.Config.Name == "" {
-		j.fail("CNI configuration", "install a network plugin (Flannel, Calico, Cilium), or use --network-plugin=bridge", "%v", n.Err)
+		j.fail("CNI configuration", "Flannel, Calico or Cilium bring one when the node is in a cluster; without, --network-plugin=bridge needs none", "%s", words(n.Err))
 		return
 	}
 	j.ok("CNI configuration", "network %s in %s, CNI %s", n.Config.Name, n.Config.File, n.Config.CNIVersion)
@@ -166,7 +168,7 @@ func judgeNetwork(j *judge, f facts) {
 		name := "plugin " + p.Type
 		switch {
 		case p.Path == "":
-			j.fail(name, "install the CNI plugins there", "%v", p.Err)
+			j.fail(name, "install the CNI plugins there", "%s", words(p.Err))
 		case p.Err != nil:
 			j.fail(name, "make it executable (chmod +x "+p.Path+"), or install it again for this machine", "%s does not run: %v", p.Path, p.Err)
 		case !slices.Contains(p.Versions, n.Config.CNIVersion):
@@ -176,7 +178,7 @@ func judgeNetwork(j *judge, f facts) {
 		}
 	}
 	if n.Err != nil && !slices.ContainsFunc(j.findings, func(f Finding) bool { return f.Status == statusFail }) {
-		j.fail("network status", "look at the log of the network plugin's own pods", "%v", n.Err)
+		j.fail("network status", "look at the log of the network plugin's own pods", "%s", words(n.Err))
 	}
 	if !f.Kernel.IPForward {
 		j.fail("IP forwarding", "sysctl -w net.ipv4.ip_forward=1, and in /etc/sysctl.d for good", "net.ipv4.ip_forward is 0: pods reach no other machine")
@@ -186,4 +188,9 @@ func judgeNetwork(j *judge, f facts) {
 	if f.Kernel.BridgeCall == "0" {
 		j.warn("bridged traffic", "sysctl -w net.bridge.bridge-nf-call-iptables=1", "net.bridge.bridge-nf-call-iptables is 0: services may not reach pods of the same node")
 	}
+}
+
+// words is an error without the kind that CRI's clients are told it by.
+func words(err error) string {
+	return strings.TrimSuffix(err.Error(), ": "+errdefs.ErrUnavailable.Error())
 }
