@@ -38,9 +38,10 @@ func (p *progress) tell(pods []*v1.Pod, events []v1.Event) {
 	}
 }
 
-// worthTelling says whether an event says more than the states do: what is wrong, and what takes long.
+// worthTelling says whether an event says more than the states do: what is wrong, and what takes long. That no cluster has a
+// name server is known to who plays a file.
 func worthTelling(e *v1.Event) bool {
-	return e.Type == v1.EventTypeWarning || e.Reason == "Pulling"
+	return e.Type == v1.EventTypeWarning && e.Reason != "MissingClusterDNS" || e.Reason == "Pulling"
 }
 
 // podName is a pod's name in its file.
