@@ -1,13 +1,14 @@
 package docs
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
 var (
@@ -21,12 +22,8 @@ var (
 func TestNamedFilesExist(t *testing.T) {
 	root := filepath.Join("..", "..")
 	for _, document := range documents(t, root) {
-		content, err := os.ReadFile(filepath.Join(root, document))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, missing := range missing(root, document, string(content)) {
-			t.Errorf("%s names %s, which does not exist", document, missing)
+		for _, missing := range missing(root, document.Path, document.Content) {
+			t.Errorf("%s names %s, which does not exist", document.Path, missing)
 		}
 	}
 }
@@ -66,25 +63,11 @@ func TestMissing(t *testing.T) {
 }
 
 // documents are the Markdown files of the tree, without what is built.
-func documents(t *testing.T, root string) []string {
+func documents(t *testing.T, root string) []fence.Document {
 	t.Helper()
-	var found []string
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if entry.IsDir() && (entry.Name() == "build" && filepath.Dir(path) == root || entry.Name() == ".git" || entry.Name() == "testdata") {
-			return filepath.SkipDir
-		}
-		if strings.HasSuffix(path, ".md") {
-			relative, err := filepath.Rel(root, path)
-			found = append(found, relative)
-			return err
-		}
-		return nil
-	})
-	if err != nil || len(found) < 3 {
-		t.Fatalf("found %q: %v", found, err)
+	found, err := fence.Documents(root)
+	if err != nil || len(found) < 10 {
+		t.Fatalf("%d documents: %v", len(found), err)
 	}
 	return found
 }

@@ -3,6 +3,7 @@ package docs
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/criadapter/criadapter/cmd/criadapter/command"
 	"github.com/criadapter/criadapter/test/docs/fence"
@@ -25,19 +25,11 @@ func TestFences(t *testing.T) {
 	root := filepath.Join("..", "..")
 	commands := 0
 	for _, document := range documents(t, root) {
-		content, err := os.ReadFile(filepath.Join(root, document))
-		if err != nil {
-			t.Fatal(err)
-		}
-		blocks, err := fence.Read(string(content))
-		if err != nil {
-			t.Errorf("%s: %v", document, err)
-		}
-		for _, block := range blocks {
+		for _, block := range document.Blocks {
 			if err := checkBlock(root, block); err != nil {
-				t.Errorf("%s:%d: %v", document, block.Line, err)
+				t.Errorf("%s:%d: %v", document.Path, block.Line, err)
 			}
-			if block.Kind == fence.Shell || block.Kind == fence.Machine {
+			if block.Commands() {
 				commands++
 			}
 		}
@@ -48,13 +40,17 @@ func TestFences(t *testing.T) {
 }
 
 func checkBlock(root string, block fence.Block) error {
+	if err := checkSockets(root, block.Text); err != nil {
+		return err
+	}
 	switch block.Kind {
-	case fence.Shell, fence.Machine:
+	case fence.Machine, fence.Tree, fence.Elsewhere:
 		return checkCommands(root, block.Text)
-	case fence.YAML:
-		var value any
-		return yaml.Unmarshal([]byte(block.Text), &value)
-	case fence.JSON:
+	case fence.CI:
+		return errors.Join(checkCommands(root, block.Text), checkCI(root, block.Text))
+	case fence.YAML, fence.YAMLFile:
+		return checkYAML(block.Text)
+	case fence.JSON, fence.JSONFile:
 		if !json.Valid([]byte(block.Text)) {
 			return fmt.Errorf("not JSON:\n%s", block.Text)
 		}
@@ -69,9 +65,11 @@ func checkCommands(root, text string) error {
 	if out, err := shell.CombinedOutput(); err != nil {
 		return fmt.Errorf("bash -n: %w\n%s", err, out)
 	}
-	text = strings.ReplaceAll(text, "\\\n", " ")
-	for _, line := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("\n|;&", r) }) {
-		line, _, _ = strings.Cut(line, " #")
+	var lines strings.Builder
+	for _, line := range fence.Lines(text) {
+		lines.WriteString(line.Command + "\n")
+	}
+	for _, line := range strings.FieldsFunc(lines.String(), func(r rune) bool { return strings.ContainsRune("\n|;&", r) }) {
 		words := strings.Fields(line)
 		for len(words) > 0 && (words[0] == "sudo" || strings.Contains(words[0], "=")) {
 			words = words[1:]

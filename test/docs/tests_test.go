@@ -23,14 +23,10 @@ func TestNamedTestsExist(t *testing.T) {
 	declared := declaredTests(t, root)
 	named := 0
 	for _, document := range documents(t, root) {
-		content, err := os.ReadFile(filepath.Join(root, document))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range namedTest.FindAllStringSubmatch(string(content), -1) {
+		for _, m := range namedTest.FindAllStringSubmatch(document.Content, -1) {
 			named++
 			if !slices.Contains(declared, m[1]) {
-				t.Errorf("%s names %s, which does not exist", document, m[1])
+				t.Errorf("%s names %s, which does not exist", document.Path, m[1])
 			}
 		}
 	}

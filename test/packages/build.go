@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
+	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/critest/build"
 	"github.com/criadapter/criadapter/test/rig/cniplugins"
 	"github.com/criadapter/criadapter/test/rig/images"
@@ -62,6 +63,20 @@ func (s *suite) build(ctx context.Context) error {
 		return err
 	}
 	if err := os.CopyFS(share, os.DirFS(programs)); err != nil {
+		return err
+	}
+	boot, err := openrc(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(filepath.Join(share, "openrc"), os.DirFS(filepath.Join(boot, "all"))); err != nil {
+		return err
+	}
+	peer, err := peers.CRIDockerd(ctx)
+	if err != nil {
+		return err
+	}
+	if err := copyFile(peer, filepath.Join(share, "cri-dockerd")); err != nil {
 		return err
 	}
 	image, err := images.Hello(ctx)

@@ -2,60 +2,173 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
 	"slices"
-	"strings"
 
+	"github.com/criadapter/criadapter/internal/pause"
 	"github.com/criadapter/criadapter/test/docs/fence"
 )
 
-// documents runs what the documents say is run on a machine, from the beginning: nothing is installed. A document's blocks are
-// one shell, in a directory with a release and a manifest.
+// guide is a document whose commands are run, and what is there before that the document takes for granted.
+type guide struct {
+	path          string
+	before, after func(*suite, context.Context) error
+}
+
+// guides are in the order in which one node can follow them: each finds what the one before left.
+func guides() []guide {
+	return []guide{
+		{path: "README.md"},
+		{path: "docs/quick-start.md"},
+		{path: "docs/troubleshooting.md"},
+		{path: "docs/kubelet-core.md"},
+		{path: "docs/play.md"},
+		{path: "docs/oci-runtime.md"},
+		{path: "docs/upgrading.md"},
+		{path: "docs/minikube.md"},
+		{path: "docs/taking-over-a-node.md", before: (*suite).nodeOfCRIDockerd, after: (*suite).stillCRIDockerds},
+	}
+}
+
+// documents has a new machine follow the documents, where Docker Engine is as Debian installs it. A document's blocks are one
+// shell, in a directory with a release.
 func (s *suite) documents(ctx context.Context) error {
-	if _, err := s.machine.Shell(ctx, `
-		printf '#!/bin/sh\nexec "$@"\n' > /usr/local/bin/sudo
-		chmod 755 /usr/local/bin/sudo
-		cp /mnt/crictl /usr/local/bin
-		rm -f /etc/crictl.yaml
-		mkdir -p /root/release
-		cp /mnt/`+newVersion+`/criadapter_`+newVersion+`_`+architecture+`.deb /mnt/`+newVersion+`/SHA256SUMS /mnt/web.yaml /root/release`); err != nil {
+	if err := s.machine.Close(); err != nil {
 		return err
 	}
-	names, err := filepath.Glob("docs/*.md")
+	if err := s.boot(ctx); err != nil {
+		return err
+	}
+	if err := s.prepareReader(ctx); err != nil {
+		return err
+	}
+	documents, err := fence.Documents(".")
 	if err != nil {
 		return err
 	}
-	const first = "docs/quick-start.md" // installs
-	names = append([]string{first}, slices.DeleteFunc(names, func(name string) bool { return name == first })...)
-	ran := 0
-	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
-		blocks, err := fence.Read(string(text))
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		var lines strings.Builder
-		for _, block := range blocks {
-			if block.Kind == fence.Machine {
-				lines.WriteString(strings.ReplaceAll(block.Text, "_amd64.deb", "_"+architecture+".deb"))
-				ran++
-			}
-		}
-		if lines.Len() == 0 {
-			continue
-		}
-		if _, err := s.machine.Run(ctx, "sh", "-c", "cd /root/release && exec bash -euxc \"$0\"", lines.String()); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+	scripts, ran := map[string]string{}, 0
+	for _, document := range documents {
+		if script, blocks := fence.Script(document.Blocks, fence.Machine); blocks > 0 {
+			scripts[document.Path] = script
+			ran += blocks
 		}
 	}
-	if ran < 4 {
-		return fmt.Errorf("only %d blocks were run", ran)
+	for _, guide := range guides() {
+		if err := s.follow(ctx, guide, scripts[guide.path]); err != nil {
+			return fmt.Errorf("%s: %w", guide.path, err)
+		}
+		delete(scripts, guide.path)
+	}
+	if len(scripts) > 0 {
+		return fmt.Errorf("commands of %q are run by nobody: say in guides after what", slices.Collect(maps.Keys(scripts)))
 	}
 	fmt.Printf("     %d blocks of commands of the documents ran\n", ran)
 	return nil
+}
+
+// follow runs a document's commands.
+func (s *suite) follow(ctx context.Context, g guide, script string) error {
+	if script == "" {
+		return errors.New("there are no commands for a machine")
+	}
+	if g.before != nil {
+		if err := g.before(s, ctx); err != nil {
+			return err
+		}
+	}
+	if _, err := s.machine.Run(ctx, "sh", "-c", "cd /root/release && exec bash -c \"$0\"", script); err != nil {
+		return err
+	}
+	if g.after != nil {
+		return g.after(s, ctx)
+	}
+	return nil
+}
+
+// prepareReader makes what a reader of the documents has: sudo, crictl, the directory of a release, and a registry, in whose
+// place an image of the name that the manifests have is there already.
+func (s *suite) prepareReader(ctx context.Context) error {
+	files := "criadapter_" + newVersion + "_" + architecture + ".deb criadapter-cri-docker_" + newVersion + "_" + architecture + ".deb SHA256SUMS"
+	_, err := s.machine.Shell(ctx, `
+		printf '#!/bin/sh\nexec "$@"\n' > /usr/local/bin/sudo
+		chmod 755 /usr/local/bin/sudo
+		cp /mnt/crictl /usr/local/bin
+		mkdir -p /root/release/build
+		cd /mnt/`+newVersion+`
+		cp `+files+` /root/release
+		ln -s .. /root/release/build/release
+		ip route add default via 192.0.2.254
+		cp /mnt/runc /usr/local/sbin/runc
+		mkdir /run/image
+		cd /run/image
+		for program in sh cat sleep; do
+			cp --parents $(ldd /bin/$program | grep -o '/[^ ]*') /bin/$program .
+		done
+		tar -c . | docker import --change 'CMD ["sh", "-c", "echo started; exec sleep 1000000"]' - nginx:1.29`)
+	return err
+}
+
+// Where the real cri-dockerd and a kubelet are installed, as kubeadm's users have them.
+const (
+	criDockerdService = `[Unit]
+Requires=cri-docker.socket
+[Service]
+Type=notify
+ExecStart=/usr/local/bin/cri-dockerd --container-runtime-endpoint fd:// --network-plugin=cni --pod-infra-container-image=` + pause.Reference + `
+KillMode=process
+`
+	criDockerdSocket = `[Socket]
+ListenStream=/run/cri-dockerd.sock
+`
+	kubeletService = `[Service]
+EnvironmentFile=/var/lib/kubelet/kubeadm-flags.env
+ExecStart=/usr/bin/kubelet-core run --manifests /etc/kubernetes/manifests $KUBELET_KUBEADM_ARGS
+KillMode=process
+Restart=always
+RestartSec=1
+`
+)
+
+// nodeOfCRIDockerd makes the machine a node of the real cri-dockerd, with a kubelet and a pod, on which criadapter is
+// installed and does not run.
+func (s *suite) nodeOfCRIDockerd(ctx context.Context) error {
+	if _, err := s.machine.Run(ctx, "sh", "-euxc", `
+		dpkg --purge criadapter-cri-docker
+		systemctl disable --now criadapter.socket criadapter.service
+		cp /mnt/cri-dockerd /usr/local/bin
+		printf %s "$0" > /etc/systemd/system/cri-docker.service
+		printf %s "$1" > /etc/systemd/system/cri-docker.socket
+		printf %s "$2" > /etc/systemd/system/kubelet.service
+		mkdir -p /opt/cni /etc/cni/net.d /etc/kubernetes/manifests /var/lib/kubelet
+		cp -r /mnt/plugins /opt/cni/bin
+		cp /mnt/10-pods.conflist /etc/cni/net.d
+		docker load --quiet --input /mnt/hello.tar
+		cp /mnt/web.yaml /mnt/agent.yaml /etc/kubernetes/manifests
+		echo 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/cri-dockerd.sock"' > /var/lib/kubelet/kubeadm-flags.env
+		systemctl daemon-reload
+		systemctl start cri-docker.socket cri-docker.service kubelet`, criDockerdService, criDockerdSocket, kubeletService); err != nil {
+		return err
+	}
+	if err := s.eventually(ctx, func() error { return s.ready(ctx, "web", "agent") }); err != nil {
+		return err
+	}
+	var err error
+	s.before, err = s.containers(ctx)
+	return err
+}
+
+// stillCRIDockerds says that the pods went to criadapter and came back: they are the same, and ready.
+func (s *suite) stillCRIDockerds(ctx context.Context) error {
+	if _, err := s.machine.Shell(ctx, `
+		test "$(find /var/lib/criadapter/pods -type f | wc -l)" -ge 2 # records that criadapter made of them stay
+		systemctl is-active cri-docker.service
+		not systemctl is-active criadapter.service`); err != nil {
+		return err
+	}
+	if err := s.eventually(ctx, func() error { return s.ready(ctx, "web", "agent") }); err != nil {
+		return err
+	}
+	return s.untouched(ctx)
 }

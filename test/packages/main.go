@@ -34,10 +34,14 @@ func checks() []check {
 		{"Minikube", (*suite).minikube},
 		{"Kubeadm", (*suite).kubeadm},
 		{"NamesGoAgain", (*suite).dropNames},
+		{"Bundle", (*suite).bundle},
+		{"RemovalWaitsForOCIRuntime", (*suite).removalWaits},
 		{"RemoveAndComeBack", (*suite).removeAndComeBack},
 		{"Image", (*suite).image},
 		{"Dashboard", (*suite).dashboard},
 		{"Purge", (*suite).purge},
+		{"RPM", (*suite).rpm},
+		{"APKOnOpenRC", (*suite).apk},
 		{"Documents", (*suite).documents},
 	}
 }

@@ -1,10 +1,16 @@
-// Package fence reads the fenced blocks of a Markdown document. What a block is stands after its fence:
+// Package fence reads the fenced blocks of Markdown documents. What a block is stands after its fence, and a block of commands
+// says which suite runs it:
 //
-//	sh          commands that are parsed, with their flags: they need a cluster, a registry or a release on the network
-//	sh machine  commands that `make package-test` runs, in the order of the document, on a machine with the packages
-//	output      what a command prints
-//	yaml, json  such a file
-//	text        anything else
+//	sh machine            `make package-test` runs it on a Debian machine with systemd, Docker Engine and the packages
+//	sh tree               TestSystemDocuments of test/e2e runs it in this tree, on the engine as it is installed
+//	sh ci                 .ci/run has these lines, or the same with other settings
+//	sh elsewhere: REASON  nothing here can run it; TestElsewhere of test/docs has the list of these
+//	output                what a command prints
+//	yaml, json            such a file
+//	yaml file: PATH       the same, written to PATH before the commands of its document run; json likewise
+//	text                  anything else
+//
+// The blocks of one document and suite are one script, see Script.
 package fence
 
 import (
@@ -17,21 +23,30 @@ type Kind string
 
 // The kinds, as they stand after a fence.
 const (
-	Shell   Kind = "sh"
-	Machine Kind = "sh machine"
-	Output  Kind = "output"
-	YAML    Kind = "yaml"
-	JSON    Kind = "json"
-	Text    Kind = "text"
+	Machine   Kind = "sh machine"
+	Tree      Kind = "sh tree"
+	CI        Kind = "sh ci"
+	Elsewhere Kind = "sh elsewhere"
+	Output    Kind = "output"
+	YAML      Kind = "yaml"
+	YAMLFile  Kind = "yaml file"
+	JSON      Kind = "json"
+	JSONFile  Kind = "json file"
+	Text      Kind = "text"
 )
 
 // Block is one fenced block.
 type Block struct {
 	Kind Kind
+	// Note is what follows the kind: a reason, or a file's path.
+	Note string
 	// Line is the number of its fence in the document, from 1.
 	Line int
 	Text string
 }
+
+// Commands says whether the block is one of commands.
+func (b Block) Commands() bool { return strings.HasPrefix(string(b.Kind), "sh ") }
 
 // Read returns the blocks of a document. A block of an unknown kind, one without an end and one that is indented in the place
 // of fenced are errors, because nobody could tell what to do with them; what could be read is returned beside the error.
@@ -40,16 +55,15 @@ func Read(document string) ([]Block, error) {
 	var open *Block
 	before := ""
 	for i, line := range strings.Split(document, "\n") {
-		kind, fenced := strings.CutPrefix(line, "```")
+		info, fenced := strings.CutPrefix(line, "```")
 		switch {
 		case fenced && open != nil:
 			blocks, open = append(blocks, *open), nil
 		case fenced:
-			open = &Block{Kind: Kind(kind), Line: i + 1}
-			switch open.Kind {
-			case Shell, Machine, Output, YAML, JSON, Text:
-			default:
-				return blocks, fmt.Errorf("line %d: a block of the kind %q, which is none", i+1, kind)
+			kind, note, _ := strings.Cut(info, ": ")
+			open = &Block{Kind: Kind(kind), Note: note, Line: i + 1}
+			if err := open.check(); err != nil {
+				return blocks, fmt.Errorf("line %d: %w", i+1, err)
 			}
 		case open != nil:
 			open.Text += line + "\n"
@@ -62,4 +76,22 @@ func Read(document string) ([]Block, error) {
 		return blocks, fmt.Errorf("line %d: the block has no end", open.Line)
 	}
 	return blocks, nil
+}
+
+// check refuses a kind that there is not, and a note that is missing or too many.
+func (b Block) check() error {
+	noted := false
+	switch b.Kind {
+	case Elsewhere, YAMLFile, JSONFile:
+		noted = true
+	case Machine, Tree, CI, Output, YAML, JSON, Text:
+	case "sh":
+		return fmt.Errorf("a block of commands that no suite runs: say which after the fence")
+	default:
+		return fmt.Errorf("a block of the kind %q, which is none", b.Kind)
+	}
+	if noted != (b.Note != "") {
+		return fmt.Errorf("a block of the kind %q with the note %q", b.Kind, b.Note)
+	}
+	return nil
 }

@@ -7,16 +7,21 @@ import (
 )
 
 func TestRead(t *testing.T) {
-	got, err := Read("# Title\n\n```sh machine\ncriadapter\n\n    x\n```\ntext\n```output\nfine\n```\n- a list\n    goes on\n")
-	want := []Block{{Machine, 3, "criadapter\n\n    x\n"}, {Output, 9, "fine\n"}}
+	got, err := Read("# Title\n\n```sh machine\ncriadapter\n\n    x\n```\ntext\n```output\nfine\n```\n- a list\n    goes on\n```yaml file: a/b.yaml\na: 1\n```\n")
+	want := []Block{{Machine, "", 3, "criadapter\n\n    x\n"}, {Output, "", 9, "fine\n"}, {YAMLFile, "a/b.yaml", 14, "a: 1\n"}}
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 	for document, complaint := range map[string]string{
-		"```bash\nx\n```\n": `line 1: a block of the kind "bash"`,
-		"```\nx\n```\n":     "which is none",
-		"```sh\nx\n":        "no end",
-		"a\n\n    make\n":   "line 3: an indented block",
+		"```bash\nx\n```\n":          `line 1: a block of the kind "bash"`,
+		"```\nx\n```\n":              "which is none",
+		"```sh\nx\n```\n":            "no suite",
+		"```sh elsewhere\nx\n```\n":  "note",
+		"```sh tree: why\nx\n```\n":  "note",
+		"```sh machine\nx\n":         "no end",
+		"a\n\n    make\n":            "line 3: an indented block",
+		"```json file\n{}\n```\n":    "note",
+		"```output: a.txt\nx\n```\n": "note",
 	} {
 		if _, err := Read(document); err == nil || !strings.Contains(err.Error(), complaint) {
 			t.Errorf("%q: %v, want %q", document, err, complaint)

@@ -120,7 +120,7 @@ func (m *Machine) Shell(ctx context.Context, lines string) (string, error) {
 
 // Journal is the end of the machine's log, for the text of an error.
 func (m *Machine) Journal(ctx context.Context) string {
-	text, err := m.Run(ctx, "journalctl", "--no-pager", "-n", "60", "-u", "cri*", "-u", "kubelet-core", "-u", "standalone")
+	text, err := m.Run(ctx, "journalctl", "--no-pager", "-n", "60", "-u", "cri*", "-u", "kubelet*", "-u", "standalone", "-u", "docker")
 	if err != nil {
 		return err.Error()
 	}

@@ -1,0 +1,92 @@
+package fence
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// Serves is in the comment of a line that goes on until somebody ends it.
+const Serves = "until Ctrl-C"
+
+// preamble is the beginning of every script. Job control gives each line that serves a process group of its own, as a terminal
+// does, without which bash would have it ignore the interrupt.
+const preamble = `set -euo pipefail -m
+serving=()
+eventually() {
+	local end=$((SECONDS + 600))
+	until eval "$1"; do
+		if ((SECONDS > end)); then echo "for ten minutes this failed: $1" >&2; return 1; fi
+		sleep 0.5
+	done
+}
+interrupt() {
+	local code
+	for process in "${serving[@]}"; do
+		kill -INT -- "-$process" 2>/dev/null || true # it may have ended by itself
+		code=0
+		wait "$process" || code=$?
+		if ((code != 0 && code != 130)); then echo "a line that serves ended with exit code $code" >&2; return 1; fi
+	done
+}
+`
+
+// Script returns what bash runs for the commands of one suite in a document, and how many blocks they are; the script is
+// empty for none. Files are written first. A line whose comment says that it goes on until Ctrl-C runs beside the following
+// ones, each of which is repeated until it succeeds, as by somebody at a second terminal, for ten minutes at most; at the end
+// it is interrupted, and must end with 0, or with 130 as an interrupted shell does.
+func Script(blocks []Block, suite Kind) (script string, ran int) {
+	var lines strings.Builder
+	serving := false
+	for _, block := range blocks {
+		if block.Kind != suite {
+			continue
+		}
+		ran++
+		for _, line := range Lines(block.Text) {
+			quoted := quote(line.Command)
+			fmt.Fprintf(&lines, "printf '+ %%s\\n' %s >&2\n", quoted)
+			switch {
+			case strings.Contains(line.Comment, Serves):
+				fmt.Fprintf(&lines, "eval %s &\nserving+=($!)\n", quoted)
+				serving = true
+			case serving:
+				fmt.Fprintf(&lines, "eventually %s\n", quoted)
+			default:
+				lines.WriteString(line.Command + "\n")
+			}
+		}
+	}
+	if ran == 0 {
+		return "", 0
+	}
+	return preamble + files(blocks) + lines.String() + "interrupt\n", ran
+}
+
+// files are the lines that write a document's files.
+func files(blocks []Block) string {
+	var lines strings.Builder
+	for _, block := range blocks {
+		if block.Kind == YAMLFile || block.Kind == JSONFile {
+			fmt.Fprintf(&lines, "mkdir -p %s\nprintf %%s %s > %s\n", quote(path.Dir(block.Note)), quote(block.Text), quote(block.Note))
+		}
+	}
+	return lines.String()
+}
+
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// Line is one command line, with its comment.
+type Line struct{ Command, Comment string }
+
+// Lines returns the lines of a block that have a command; one that ends with a backslash goes on in the next.
+func Lines(text string) []Line {
+	var lines []Line
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+		command, comment, _ := strings.Cut(" "+strings.TrimSpace(line), " #")
+		if command = strings.TrimSpace(command); command != "" {
+			lines = append(lines, Line{command, strings.TrimSpace(comment)})
+		}
+	}
+	return lines
+}

@@ -1,0 +1,52 @@
+package fence
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestLines(t *testing.T) {
+	got := Lines("# only a comment\n\na --b \\\n  c  # until Ctrl-C\nd '#e'\n")
+	want := []Line{{"a --b    c", "until Ctrl-C"}, {"d '#e'", ""}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestScript runs scripts as a suite does.
+func TestScript(t *testing.T) {
+	for name, c := range map[string]struct {
+		commands, want string
+		fails          bool
+	}{
+		"in order":                   {commands: "x=1\ncat dir/a.yaml\necho $x", want: "a: 'b'\n1\n"},
+		"the first failure ends it":  {commands: "false\necho on", fails: true},
+		"also in a pipe":             {commands: "false | true", fails: true},
+		"one that serves":            {commands: "sh -c 'trap \"exit 0\" INT; touch up; while :; do sleep 0.1; done'  # until Ctrl-C\nls up", want: "up\n"},
+		"one that is interrupted":    {commands: "sleep 300 # until Ctrl-C"},
+		"one that ends by itself":    {commands: "until test -e end; do sleep 0.1; done # until Ctrl-C\ntouch end\n! kill -0 ${serving[0]}"},
+		"one that ends badly":        {commands: "sh -c 'exit 7' # until Ctrl-C\n! kill -0 ${serving[0]}", fails: true},
+		"what comes after may retry": {commands: "sh -c 'sleep 1; touch late; exec sleep 300' # until Ctrl-C\nls late", want: "late\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			blocks := []Block{{Kind: Tree, Text: c.commands}, {Kind: YAMLFile, Note: "dir/a.yaml", Text: "a: 'b'\n"}, {Kind: Machine, Text: "exit 9\n"}}
+			script, ran := Script(blocks, Tree)
+			if ran != 1 {
+				t.Fatalf("%d blocks", ran)
+			}
+			command := exec.CommandContext(t.Context(), "bash", "-c", script)
+			command.Dir = t.TempDir()
+			var errors strings.Builder
+			command.Stderr = &errors
+			output, err := command.Output()
+			if (err != nil) != c.fails || string(output) != c.want {
+				t.Errorf("%v: %q, want %q\n%s", err, output, c.want, errors.String())
+			}
+		})
+	}
+	if script, ran := Script([]Block{{Kind: Text, Text: "x"}}, Tree); script != "" || ran != 0 {
+		t.Errorf("of no commands: %q", script)
+	}
+}

@@ -1,0 +1,172 @@
+package docs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/criadapter/criadapter/cmd/criadapter/command"
+	"github.com/criadapter/criadapter/test/docs/fence"
+)
+
+// elsewhere are the blocks that nothing here runs, by their first lines. Their reasons stand after their fences.
+var elsewhere = []string{
+	"docs/comparison.md: make bench",
+	"docs/k3s.md: curl -sfL https://get.k3s.io | sh -s - --container-runtime-endpoint unix:///run/criadapter/criadapter.sock",
+	"docs/kubeadm.md: sudo kubeadm init --cri-socket unix:///run/criadapter/criadapter.sock --pod-network-cidr 10.244.0.0/16",
+	"docs/kubelet-core.md: make e2e",
+	"docs/minikube.md: sudo minikube start --driver none --container-runtime docker",
+	"docs/minikube.md: minikube start --driver docker --container-runtime docker",
+}
+
+// TestElsewhere holds the list to the documents: who adds a block that runs nowhere does it here, too.
+func TestElsewhere(t *testing.T) {
+	root := filepath.Join("..", "..")
+	left := slices.Clone(elsewhere)
+	for _, document := range documents(t, root) {
+		for _, block := range document.Blocks {
+			if block.Kind != fence.Elsewhere {
+				continue
+			}
+			name := document.Path + ": " + fence.Lines(block.Text)[0].Command
+			if i := slices.Index(left, name); i >= 0 {
+				left = slices.Delete(left, i, i+1)
+			} else {
+				t.Errorf("%s:%d: %q is not in the list of what runs nowhere", document.Path, block.Line, name)
+			}
+		}
+	}
+	if len(left) > 0 {
+		t.Errorf("the list names what no document has: %q", left)
+	}
+}
+
+// TestSpans checks the commands of ours in code spans, which no suite runs, as those in blocks.
+func TestSpans(t *testing.T) {
+	root := filepath.Join("..", "..")
+	span := regexp.MustCompile("`((?:sudo )?(?:criadapter|kubelet-core|cri-dockerd|make) [^`]+)`")
+	found := 0
+	for _, document := range documents(t, root) {
+		for _, m := range span.FindAllStringSubmatch(document.Content, -1) {
+			found++
+			if err := checkCommands(root, strings.ReplaceAll(m[1], "\n", " ")); err != nil {
+				t.Errorf("%s: %v", document.Path, err)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d commands were read", found)
+	}
+}
+
+// checkCI finds each line in .ci/run: the same target, with at least the variables that the line has, whatever they are.
+func checkCI(root, text string) error {
+	script, err := os.ReadFile(filepath.Join(root, ".ci", "run"))
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, line := range fence.Lines(text) {
+		if !slices.ContainsFunc(fence.Lines(string(script)), func(ran fence.Line) bool { return covers(ran.Command, line.Command) }) {
+			errs = append(errs, fmt.Errorf(".ci/run does not run %q", line.Command))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// covers says whether a line of .ci/run, which may be another command's argument, runs the target of another line with all of
+// its variables.
+func covers(ran, line string) bool {
+	has, wants := strings.Fields(strings.TrimPrefix(ran, "twice ")), strings.Fields(line)
+	if len(has) < len(wants) || !slices.Equal(has[:2], wants[:2]) || has[0] != "make" {
+		return false
+	}
+	for _, want := range wants[2:] {
+		name, _, _ := strings.Cut(want, "=")
+		if !slices.ContainsFunc(has[2:], func(word string) bool { return strings.HasPrefix(word, name+"=") }) {
+			return false
+		}
+	}
+	return true
+}
+
+var (
+	unixSocket = regexp.MustCompile(`unix://(/[a-z/.-]*cri[a-z-]*\.sock)`)
+	listens    = regexp.MustCompile(`(?m)^ListenStream=(.*)$`)
+)
+
+// checkSockets finds each CRI socket that a block names in a unit that is installed.
+func checkSockets(root, text string) error {
+	var known []string
+	for _, unit := range []string{"contrib/systemd/criadapter.socket", "packaging/cri-docker/cri-docker.socket"} {
+		content, err := os.ReadFile(filepath.Join(root, unit))
+		if err != nil {
+			return err
+		}
+		for _, m := range listens.FindAllSubmatch(content, -1) {
+			known = append(known, string(m[1]))
+		}
+	}
+	for _, m := range unixSocket.FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(known, strings.Replace(m[1], "/var/run/", "/run/", 1)) {
+			return fmt.Errorf("no unit listens on %s, but on %q", m[1], known)
+		}
+	}
+	return nil
+}
+
+// checkYAML has the program validate what has no apiVersion, which is its configuration.
+func checkYAML(text string) error {
+	var value map[string]any
+	if err := yaml.Unmarshal([]byte(text), &value); err != nil || value["apiVersion"] != nil {
+		return err
+	}
+	file, err := os.CreateTemp("", "criadapter-document-*.yaml")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.WriteString(text)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	var output strings.Builder
+	program := command.Root(command.Options{Version: "test"})
+	program.SetArgs([]string{"config", "validate", "--config", file.Name()})
+	program.SetOut(&output)
+	program.SetErr(&output)
+	if err := program.Execute(); err != nil {
+		return fmt.Errorf("not a configuration of criadapter: %w\n%s", err, output.String())
+	}
+	return nil
+}
+
+// TestChecksFail makes each check fail.
+func TestChecksFail(t *testing.T) {
+	root := filepath.Join("..", "..")
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"a socket of ours", checkSockets(root, "--cri-socket unix:///run/criadapter/criadapter.sock unix:///var/run/cri-dockerd.sock"), ""},
+		{"another socket", checkSockets(root, "--cri-socket unix:///run/criadapter.sock"), "no unit listens"},
+		{"a line of CI", checkCI(root, "make lint # all\nmake test PKG=./x"), ""},
+		{"no line of CI", checkCI(root, "make test\nmake fuzz"), `"make fuzz"`},
+		{"with another variable", checkCI(root, "make critest RUN=x"), "make critest RUN=x"},
+		{"a configuration", checkYAML("network-plugin: bridge\n"), ""},
+		{"a wrong key", checkYAML("netwok-plugin: bridge\n"), "netwok-plugin"},
+		{"another program's", checkYAML("apiVersion: v1\nnetwok-plugin: bridge\n"), ""},
+	} {
+		if c.want == "" && c.err != nil || c.want != "" && (c.err == nil || !strings.Contains(c.err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", c.name, c.err, c.want)
+		}
+	}
+}

@@ -1,0 +1,37 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/criadapter/criadapter/test/docs/fence"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestSystemDocuments runs what the documents say is run in the tree, as it stands, on the engine as it is installed.
+func TestSystemDocuments(t *testing.T) {
+	rigenv.RequireSystem(t)
+	root := filepath.Join("..", "..")
+	documents, err := fence.Documents(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, document := range documents {
+		script, blocks := fence.Script(document.Blocks, fence.Tree)
+		if ran += blocks; blocks == 0 {
+			continue
+		}
+		command := exec.CommandContext(t.Context(), "bash", "-c", script)
+		command.Dir = root
+		output, err := command.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", document.Path, err, output)
+		}
+		t.Logf("%s: %d blocks, the last lines:\n%s", document.Path, blocks, output[max(0, len(output)-800):])
+	}
+	if ran < 2 {
+		t.Errorf("only %d blocks were run", ran)
+	}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+)
+
+// rpm installs, upgrades and removes the rpm with rpm itself, whose scripts meet the machine's systemd. The names that it wants
+// of other packages are those of rpm's distributions, so that they are not looked up.
+func (s *suite) rpm(ctx context.Context) error {
+	file := func(version string) string {
+		names, err := filepath.Glob(filepath.Join(s.dir, "share", version, "criadapter-[0-9]*.rpm"))
+		if err != nil || len(names) != 1 {
+			return fmt.Sprintf("one-rpm-of-%s-but-%d", version, len(names))
+		}
+		return filepath.Join("/mnt", version, filepath.Base(names[0]))
+	}
+	if _, err := s.machine.Shell(ctx, `
+		systemctl stop `+ownUnits+` 2>/dev/null || true
+		rpm --checksig --nosignature `+file(oldVersion)+`
+		rpm --install --nodeps --force-debian `+file(oldVersion)+`
+		rpm --query criadapter
+		rpm --verify --nodeps criadapter
+		systemctl is-enabled `+ownUnits+`
+		systemctl start `+ownUnits); err != nil {
+		return err
+	}
+	if err := s.serves(ctx, ownSocket, oldVersion); err != nil {
+		return err
+	}
+	if _, err := s.machine.Shell(ctx, `
+		echo 'log-level: debug' >> /etc/criadapter/config.yaml
+		rpm --upgrade --nodeps --force-debian `+file(newVersion)+`
+		grep -q 'log-level: debug' /etc/criadapter/config.yaml
+		systemctl is-active `+ownUnits); err != nil {
+		return err
+	}
+	if err := s.serves(ctx, ownSocket, newVersion); err != nil {
+		return err
+	}
+	_, err := s.machine.Shell(ctx, `
+		mkdir -p /run/criadapter/oci
+		note=/run/criadapter/oci/$(printf %064d 0)
+		touch $note
+		if rpm --erase --nodeps --force-debian criadapter 2> /run/refusal; then exit 1; fi
+		grep 'drain the node' /run/refusal
+		systemctl is-active `+ownUnits+`
+		rm $note
+		rpm --erase --nodeps --force-debian criadapter
+		not systemctl is-active criadapter.service
+		not systemctl is-active criadapter.socket
+		not test -e /usr/bin/criadapter
+		not test -e /usr/lib/systemd/system/criadapter.service
+		not systemctl is-enabled criadapter.service
+		grep -q 'log-level: debug' /etc/criadapter/config.yaml.rpmsave
+		rm -r /etc/criadapter /var/lib/criadapter`)
+	return err
+}
+
+// apk unpacks the apk, for which Debian has no program, and has OpenRC, which it has, take the service through its life.
+func (s *suite) apk(ctx context.Context) error {
+	if _, err := s.machine.Shell(ctx, `
+		mkdir /run/apk
+		tar -xzf /mnt/`+newVersion+`/criadapter_`+newVersion+`_`+alpineArchitecture()+`.apk -C /run/apk
+		cat /run/apk/.PKGINFO
+		grep -x 'pkgname = criadapter' /run/apk/.PKGINFO
+		grep -x 'pkgver = `+newVersion+`' /run/apk/.PKGINFO
+		not ls /run/apk/usr/lib/systemd
+		rm /run/apk/.[A-Z]*
+		test "$(stat --format %a /run/apk/etc/init.d/criadapter)" = 755
+		sh -n /run/apk/etc/init.d/criadapter
+		cp --archive /run/apk/. /
+		tar -C /mnt/openrc -c . | tar -C / -x --keep-directory-symlink --skip-old-files
+		ldconfig
+		touch /etc/insserv.conf
+		cd /run # what OpenRC makes when it boots a machine
+		mkdir -p openrc
+		cd openrc
+		mkdir -p daemons exclusive failed hotplugged inactive options scheduled started starting stopping tmp wasinactive
+		touch softlevel
+		rc-service criadapter describe
+		rc-service --nodeps criadapter start`); err != nil {
+		return err
+	}
+	answers := func() error {
+		_, err := s.machine.Shell(ctx, ownCrictl+"version")
+		return err
+	}
+	if err := s.eventually(ctx, answers); err != nil {
+		log, _ := s.machine.Run(ctx, "cat", "/var/log/criadapter.log") // part of an error's text only
+		return fmt.Errorf("%w\n%s", err, log)
+	}
+	if _, err := s.machine.Shell(ctx, `
+		rc-service criadapter status
+		grep 'msg="serving CRI"' /var/log/criadapter.log
+		pidof criadapter > /run/first
+		kill -KILL $(cat /run/first)`); err != nil {
+		return err
+	}
+	if err := s.eventually(ctx, answers); err != nil {
+		return fmt.Errorf("after a crash: %w", err)
+	}
+	_, err := s.machine.Shell(ctx, `
+		not test "$(pidof criadapter)" = "$(cat /run/first)"
+		rc-service --nodeps criadapter stop
+		not pidof criadapter
+		tail -n 1 /var/log/criadapter.log | grep 'shutting down'`)
+	return err
+}
+
+// alpineArchitecture is what Alpine calls this machine's.
+func alpineArchitecture() string {
+	return map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[architecture]
+}

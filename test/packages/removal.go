@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// Where the pod of removalWaits is described, and how crictl is called for it.
+const (
+	ownCrictl = "/mnt/crictl --runtime-endpoint unix://" + ownSocket + " "
+	strictPod = `
+		echo '{"metadata": {"name": "strict", "namespace": "default", "uid": "strict", "attempt": 0}, "log_directory": "/var/log/pods/strict", "linux": {}}' > /run/strict.json
+		echo '{"metadata": {"name": "hello", "attempt": 0}, "image": {"image": "` + podImage + `"}, "log_path": "hello.log",
+			"linux": {"security_context": {"supplemental_groups_policy": 1}}}' > /run/stricter.json
+		` + ownCrictl + `run --no-pull /run/stricter.json /run/strict.json
+		ls /run/criadapter/oci | grep -Ex '[0-9a-f]{64}'
+		`
+)
+
+// removalWaits removes the package while a container needs its OCI runtime, which must be refused, and once it does not. An
+// upgrade is not refused, and the container can be stopped by the new program.
+func (s *suite) removalWaits(ctx context.Context) error {
+	if err := s.useOCIRuntime(ctx); err != nil {
+		return err
+	}
+	if _, err := s.machine.Shell(ctx, strictPod+"dpkg --install "+s.deb(newVersion, "criadapter")); err != nil {
+		return err
+	}
+	if err := s.serves(ctx, ownSocket, newVersion); err != nil {
+		return err
+	}
+	out, err := s.machine.Run(ctx, "dpkg", "--remove", "criadapter")
+	const sentence = "containers of pods use /usr/bin/criadapter-oci, which the engine calls to end them: drain the node, and remove its pods (crictl rmp -af)"
+	if err == nil || !strings.Contains(out, sentence) {
+		return errors.Join(errors.New("the removal was not refused as it should: "+out), err)
+	}
+	if err := s.serves(ctx, ownSocket, newVersion); err != nil { // a removal that was refused changes nothing
+		return err
+	}
+	// What the sentence says, but for this pod alone: the others are for the next checks.
+	if _, err := s.machine.Shell(ctx, ownCrictl+`ps | grep -w strict
+		`+ownCrictl+`rmp --force $(`+ownCrictl+`pods --quiet --name strict)
+		not ls /run/criadapter/oci/????????????????????????????????????????????????????????????????
+		systemctl stop kubelet-core
+		cp /usr/bin/kubelet-core /root
+		dpkg --remove criadapter
+		not test -e /usr/bin/criadapter-oci
+		dpkg --install `+s.deb(newVersion, "criadapter")+`
+		systemd-run --unit kubelet-core --property Restart=always kubelet-core run --node-ip 192.0.2.1`); err != nil {
+		return err
+	}
+	return errors.Join(s.serves(ctx, ownSocket, newVersion), s.untouched(ctx))
+}
+
+// useOCIRuntime makes criadapter-oci a runtime of the engine and waits until criadapter uses it.
+func (s *suite) useOCIRuntime(ctx context.Context) error {
+	if _, err := s.machine.Shell(ctx, `
+		sed --in-place 's,^{,{"runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}}\, ,' /etc/docker/daemon.json
+		systemctl reload docker`); err != nil {
+		return err
+	}
+	return s.eventually(ctx, func() error {
+		_, err := s.machine.Shell(ctx, ownCrictl+`info | grep --after-context 1 OCIRuntime | grep '"Name": "criadapter"'`)
+		return err
+	})
+}
+
+// bundle collects what a report of a bug needs: the log is the journal's.
+func (s *suite) bundle(ctx context.Context) error {
+	_, err := s.machine.Shell(ctx, `
+		criadapter debug bundle --file /run/bug.tar.gz
+		test "$(stat --format %a /run/bug.tar.gz)" = 600
+		rm -rf /run/bug
+		mkdir /run/bug
+		tar -xzf /run/bug.tar.gz --strip-components 1 -C /run/bug
+		ls -l /run/bug
+		grep 'msg="serving CRI"' /run/bug/log.txt
+		grep systemd /run/bug/log.txt
+		not grep -l '^not collected' /run/bug/check.txt /run/bug/status.json /run/bug/log.txt
+		criadapter debug bundle --file /run/none.tar.gz --unit no-such-unit
+		tar -xzOf /run/none.tar.gz --wildcards '*/log.txt' | grep 'nothing of the unit no-such-unit: name another with --unit'`)
+	return err
+}
