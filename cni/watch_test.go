@@ -189,17 +189,20 @@ func TestWatcherRestsAndDebounces(t *testing.T) {
 	if got := readings.Load(); got != 1 {
 		t.Errorf("%d readings though nothing that matters changed", got)
 	}
+	started := time.Now()
 	for range 50 {
 		testutil.WriteFile(t, filepath.Join(dir, "a.conflist"), listA)
 	}
+	most := 5 + int32(time.Since(started)/quiet) // a machine that is busy makes pauses in the burst
 	testutil.Until(t, "reading", func() bool { return readings.Load() > 1 })
 	time.Sleep(4 * quiet)
-	if got := readings.Load(); got > 5 {
-		t.Errorf("%d readings for one burst", got)
+	if got := readings.Load(); got > most {
+		t.Errorf("%d readings for one burst, want at most %d", got, most)
 	}
 
 	// A directory that never rests is read nevertheless.
-	before, started := readings.Load(), time.Now()
+	before := readings.Load()
+	started = time.Now()
 	for readings.Load() == before && time.Since(started) < 10*maxDelay {
 		testutil.WriteFile(t, filepath.Join(dir, "a.conflist"), listA)
 		time.Sleep(quiet / 10)
@@ -248,7 +251,7 @@ func TestWithoutInotify(t *testing.T) {
 			s.configure("01-c.conf", singleC)
 			s.expect(n, "c")
 			if took := time.Since(began); took > retryDelay/2 {
-				t.Errorf("a change was seen after %v, the folder is not watched", took)
+				t.Errorf("a change was seen after %v, the directory is not watched", took)
 			}
 		})
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/containerd/errdefs"
 )
@@ -50,7 +49,7 @@ func TestRigAttachToShortContainers(t *testing.T) {
 
 // attachOnce attaches as a client does and says what came of it.
 func (n *node) attachOnce(id, line string, withInput bool) string {
-	ctx, cancel := context.WithTimeout(n.t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(n.t.Context(), longRun)
 	defer cancel()
 	stdout, _, err := n.attach(ctx, id, withInput)
 	switch {

@@ -114,7 +114,7 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 			if !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "config.mounts[0].host_path") || !strings.Contains(err.Error(), "does not answer") {
 				t.Fatalf("Create: %v", err)
 			}
-		case <-time.After(5 * time.Second):
+		case <-time.After(longRun):
 			t.Fatal("Create hangs")
 		}
 	}

@@ -80,6 +80,9 @@ func TestRigLifecycle(t *testing.T) {
 	n.wantLog(logPath, []string{"up", "down"}) // the kubelet removes it
 }
 
+// longRun is more than a step may take on a busy machine, and far less than the programs here run that are to be ended.
+const longRun = time.Minute
+
 func TestRigStopKillsAfterTheGracePeriod(t *testing.T) {
 	n := newRigNode(t)
 	id := n.shell("trap '' TERM; while true; do sleep 0.05; done")
@@ -87,7 +90,7 @@ func TestRigStopKillsAfterTheGracePeriod(t *testing.T) {
 	if err := n.Stop(t.Context(), id, 300*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(start); took < 900*time.Millisecond || took > 5*time.Second {
+	if took := time.Since(start); took < 900*time.Millisecond || took > longRun {
 		t.Errorf("took %v, want the grace period rounded up to a second", took)
 	}
 	if c := n.look(id); c.Status.ExitCode != 137 {
@@ -248,7 +251,7 @@ func TestRigExecSyncDoesNotWaitForChildren(t *testing.T) {
 	if err != nil || got.ExitCode != 6 || string(got.Stdout) != "out\n" {
 		t.Errorf("ExecSync: %+v, %v", got, err)
 	}
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > longRun {
 		t.Errorf("took %v", took)
 	}
 	if !n.runs(id, "sleep 543") {
@@ -318,7 +321,7 @@ func TestRigExecSyncTimeoutKillsTheTree(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("ExecSync: %v", err)
 			}
-			if took := time.Since(start); took < time.Second || took > 4*time.Second {
+			if took := time.Since(start); took < time.Second || took > longRun {
 				t.Errorf("took %v", took)
 			}
 			if n.runs(id, "sleep 60") {
@@ -356,7 +359,7 @@ func TestRigExecSyncInADyingContainer(t *testing.T) {
 	if err == nil && got.ExitCode == 0 {
 		t.Errorf("a command that was killed succeeded: %+v", got)
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > longRun {
 		t.Errorf("took %v", took)
 	}
 	// The command ends with the container, before the engine, and so the stop, is done with it.

@@ -107,8 +107,17 @@ func TestInterruptedRemovalIsWholeOrNothing(t *testing.T) {
 func TestRemovalOutlastsItsCaller(t *testing.T) {
 	eachEngine(t, func(t *testing.T, engine *dockertest.Engine) {
 		engine.Inject("ForceRemoveImage", dockertest.Fault{Delay: 100 * time.Millisecond})
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
+		left := make(chan struct{})
+		go func() {
+			defer close(left)
+			for engine.Calls("ForceRemoveImage") == 0 && t.Context().Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+		}()
+		defer func() { <-left }()
 		err := removeFrom(ctx, t, engine, func(e docker.Engine) docker.Engine { return e })
 		if after := inspect(t, engine); err != nil || after != nil {
 			t.Errorf("%v, left: %+v", err, after)

@@ -42,11 +42,10 @@ func TestDroppedFileThatIsHeldIsNoGap(t *testing.T) {
 			free := fillDisk(t, disk)
 			want = append(want, engine.lines(4, 200)...) // more than a page
 			for i := range ahead + 1 {
-				time.Sleep(50 * time.Millisecond) // the follower tries in vain
 				engine.rotate()
 				want = append(want, engine.lines(i*200+201, i*200+400)...)
+				awaitSuccessor(t, s.follower("c"))
 			}
-			time.Sleep(50 * time.Millisecond)
 			free()
 			wantLog(t, s, source.LogPath, want)
 			if gaps := s.Counters().Gaps; gaps != 0 {
@@ -54,6 +53,16 @@ func TestDroppedFileThatIsHeldIsNoGap(t *testing.T) {
 			}
 		})
 	}
+}
+
+// awaitSuccessor waits until a follower that tries in vain has found which file came after the one that it holds.
+func awaitSuccessor(t *testing.T, f *follower) {
+	t.Helper()
+	testutil.Until(t, "the follower finds the next file", func() bool {
+		release := hold(t, f)
+		defer release()
+		return f.next != (successor{})
+	})
 }
 
 // The next file is gone as well: then output is missing.

@@ -32,7 +32,7 @@ func endedOnAFullDisk(t *testing.T) (s *Service, source Source, want []string, f
 	if err := s.Drain(t.Context(), "c"); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("Drain: %v, want ENOSPC", err)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 20*time.Second {
 		t.Errorf("Drain took %v", took)
 	}
 	return s, source, want, free

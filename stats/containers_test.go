@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -194,29 +195,31 @@ func TestTheCgroupIsRemembered(t *testing.T) {
 // Without anything to compare with, a call takes two samples, and does not wait
 // for the second when its client has gone.
 func TestNanoCoresOfTheFirstCall(t *testing.T) {
-	n := newTestNode(t, v1Cgroupfs)
-	n.container.Status.StartedAt = time.Now().Add(-time.Hour)
-	n.cache.PutContainer(n.container)
-	usage := filepath.Join(n.root, "cpuacct", "kubepods", "poda", "c1", "cpuacct.usage")
-	go func() {
-		time.Sleep(quickWindow / 2)
-		_ = os.WriteFile(usage, []byte("8050000000\n"), 0o644)
-	}()
-	begun := time.Now()
-	list := n.containers(t)
-	if took := time.Since(begun); took < quickWindow {
-		t.Errorf("took %v", took)
-	}
-	// 50 ms of CPU time in 100 ms, or a bit longer.
-	if rate := list[0].Cpu.UsageNanoCores.GetValue(); rate == 0 || rate > 500000000 {
-		t.Errorf("%d nano cores", rate)
-	}
-	if got := list[0].Cpu.UsageCoreNanoSeconds.GetValue(); got != 8050000000 {
-		t.Errorf("usage %d is older than the rate", got)
-	}
-	begun = time.Now()
-	n.containers(t)
-	if took := time.Since(begun); took >= quickWindow {
-		t.Errorf("the second call took %v", took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		n := newTestNode(t, v1Cgroupfs)
+		n.container.Status.StartedAt = time.Now().Add(-time.Hour)
+		n.cache.PutContainer(n.container)
+		usage := filepath.Join(n.root, "cpuacct", "kubepods", "poda", "c1", "cpuacct.usage")
+		go func() {
+			time.Sleep(quickWindow / 2)
+			_ = os.WriteFile(usage, []byte("8050000000\n"), 0o644)
+		}()
+		begun := time.Now()
+		list := n.containers(t)
+		if took := time.Since(begun); took < quickWindow {
+			t.Errorf("took %v", took)
+		}
+		// 50 ms of CPU time in 100 ms, or a bit longer.
+		if rate := list[0].Cpu.UsageNanoCores.GetValue(); rate == 0 || rate > 500000000 {
+			t.Errorf("%d nano cores", rate)
+		}
+		if got := list[0].Cpu.UsageCoreNanoSeconds.GetValue(); got != 8050000000 {
+			t.Errorf("usage %d is older than the rate", got)
+		}
+		begun = time.Now()
+		n.containers(t)
+		if took := time.Since(begun); took >= quickWindow {
+			t.Errorf("the second call took %v", took)
+		}
+	})
 }

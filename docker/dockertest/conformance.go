@@ -34,7 +34,8 @@ type Subject struct {
 
 // Commands of the suite's containers, and what they do as a Program.
 const (
-	obedientCommand  = `trap 'exit 7' TERM; while :; do sleep 0.1; done`
+	obedientCommand  = `trap 'exit 7' TERM; : > /trapped; while :; do sleep 0.1; done`
+	trappedCommand   = `until [ -e /trapped ]; do sleep 0.1; done`
 	stubbornCommand  = `trap '' TERM; while :; do sleep 1; done`
 	failingCommand   = `exit 3`
 	missingProgram   = "/no/such/program"

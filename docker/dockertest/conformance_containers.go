@@ -11,6 +11,7 @@ import (
 	"github.com/containerd/errdefs"
 	api "github.com/moby/moby/api/types/container"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -109,7 +110,7 @@ func testLifecycle(t *testing.T, s *suite) {
 	}
 
 	// The shell sets its trap after the start; until then it ignores SIGTERM.
-	time.Sleep(200 * time.Millisecond)
+	s.exec(t, id, docker.ExecOptions{Command: []string{"sh", "-c", trappedCommand}, Stdout: true})
 	if err := s.Engine.StopContainer(withPatience(t), id, 10*time.Second); err != nil {
 		t.Fatalf("StopContainer: %v", err)
 	}
@@ -143,8 +144,7 @@ func parseTime(t *testing.T, text string) time.Time {
 }
 
 func testStopStubborn(t *testing.T, s *suite) {
-	id := s.start(t, s.shell(stubbornCommand))
-	time.Sleep(200 * time.Millisecond)
+	id := s.start(t, s.shell(stubbornCommand)) // before its trap, too, it ignores SIGTERM
 	began := time.Now()
 	// 600 ms are a second for the engine.
 	if err := s.Engine.StopContainer(withPatience(t), id, 600*time.Millisecond); err != nil {
