@@ -2,19 +2,17 @@ package container
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// A log that cannot be taken up is tried again after firstRetry, and then after pauses of twice the length each, up to
-// lastRetry.
-const (
-	firstRetry = time.Second
-	lastRetry  = time.Minute
-)
+// logBackoff is the time between two attempts to take up a log.
+var logBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: math.MaxInt, Cap: time.Minute}
 
 // unresumed are the ids of containers whose logs Recover could not take up. The zero value is none.
 type unresumed struct {
@@ -39,9 +37,9 @@ func (u *unresumed) take() []string {
 
 // retryLog takes up a container's log, as often as it takes, while the container exists and ctx lasts.
 func (s *Service) retryLog(ctx context.Context, id string) {
-	for pause := firstRetry; ; pause = min(2*pause, lastRetry) {
+	for backoff := logBackoff; ; {
 		select {
-		case <-time.After(pause):
+		case <-time.After(backoff.Step()):
 		case <-ctx.Done():
 			return
 		}
