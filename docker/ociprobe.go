@@ -72,7 +72,7 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 		return err
 	case c.ociRuntime == OCIRuntimeAuto:
 		s.until = time.Now().Add(proofRetry)
-		log.G(ctx).WithError(err).Warn("the OCI runtime criadapter-oci does not work on this engine, going on without it for now")
+		log.G(ctx).WithError(err).Warn("OCI runtime criadapter-oci does not work on this engine and is not used, trying it again later")
 		return nil
 	case err != nil:
 		return refusal("--oci-runtime=required: %v", err)
@@ -218,7 +218,7 @@ func (p probe) look(ctx context.Context, id string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("a container of the runtime %s has not got what its note in %s says", p.runtime.Name, p.runtime.Notes)
+	return fmt.Errorf("a container of the runtime %s was started without what its note in %s holds", p.runtime.Name, p.runtime.Notes)
 }
 
 func (p probe) remove(ctx context.Context, id string) error {

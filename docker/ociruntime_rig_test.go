@@ -40,7 +40,7 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 		required string
 	}{
 		"works":          {nil, true, ""},
-		"reads no notes": {map[string]any{"criadapter": map[string]any{"path": broken}}, false, "has not got what its note"},
+		"reads no notes": {map[string]any{"criadapter": map[string]any{"path": broken}}, false, "was started without what its note"},
 		"is not there":   {map[string]any{"criadapter": map[string]any{"path": "/nonesuch/criadapter-oci"}}, false, "/nonesuch/criadapter-oci"},
 		"is none":        {map[string]any{}, false, "no runtime whose program is criadapter-oci"},
 	} {

@@ -133,7 +133,7 @@ func (o *APIOptions) check(cluster bool) error {
 	case o.ClientCAFile == "":
 		return errors.New("the API on a port other than 0 needs a client CA file: no client could be authenticated")
 	case !cluster && len(o.Users)+len(o.Groups) == 0:
-		return errors.New("the API on a port other than 0 needs, without a kubeconfig, users or groups that may use it: nobody could")
+		return errors.New("the API on a port other than 0 needs users or groups that may use it, or a kubeconfig")
 	case slices.Contains(o.Users, "") || slices.Contains(o.Groups, ""):
 		return errors.New("the users and groups that may use the API need names: one is empty")
 	default:

@@ -13,7 +13,7 @@ import (
 
 // errDiffers says that whole lines of the CRI log are others than those that were converted again: somebody has emptied
 // it since and it has grown again, or it is another file.
-var errDiffers = errors.New("the CRI log does not go on with the entries behind its position")
+var errDiffers = errors.New("the CRI log does not go on with the entries after its saved position")
 
 // compare returns the place in the CRI log that corresponds to the end of batch, and what of the batch is not in the log:
 // then the place is the end of the file. A torn last line that the batch does not complete is cut off. It fails with

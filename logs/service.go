@@ -245,7 +245,7 @@ func (s *Service) Close() {
 	select {
 	case <-ended:
 	case <-timeout.C:
-		log.G(s.ctx).Warn("a disk holds up container logs, they are completed after the next start")
+		log.G(s.ctx).Warn("disk does not answer, container logs are completed after the next start")
 	}
 	s.watch.close()
 }

@@ -66,7 +66,7 @@ func runCommand() *cobra.Command {
 	flags.BoolVar(&opts.NoEvents, "no-runtime-events", false, "relist only, do not use the runtime's event stream")
 	flags.DurationVar(&opts.GC.Containers, "container-gc-period", 0, "how often dead containers are collected (default 1m)")
 	flags.IntVar(&opts.GC.HighPercent, "image-gc-high-threshold", 0, "the `percentage` of the disk above which unused images are removed; 100 for never (default 85, without --kubeconfig 100)")
-	flags.BoolVar(&opts.GC.AllImages, "image-gc-all", false, "remove unused images whoever brought them, not only those that kubelet-core pulled")
+	flags.BoolVar(&opts.GC.AllImages, "image-gc-all", false, "remove all unused images, not only those that kubelet-core pulled")
 	flags.IntVar(&opts.GC.LowPercent, "image-gc-low-threshold", 0, "the `percentage` at which that ends (default 80)")
 	flags.DurationVar(&opts.GC.ImageMinAge, "minimum-image-ttl-duration", 0, "how long an image is kept at least (default 2m)")
 	flags.DurationVar(&opts.GC.Images, "image-gc-period", 0, "how often disk usage by images is checked (default 5m)")

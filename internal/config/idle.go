@@ -6,11 +6,11 @@ import (
 
 // idleFlags are the flags of cri-dockerd v0.4.3 that mean nothing here, each with the reason. It is never written to.
 var idleFlags = []struct{ name, why string }{
-	{"hairpin-mode", "the CNI configuration says it"},
-	{"ipv6-dual-stack", "the CNI configuration says it"},
-	{"network-plugin-mtu", "the CNI configuration says it"},
-	{"pod-cidr", "the CNI configuration says it"},
-	{"runtime-cgroups", "the service manager says it"},
+	{"hairpin-mode", "set it in the CNI configuration"},
+	{"ipv6-dual-stack", "set it in the CNI configuration"},
+	{"network-plugin-mtu", "set it in the CNI configuration"},
+	{"pod-cidr", "set it in the CNI configuration"},
+	{"runtime-cgroups", "set it in the service manager's unit"},
 }
 
 // addIdleFlags registers flags that are taken and have no effect, so that a

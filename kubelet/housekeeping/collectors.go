@@ -24,7 +24,7 @@ type GCOptions struct {
 	// unused are removed until LowPercent; HighPercent 100 means never, zero means 85, LowPercent zero means 80.
 	Images                  time.Duration
 	HighPercent, LowPercent int
-	// AllImages removes unused images whoever brought them, not only those that this kubelet pulled.
+	// AllImages removes all unused images, not only those that this kubelet pulled.
 	AllImages bool
 	// ImageMinAge is how long an image must have been known; zero means two minutes.
 	ImageMinAge time.Duration

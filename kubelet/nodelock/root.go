@@ -37,7 +37,7 @@ func LockWholeRoot(dir, owner string) (*Root, error) {
 	}
 	if len(entries) > 0 && (len(entries) > 1 || entries[0].Name() != lockFile) { // a lock alone is of a start that was cut off
 		if err := CheckOwner(dir, owner); errdefs.IsNotFound(err) {
-			return nil, fmt.Errorf("the root directory %s, all of which is removed in the end, has files of somebody else in it: give another --root-dir: %w",
+			return nil, fmt.Errorf("the root directory %s, all of which is removed in the end, has files of other programs in it: give another --root-dir: %w",
 				dir, errdefs.ErrFailedPrecondition)
 		} else if err != nil {
 			return nil, err

@@ -82,7 +82,7 @@ func TestPlugins(t *testing.T) {
 		"CNI configuration": {statusOK, "network net in " + dir + "/net.d/10-net.conflist, CNI 1.0.0"},
 		"plugin good":       {statusOK, dir + "/bin/good, CNI up to 1.0.0"},
 		"plugin address":    {statusOK, "CNI up to 1.0.0"},
-		"plugin old":        {statusFail, "speaks CNI 0.1.0, and the configuration wants 1.0.0"},
+		"plugin old":        {statusFail, "supports CNI 0.1.0, the configuration has cniVersion 1.0.0"},
 		"plugin locked":     {statusFail, "permission denied"},
 		"plugin missing":    {statusFail, "is not in " + dir + "/bin"},
 	} {

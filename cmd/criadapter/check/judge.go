@@ -172,7 +172,7 @@ func judgeNetwork(j *judge, f facts) {
 		case p.Err != nil:
 			j.fail(name, "make it executable (chmod +x "+p.Path+"), or install it again for this machine", "%s does not run: %v", p.Path, p.Err)
 		case !slices.Contains(p.Versions, n.Config.CNIVersion):
-			j.fail(name, "install a newer one, or lower cniVersion in "+n.Config.File, "%s speaks CNI %s, and the configuration wants %s", p.Path, strings.Join(p.Versions, ", "), n.Config.CNIVersion)
+			j.fail(name, "install a newer one, or lower cniVersion in "+n.Config.File, "%s supports CNI %s, the configuration has cniVersion %s", p.Path, strings.Join(p.Versions, ", "), n.Config.CNIVersion)
 		default:
 			j.ok(name, "%s, CNI up to %s", p.Path, p.Versions[len(p.Versions)-1])
 		}

@@ -190,7 +190,7 @@ func (p *player) watch(ctx context.Context) error {
 func (p *player) over(pods []*v1.Pod) (bool, error) {
 	left, err := filepath.Glob(filepath.Join(p.opts.manifests(), "*.yaml"))
 	if err == nil && len(left) == 0 {
-		p.terminal.line("play", "ending, as somebody asked")
+		p.terminal.line("play", "ending, its manifests were removed")
 		return true, nil
 	}
 	if len(pods) < len(p.set.pods) {
