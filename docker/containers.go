@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/client"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
@@ -24,7 +25,7 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 		if spec.Note != nil {
 			spec.Host = withRuntime(spec.Host, s.features.OCIRuntime.Name)
 		}
-		created, err = s.api.ContainerCreate(ctx, client.ContainerCreateOptions{
+		created, err = s.create(ctx, client.ContainerCreateOptions{
 			Name:             spec.Name,
 			Config:           spec.Config,
 			HostConfig:       spec.Host,
@@ -37,6 +38,22 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 	})
 	logWarnings(ctx, o.verb, created.ID, created.Warnings)
 	return created.ID, err
+}
+
+// create makes a container. With the containerd image store the engine reads the image from containerd for each
+// creation, and once more, in some ten calls, when the request names no platform, to warn of a foreign one. So the engine's own
+// is named. An image that does not have exactly that one is not found then, and asked for without.
+func (s *session) create(ctx context.Context, options client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
+	if !s.features.ContainerdImageStore {
+		return s.api.ContainerCreate(ctx, options)
+	}
+	native := options
+	native.Platform = &ocispec.Platform{OS: s.features.OS, Architecture: s.features.Arch}
+	created, err := s.api.ContainerCreate(ctx, native)
+	if errdefs.IsNotFound(err) {
+		return s.api.ContainerCreate(ctx, options)
+	}
+	return created, err
 }
 
 // logWarnings passes on what the engine left out of a request that it accepted

@@ -4,11 +4,13 @@ import (
 	"context"
 	"math"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
 )
 
 func TestGraceSeconds(t *testing.T) {
@@ -36,6 +38,43 @@ func TestErrorTexts(t *testing.T) {
 		if err == nil || err.Error() != want {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
+	}
+}
+
+// TestCreateNamesThePlatform shows that the containerd image store is told the engine's own platform, that an image
+// without it is asked for once more, and that other engines and other errors are not.
+func TestCreateNamesThePlatform(t *testing.T) {
+	store := [][2]string{{"driver-type", "io.containerd.snapshotter.v1"}}
+	const named, missing = "linux/amd64", `{"message":"image with reference x was found but does not provide the specified platform"}`
+	for name, test := range map[string]struct {
+		status [][2]string
+		native int
+		asked  []string
+		fails  bool
+	}{
+		"an image of this platform": {store, http.StatusCreated, []string{named}, false},
+		"an image of another one":   {store, http.StatusNotFound, []string{named, ""}, false},
+		"a name that is taken":      {store, http.StatusConflict, []string{named}, true},
+		"a graph driver":            {nil, http.StatusCreated, []string{""}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.info.DriverStatus = test.status
+			var asked []string
+			f.handle("POST /containers/create", func(w http.ResponseWriter, r *http.Request) {
+				platform := r.URL.Query().Get("platform")
+				asked = append(asked, platform)
+				if platform != "" && test.native != http.StatusCreated {
+					answer(test.native, missing)(w, r)
+					return
+				}
+				answer(http.StatusCreated, `{"Id":"x"}`)(w, r)
+			})
+			id, err := f.dial(0).CreateContainer(testContext(t), ContainerSpec{Name: "n", Config: &container.Config{Image: "x"}, Host: &container.HostConfig{}})
+			if (err != nil) != test.fails || id == "x" == test.fails || !slices.Equal(asked, test.asked) {
+				t.Errorf("got %q, %v; asked for %q, want %q", id, err, asked, test.asked)
+			}
+		})
 	}
 }
 

@@ -104,6 +104,7 @@ func Conformance(t *testing.T, subject Subject) {
 		{"Load", testLoad},
 		{"Save", testSave},
 		{"Inherit", testInherit},
+		{"ForeignImage", testForeignImage},
 		{"Pull", testPull},
 	} {
 		t.Run(scenario.name, func(t *testing.T) { scenario.run(t, s) })

@@ -97,7 +97,7 @@ func testImageForceRemoved(t *testing.T, s *suite) {
 	for _, name := range names {
 		t.Cleanup(func() { s.untag(t, name) })
 	}
-	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, names[0]))); err != nil {
+	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, names[0], nativeArch))); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names[1:] {
@@ -139,7 +139,7 @@ func testLoad(t *testing.T, s *suite) {
 	}
 	w := s.watch(t, time.Time{})
 	name := s.name() + ":loaded"
-	archive := imageArchive(t, name)
+	archive := imageArchive(t, name, nativeArch)
 	var ids []string
 	for range 2 {
 		if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(archive)); err != nil {
@@ -170,7 +170,7 @@ func testLoad(t *testing.T, s *suite) {
 // testInherit shows what of an image gets into a container.
 func testInherit(t *testing.T, s *suite) {
 	name := s.name() + ":loaded"
-	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name))); err != nil {
+	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, nativeArch))); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.untag(t, name) })
@@ -188,6 +188,19 @@ func testInherit(t *testing.T, s *suite) {
 		t.Errorf("user %q, stop signal %q, command %q %q", got.Config.User, got.Config.StopSignal, got.Path, got.Args)
 	}
 	wantError(t, "removing an image in use", s.Engine.RemoveImage(withPatience(t), name), errdefs.ErrConflict)
+}
+
+// testForeignImage shows that a container is made of another platform's image: emulation may run it.
+func testForeignImage(t *testing.T, s *suite) {
+	name := s.name() + ":loaded"
+	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, "riscv64"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.untag(t, name) })
+	id := s.create(t, docker.ContainerSpec{Name: s.name(), Config: &api.Config{Image: name}})
+	if got := s.inspect(t, id); got.Path != "/program" {
+		t.Errorf("the command is %q", got.Path)
+	}
 }
 
 func testPull(t *testing.T, s *suite) {
@@ -213,13 +226,16 @@ func testPull(t *testing.T, s *suite) {
 	wantError(t, "pulling what is not there", s.Engine.PullImage(withPatience(t), s.Absent, docker.PullOptions{}), errdefs.ErrNotFound)
 }
 
+// nativeArch is the architecture of the images that the suite makes.
+const nativeArch = "amd64"
+
 // imageArchive makes what docker save writes of an image with one file, the
 // same bytes each time.
-func imageArchive(t *testing.T, name string) []byte {
+func imageArchive(t *testing.T, name, arch string) []byte {
 	t.Helper()
 	layer := archive(t, file{"greeting", []byte("hello\n")})
 	var image dockerspec.DockerOCIImage
-	image.OS, image.Architecture = "linux", "amd64"
+	image.OS, image.Architecture = "linux", arch
 	image.RootFS.Type = "layers"
 	image.RootFS.DiffIDs = []digest.Digest{digest.FromBytes(layer)}
 	image.Config.Labels = map[string]string{"from": "image"}

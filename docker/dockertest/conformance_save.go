@@ -14,7 +14,7 @@ import (
 // testSave gets back the layer that was loaded, byte by byte.
 func testSave(t *testing.T, s *suite) {
 	name := s.name() + ":saved"
-	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name))); err != nil {
+	if err := s.Engine.LoadImage(withPatience(t), bytes.NewReader(imageArchive(t, name, nativeArch))); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.untag(t, name) })

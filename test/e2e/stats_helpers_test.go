@@ -84,14 +84,16 @@ func (c *callCounter) taken() []string {
 	return calls
 }
 
-// awaitSilence waits until the cache has asked for all that the events of a start told it of.
-func (c *callCounter) awaitSilence(t *testing.T) {
+// awaitSilence waits until the cache has asked for all that the events of a start told it of, and returns all calls.
+func (c *callCounter) awaitSilence(t *testing.T) (all []string) {
 	t.Helper()
 	testutil.Eventually(t, func() error {
 		time.Sleep(time.Second)
 		if calls := c.taken(); calls != nil {
+			all = append(all, calls...)
 			return fmt.Errorf("the engine is still being asked: %v", calls)
 		}
 		return nil
 	})
+	return all
 }

@@ -274,8 +274,9 @@ type worker struct {
 	t                    *testing.T
 	server               *adapter.Server
 	pod, container, name string
-	// parent is the pod's own cgroup.
+	// parent is the pod's own cgroup, and config its configuration.
 	parent string
+	config *runtimeapi.PodSandboxConfig
 	// shared is a directory that the container has as /shared.
 	shared          string
 	orders, replies *os.File
@@ -298,11 +299,11 @@ func newWorkerWith(t *testing.T, opts adapter.Options) *worker {
 
 	w.parent = fmt.Sprintf("/criadapter-%s-%d", w.name, server.PID())
 	t.Cleanup(func() { removeCgroups(w.parent) })
-	config := &runtimeapi.PodSandboxConfig{
+	w.config = &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: w.name, Namespace: "e2e", Uid: w.name + "-uid"},
 		Linux:    &runtimeapi.LinuxPodSandboxConfig{CgroupParent: w.parent},
 	}
-	w.pod, err = server.Runtime.RunPodSandbox(t.Context(), config, "")
+	w.pod, err = server.Runtime.RunPodSandbox(t.Context(), w.config, "")
 	check(t, err)
 	t.Cleanup(w.remove)
 	w.container, err = server.Runtime.CreateContainer(t.Context(), w.pod, &runtimeapi.ContainerConfig{
@@ -312,7 +313,7 @@ func newWorkerWith(t *testing.T, opts adapter.Options) *worker {
 			`exec 3<>/shared/orders; while read -r order <&3; do eval "$order"; echo done >/shared/replies; done`},
 		Mounts: []*runtimeapi.Mount{{HostPath: w.shared, ContainerPath: "/shared"}},
 		Linux:  &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 1 << 30}},
-	}, config)
+	}, w.config)
 	check(t, err)
 	check(t, server.Runtime.StartContainer(t.Context(), w.container))
 	w.do("true")

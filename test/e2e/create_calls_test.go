@@ -1,0 +1,40 @@
+package e2e
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// versionPrefix is what the paths of the engine's API begin with.
+var versionPrefix = regexp.MustCompile(`/v1\.[0-9]+/`)
+
+// A container as a kubelet asks for it, with the image's id, costs the engine two calls: one makes it, one shows it. A look at
+// the image would cost as much as half a container where images are in containerd.
+func TestCreateContainerAsksTheEngineTwice(t *testing.T) {
+	env := rigenv.Require(t)
+	counter := countCalls(t, env)
+	w := newWorkerWith(t, adapter.Options{Env: env, Flags: []string{"--docker-endpoint=unix://" + counter.path}})
+	image, err := w.server.Images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, false)
+	check(t, err)
+	counter.awaitSilence(t)
+	id, err := w.server.Runtime.CreateContainer(t.Context(), w.pod, &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "second"},
+		Image:    &runtimeapi.ImageSpec{Image: image.GetImage().GetId()},
+		Command:  []string{"sleep", "1000"},
+	}, w.config)
+	check(t, err)
+	var got []string
+	for _, call := range counter.awaitSilence(t) {
+		got = append(got, strings.ReplaceAll(versionPrefix.ReplaceAllString(call, "/"), id, "ID"))
+	}
+	if want := []string{"POST /containers/create", "GET /containers/ID/json"}; !slices.Equal(got, want) {
+		t.Errorf("the engine was asked %q, want %q", got, want)
+	}
+}
