@@ -98,7 +98,7 @@ func (s *criServer) writeLog(ctx context.Context) (wall, server, engine time.Dur
 	defer func() {
 		err = errors.Join(err, s.down(context.WithoutCancel(ctx), p, noClock), os.RemoveAll(p.config.GetLogDirectory()))
 	}()
-	config := containerConfig("writer", s.image)
+	config := containerConfig("writer", s.imageRef)
 	config.Command = []string{"cat", "/lines"}
 	config.Mounts = []*runtimeapi.Mount{{HostPath: s.bench.lines(), ContainerPath: "/lines", Readonly: true}}
 	created, err := s.runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: p.id, Config: config, SandboxConfig: p.config})

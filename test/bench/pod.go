@@ -106,7 +106,7 @@ func (s *criServer) up(ctx context.Context, name string, tell clock) (*pod, erro
 func (s *criServer) addContainer(ctx context.Context, p *pod, name string, tell clock, sums ...*time.Duration) error {
 	err := tell.timed(callCreate, func() error {
 		response, err := s.runtime.CreateContainer(ctx, &runtimeapi.CreateContainerRequest{
-			PodSandboxId: p.id, Config: containerConfig(name, s.image), SandboxConfig: p.config,
+			PodSandboxId: p.id, Config: containerConfig(name, s.imageRef), SandboxConfig: p.config,
 		})
 		if err == nil {
 			p.containers = append(p.containers, response.GetContainerId())

@@ -35,8 +35,9 @@ type criServer struct {
 	conn    *grpc.ClientConn
 	// processes are the server's own, and engine those of the engine that it drives.
 	processes, engine []int
-	// image is what its containers run, by the name that this server knows.
-	image string
+	// image is what its containers run, by the name that this server knows, and imageRef what it calls that itself, which
+	// a kubelet asks for containers with.
+	image, imageRef string
 	// endpoint is the CRI socket.
 	endpoint string
 	// bench is what is common to all servers.
@@ -79,10 +80,10 @@ func (s *criServer) connect(ctx context.Context, exited <-chan struct{}) error {
 
 // pull makes the container image known to the server.
 func (s *criServer) pull(ctx context.Context, name string) error {
-	s.image = name
-	_, err := s.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}})
+	pulled, err := s.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: name}})
 	if err != nil {
 		return fmt.Errorf("%s: pull %s: %w", s.name, name, err)
 	}
+	s.image, s.imageRef = name, pulled.GetImageRef()
 	return nil
 }
