@@ -45,7 +45,7 @@
 //
 // Package prober has a goroutine per probe of each running container; a step starts and ends them. Package housekeeping
 // ends what nobody wants, removes what pods left, and keeps the disk free. Package eviction ends pods that use more of it
-// than they may, by what package podstats counts.
+// than they may, and others when the node is short of memory or disk, by what package podstats counts.
 //
 // # In a cluster
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/eviction"
@@ -26,11 +27,21 @@ func (k *Kubelet) newEviction(allocated *allocation.Manager) *eviction.Manager {
 			}
 			return allocated.AllocatedPods(running)
 		},
-		Stats: k.stats.Stats, Events: k.events,
+		Monitor: k.monitor, Stats: k.stats.Stats, Events: k.events,
+		RemoveDead: k.collectors.RemoveDead, RemoveImages: k.removeImages,
 		Evict: func(pod *v1.Pod, why model.Failure) bool {
 			return k.workers.End(pod.UID, podworkers.Termination{Reason: "evicted: " + why.Message, Grace: new(int64(evictionGrace)), Failure: &why})
 		},
+		Gone: func(uid types.UID) bool { return !k.workers.Has(uid) || k.workers.Finished(uid) },
 	})
+}
+
+// removeImages removes unused images where their collection is on: without a cluster they are somebody's work.
+func (k *Kubelet) removeImages(ctx context.Context) error {
+	if k.opts.Cluster.Kubeconfig == "" && k.opts.GC.HighPercent >= 100 {
+		return nil
+	}
+	return k.collectors.RemoveImages(ctx)
 }
 
 // evict evicts pods until ctx ends.

@@ -57,6 +57,7 @@ type Kubelet struct {
 	cgroups    *cgroup.Manager
 	volumes    *volumemanager.Manager
 	stats      *podstats.Provider
+	monitor    *eviction.Monitor
 	eviction   *eviction.Manager
 
 	// alive is the context of workers and probes; end ends it.
@@ -112,8 +113,16 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	cache := pleg.NewCache(k.runtime)
 	k.pleg = pleg.New(pleg.Options{Runtime: k.runtime, Cache: cache, Relist: k.opts.Relist, NoEvents: k.opts.NoEvents})
 	k.prober = prober.New(k.alive, prober.Options{Exec: k.runtime, Unhealthy: unhealthy(recorder), HostIP: k.opts.NodeIPs[0]})
+	k.monitor = eviction.NewMonitor(eviction.MonitorOptions{
+		Thresholds: k.opts.thresholds, Transition: k.opts.PressureTransition, RootDir: k.opts.RootDir, ImageDir: k.runtime.ImageDirectory(ctx),
+		Changed: func() {
+			if k.cluster != nil {
+				k.cluster.WakeNodeStatus()
+			}
+		},
+	})
 	var err error
-	if k.cluster, err = k.newCluster(ctx, objects, rejected, recorder); err != nil {
+	if k.cluster, err = k.newCluster(objects, rejected, recorder); err != nil {
 		return err
 	}
 	pulled, err := imagemanager.OpenPulled(filepath.Join(k.opts.RootDir, "pulled-images.json"))
@@ -161,14 +170,14 @@ func (k *Kubelet) wire(ctx context.Context) error {
 }
 
 // newCluster joins the API server; its questions about pods come when the workers and the cleaner are there.
-func (k *Kubelet) newCluster(ctx context.Context, static volumekinds.Objects, rejected *admission.Rejections, recorder *events.Recorder) (*apiserver.Cluster, error) {
+func (k *Kubelet) newCluster(static volumekinds.Objects, rejected *admission.Rejections, recorder *events.Recorder) (*apiserver.Cluster, error) {
 	opts := k.opts.Cluster
 	return apiserver.New(apiserver.Options{
 		Kubeconfig: opts.Kubeconfig,
 		Node: apiserver.NodeOptions{
 			Name: k.opts.NodeName, IPs: k.opts.NodeIPs, Labels: opts.Labels, Taints: opts.Taints, MaxPods: opts.MaxPods,
 			Reserved: opts.Reserved, StatusEvery: opts.StatusEvery, Port: k.opts.API.Port, RootDir: k.opts.RootDir,
-			ImageDir: k.runtime.ImageDirectory(ctx), Runtime: k.runtime, State: k.state, PLEGErr: k.pleg.Err,
+			Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, Runtime: k.runtime, State: k.state, PLEGErr: k.pleg.Err,
 		},
 		Static: static, Status: k.status, Events: recorder,
 		Finished: func(uid types.UID) bool { return k.cleaner.Finished(uid) },

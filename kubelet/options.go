@@ -17,6 +17,7 @@ import (
 
 	"github.com/criadapter/criadapter/kubelet/backoff"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/eviction"
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
 )
 
@@ -96,6 +97,13 @@ type Options struct {
 	// GC says what is collected and when: without a cluster no images, unless HighPercent is set. Logs says how logs are rotated.
 	GC   housekeeping.GCOptions
 	Logs housekeeping.LogOptions
+
+	// EvictionHard are the thresholds from which on pods are evicted, as eviction.ParseThresholds reads them. Nil means the
+	// kubelet's defaults, an empty list none. PressureTransition is how long the node's conditions show pressure after it
+	// ended; zero means five minutes.
+	EvictionHard       []string
+	PressureTransition time.Duration
+	thresholds         eviction.Thresholds
 }
 
 // ClusterOptions say which cluster the node belongs to, and as what. Zero values are the kubelet's defaults.
@@ -178,10 +186,16 @@ func (o *Options) complete() error {
 	if len(o.NodeIPs) == 0 {
 		o.NodeIPs = hostAddresses()
 	}
+	if o.EvictionHard == nil {
+		o.EvictionHard = eviction.DefaultThresholds()
+	}
+	var err error
+	if o.thresholds, err = eviction.ParseThresholds(o.EvictionHard); err != nil {
+		return fmt.Errorf("eviction threshold %w", err)
+	}
 	if err := o.API.check(o.Cluster.Kubeconfig != ""); err != nil {
 		return err
 	}
-	var err error
 	setDefault(&o.API.CertDir, filepath.Join(o.RootDir, "pki"))
 	for _, path := range []*string{&o.RootDir, &o.PodLogsDir, &o.Manifests, &o.API.CertDir} {
 		if *path != "" {

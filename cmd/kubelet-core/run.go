@@ -1,9 +1,12 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/criadapter/criadapter/kubelet"
+	"github.com/criadapter/criadapter/kubelet/eviction"
 )
 
 // runCommand is the kubelet itself.
@@ -70,6 +73,8 @@ func runCommand() *cobra.Command {
 	flags.IntVar(&opts.GC.LowPercent, "image-gc-low-threshold", 0, "the `percentage` at which that ends (default 80)")
 	flags.DurationVar(&opts.GC.ImageMinAge, "minimum-image-ttl-duration", 0, "how long an image is kept at least (default 2m)")
 	flags.DurationVar(&opts.GC.Images, "image-gc-period", 0, "how often disk usage by images is checked (default 5m)")
+	flags.StringSliceVar(&opts.EvictionHard, "eviction-hard", nil, "`thresholds` of memory.available, nodefs.available, nodefs.inodesFree, imagefs.available and imagefs.inodesFree below which pods are evicted; empty for none (default "+strings.Join(eviction.DefaultThresholds(), ",")+")")
+	flags.DurationVar(&opts.PressureTransition, "eviction-pressure-transition-period", 0, "how long the node's conditions show pressure after it ended (default 5m)")
 	flags.Int64Var(&opts.Logs.MaxSize, "container-log-max-size", 0, "the size in `bytes` from which a log is rotated (default 10485760)")
 	flags.IntVar(&opts.Logs.MaxFiles, "container-log-max-files", 0, "how many files of a log are kept (default 5)")
 	flags.DurationVar(&opts.Logs.Check, "container-log-monitor-interval", 0, "how often log sizes are checked (default 10s)")

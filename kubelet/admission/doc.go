@@ -5,7 +5,7 @@
 //
 // Critical pods (static pods, mirror pods, and those of a priority from 2000000000 up) are taken while the node is
 // short of memory or disk, as the kubelet does: the node may need them to recover. But they need resources like every
-// other pod. The kubelet would end pods of lower priority to free resources; this core ends nobody's pods but on their
-// owner's word, so a critical pod that does not fit is refused with the same reason, and the static one is taken when
+// other pod. The kubelet would end pods of lower priority to free resources; this core ends nobody's pods to make room
+// for others, so a critical pod that does not fit is refused with the same reason, and the static one is taken when
 // its manifest changes.
 package admission

@@ -28,8 +28,11 @@ type NodeOptions struct {
 	StatusEvery time.Duration
 	// Port is that of the kubelet's API, zero for none.
 	Port int32
-	// RootDir is in the filesystem of the pods' files, ImageDir in that of the images.
-	RootDir, ImageDir string
+	// RootDir is in the filesystem of the pods' files.
+	RootDir string
+	// Pressure and Kept are what eviction knows of memory and disk, as in node.Options.
+	Pressure func(kind v1.NodeConditionType) (bool, error)
+	Kept     func(capacity v1.ResourceList) v1.ResourceList
 	// Runtime and its State are required. PLEGErr is why the runtime's pods are not known, nil when they are.
 	Runtime *cri.Runtime
 	State   *cri.State
@@ -41,7 +44,7 @@ func (o NodeOptions) reporter(clients *connect.Clients, recorder *events.Recorde
 	return node.Options{
 		Clients: clients, Name: o.Name, IPs: o.IPs, Labels: o.Labels, Taints: o.Taints,
 		MaxPods: o.MaxPods, Reserved: o.Reserved, StatusEvery: o.StatusEvery,
-		Port: o.Port, RootDir: o.RootDir, ImageDir: o.ImageDir,
+		Port: o.Port, RootDir: o.RootDir, Pressure: o.Pressure, Kept: o.Kept,
 		RuntimeVersion: func() string { return o.Runtime.Name + "://" + o.Runtime.Version },
 		RuntimeErr:     func() error { return errors.Join(o.State.Runtime(), o.PLEGErr()) },
 		NetworkErr:     o.State.Network,

@@ -2,6 +2,8 @@ package eviction
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"time"
 
@@ -14,24 +16,36 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podstats"
 )
 
-// interval is how often the manager looks, as the kubelet's.
-const interval = 10 * time.Second
+// The kubelet's figures.
+const (
+	// interval is how often the manager looks.
+	interval = 10 * time.Second
+	// cleanUp bounds how long the end of evicted pods is waited for, whose memory and disk count until then.
+	cleanUp = 30 * time.Second
+	// cleanUpCheck is how often that is looked at.
+	cleanUpCheck = time.Second
+)
 
 // Options configure a Manager. All are required.
 type Options struct {
+	Monitor *Monitor
 	// Pods lists the pods that run, with the resources that they are allocated.
 	Pods func() []*v1.Pod
 	// Stats is what pods use; after an error it is what could be found out.
 	Stats func(ctx context.Context, pods []*v1.Pod) (map[types.UID]podstats.Pod, error)
-	// Evict ends a pod at once; false says that it is over already. It does not wait for the end.
-	Evict  func(pod *v1.Pod, why model.Failure) bool
-	Events *events.Recorder
+	// Evict ends a pod at once; false says that it is over already. It does not wait for the end: Gone says that nothing
+	// of the pod is left.
+	Evict func(pod *v1.Pod, why model.Failure) bool
+	Gone  func(types.UID) bool
+	// RemoveDead removes containers of pods that are over, RemoveImages images that nobody uses.
+	RemoveDead, RemoveImages func(context.Context) error
+	Events                   *events.Recorder
 }
 
 // Manager evicts pods.
 type Manager struct {
 	opts Options
-	// spared are the critical pods that were found over a limit, so that each is told of once.
+	// spared are the critical pods that would have been evicted, so that each is told of once.
 	spared map[types.UID]bool
 }
 
@@ -47,28 +61,73 @@ func (m *Manager) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
-			m.synchronize(ctx)
+			m.wait(ctx, m.synchronize(ctx))
 		}
 	}
 }
 
-// synchronize looks once.
-func (m *Manager) synchronize(ctx context.Context) {
+// synchronize looks once, and returns the pods that it evicted: all that are over a limit, or else one because the node
+// is short of something.
+func (m *Manager) synchronize(ctx context.Context) []*v1.Pod {
 	pods := m.opts.Pods()
+	m.keepSpared(pods)
 	stats, err := m.opts.Stats(ctx, pods)
 	if err != nil && ctx.Err() == nil {
 		log.G(ctx).WithError(err).Warn("what pods use is not known completely: eviction goes by what is")
 	}
-	known := map[types.UID]bool{}
-	for _, pod := range pods {
-		known[pod.UID] = true
+	found := m.opts.Monitor.look()
+	if found.err != nil {
+		log.G(ctx).WithError(found.err).Warn("what the node has left is not known completely: eviction goes by what is")
 	}
-	maps.DeleteFunc(m.spared, func(uid types.UID, _ bool) bool { return !known[uid] })
+	var evicted []*v1.Pod
 	for _, pod := range pods {
-		if message := overLimit(pod, stats[pod.UID]); message != "" {
-			m.evict(ctx, pod, model.Failure{Reason: model.ReasonEvicted, Message: message})
+		message := overLimit(pod, stats[pod.UID])
+		if message != "" && m.evict(ctx, pod, model.Failure{Reason: model.ReasonEvicted, Message: message}) {
+			evicted = append(evicted, pod)
 		}
 	}
+	if len(evicted) > 0 || len(found.met) == 0 {
+		return evicted
+	}
+	return m.relieve(ctx, found, pods, stats)
+}
+
+// relieve reclaims what the node is short of: first what nobody needs, then a pod.
+func (m *Manager) relieve(ctx context.Context, found shortage, pods []*v1.Pod, stats map[types.UID]podstats.Pod) []*v1.Pod {
+	low := found.met[0]
+	m.opts.Events.RecordNode(true, "EvictionThresholdMet", fmt.Sprintf("Attempting to reclaim %s", low.signal.resource()))
+	dedicated := m.opts.Monitor.machine.dedicatedImageDisk()
+	if m.reclaim(ctx, low.signal, dedicated) {
+		if again := m.opts.Monitor.look(); len(again.met) == 0 {
+			return nil
+		}
+	}
+	uses := memoryUsage(stats)
+	if low.signal != memoryAvailable {
+		uses = storageUsage(stats, low.signal, placesOf(low.signal, dedicated))
+	}
+	for _, pod := range rank(pods, uses) {
+		message := lowMessage(low, found.seen[low.signal], pod, stats[pod.UID])
+		if m.evict(ctx, pod, model.Failure{Reason: model.ReasonEvicted, Message: message, Disruption: true}) {
+			return []*v1.Pod{pod}
+		}
+	}
+	log.G(ctx).WithField("resource", low.signal.resource()).Warn("no pod can be evicted though the node is short of a resource")
+	return nil
+}
+
+// reclaim removes dead containers and unused images, and says whether it was tried: they take up neither memory nor a
+// disk that images do not share.
+func (m *Manager) reclaim(ctx context.Context, low signal, dedicatedImageDisk bool) bool {
+	onPodsDisk := low == nodefsAvailable || low == nodefsInodesFree
+	if low == memoryAvailable || onPodsDisk && dedicatedImageDisk {
+		return false
+	}
+	err := errors.Join(m.opts.RemoveDead(ctx), m.opts.RemoveImages(ctx))
+	if err != nil && ctx.Err() == nil {
+		log.G(ctx).WithError(err).Warn("dead containers and unused images could not all be removed")
+	}
+	return true
 }
 
 // evict ends a pod unless the node needs it.
@@ -85,4 +144,31 @@ func (m *Manager) evict(ctx context.Context, pod *v1.Pod, why model.Failure) (ev
 	}
 	m.opts.Events.Record(events.Event{Pod: pod, Warning: true, Reason: why.Reason, Message: why.Message})
 	return true
+}
+
+// keepSpared forgets critical pods that are gone.
+func (m *Manager) keepSpared(pods []*v1.Pod) {
+	known := map[types.UID]bool{}
+	for _, pod := range pods {
+		known[pod.UID] = true
+	}
+	maps.DeleteFunc(m.spared, func(uid types.UID, _ bool) bool { return !known[uid] })
+}
+
+// wait returns when the evicted pods are gone, or after a while: another one need not end for what they still hold.
+func (m *Manager) wait(ctx context.Context, evicted []*v1.Pod) {
+	deadline := time.After(cleanUp)
+	check := time.NewTicker(cleanUpCheck)
+	defer check.Stop()
+	for _, pod := range evicted {
+		for !m.opts.Gone(pod.UID) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-deadline:
+				return
+			case <-check.C:
+			}
+		}
+	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,11 +26,32 @@ type node struct {
 	over    map[types.UID]bool
 	evicted []string
 	events  *events.Recorder
+	// reclaimed counts, and afterwards has the machine be as when something was reclaimed.
+	reclaimed  []string
+	afterwards func()
+	monitor    *Monitor
 }
 
-func (n *node) options() Options {
+func (n *node) options(t *testing.T) Options {
+	t.Helper()
 	n.events = events.New("here")
+	if n.monitor == nil {
+		n.monitor = newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)}, machineOf(t, plenty, roomy))
+	}
+	reclaim := func(what string) func(context.Context) error {
+		return func(context.Context) error {
+			n.reclaimed = append(n.reclaimed, what)
+			if n.afterwards != nil {
+				n.afterwards()
+			}
+			return nil
+		}
+	}
 	return Options{
+		Monitor: n.monitor, RemoveDead: reclaim("containers"), RemoveImages: reclaim("images"),
+		Gone: func(uid types.UID) bool {
+			return !slices.ContainsFunc(n.pods, func(p *v1.Pod) bool { return p.UID == uid })
+		},
 		Pods:  func() []*v1.Pod { return n.pods },
 		Stats: func(context.Context, []*v1.Pod) (map[types.UID]podstats.Pod, error) { return n.stats, n.err },
 		Evict: func(pod *v1.Pod, why model.Failure) bool {
@@ -63,7 +86,7 @@ func TestLimitsInForce(t *testing.T) {
 		n.stats[pod.UID] = podstats.Pod{Volumes: map[string]podstats.Disk{"v": {Bytes: 2 << 20}}}
 	}
 	n.stats["small"] = podstats.Pod{Volumes: map[string]podstats.Disk{"v": {Bytes: 1 << 20}}}
-	m := New(n.options())
+	m := New(n.options(t))
 	m.synchronize(t.Context())
 	const message = `Evicted: Usage of EmptyDir volume "v" exceeds the limit "1Mi".`
 	if want := []string{"big: " + message, "huge: " + message}; !slices.Equal(n.evicted, want) {
@@ -82,13 +105,131 @@ func TestLimitsInForce(t *testing.T) {
 	}
 }
 
+// evictedBy are the UIDs of evicted pods.
+func (n *node) evictedBy() []string {
+	var uids []string
+	for _, line := range n.evicted {
+		uid, _, _ := strings.Cut(line, ":")
+		uids = append(uids, uid)
+	}
+	return uids
+}
+
+// TestMemoryPressure: one pod a turn is evicted in the order of their ranks, but no critical one, and nothing else is
+// reclaimed for it.
+func TestMemoryPressure(t *testing.T) {
+	critical := candidate("critical", 2_000_000_000, "")
+	n := &node{
+		pods:    []*v1.Pod{candidate("modest", 0, "1Gi"), candidate("greedy", 0, "1Mi"), critical},
+		stats:   map[types.UID]podstats.Pod{},
+		monitor: newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)}, machineOf(t, little, roomy)),
+	}
+	for _, pod := range n.pods {
+		n.stats[pod.UID] = podstats.Pod{Memory: new(int64(500 << 20)), Containers: map[string]podstats.Container{"a": {Memory: new(int64(500 << 20))}}}
+	}
+	opts := n.options(t)
+	evict := opts.Evict
+	var why model.Failure
+	opts.Evict = func(pod *v1.Pod, reason model.Failure) bool { why = reason; return evict(pod, reason) }
+	m := New(opts)
+	for turn, want := range [][]string{{"greedy"}, {"greedy", "modest"}, {"greedy", "modest"}} {
+		m.synchronize(t.Context())
+		if got := n.evictedBy(); !slices.Equal(got, want) {
+			t.Errorf("after turn %d: %q, want %q", turn, got, want)
+		}
+	}
+	if !why.Disruption || why.Reason != "Evicted" || !strings.HasPrefix(why.Message, "The node was low on resource: memory. Threshold quantity: 100Mi, available: 100000") {
+		t.Errorf("%+v", why)
+	}
+	if len(n.reclaimed) != 0 {
+		t.Errorf("%q were removed for memory", n.reclaimed)
+	}
+	if !slices.ContainsFunc(n.events.List(), func(e v1.Event) bool {
+		return e.Reason == "EvictionThresholdMet" && e.InvolvedObject.Kind == "Node" && e.Message == "Attempting to reclaim memory"
+	}) {
+		t.Errorf("events %+v", n.events.List())
+	}
+}
+
+// TestDiskPressure: what nobody needs goes before any pod, and if that was enough no pod goes.
+func TestDiskPressure(t *testing.T) {
+	full := map[string]disk{"/root": {9, 50, 1000}, "/images": {50, 50, 1000}}
+	for _, enough := range []bool{true, false} {
+		n := &node{
+			pods: []*v1.Pod{candidate("small", 0, ""), candidate("large", 0, "")},
+			stats: map[types.UID]podstats.Pod{
+				"small": {Volumes: map[string]podstats.Disk{"v": {Bytes: 1}}}, "large": {Volumes: map[string]podstats.Disk{"v": {Bytes: 2}}},
+			},
+			monitor: newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)}, machineOf(t, plenty, full)),
+		}
+		if enough {
+			n.afterwards = func() { n.monitor.machine = machineOf(t, plenty, roomy) }
+		}
+		New(n.options(t)).synchronize(t.Context())
+		if want := []string{"containers", "images"}; !slices.Equal(n.reclaimed, want) {
+			t.Errorf("removed %q", n.reclaimed)
+		}
+		if got := n.evictedBy(); enough != (len(got) == 0) || !enough && !slices.Equal(got, []string{"large"}) {
+			t.Errorf("enough %v: evicted %q", enough, got)
+		}
+		if short, err := n.monitor.Pressure(v1.NodeDiskPressure); !short || err != nil {
+			t.Errorf("enough %v: the condition is %v, %v", enough, short, err)
+		}
+	}
+}
+
+// TestReclaim: images with a disk of their own, and dead containers there, do not help the pods' disk.
+func TestReclaim(t *testing.T) {
+	for _, test := range []struct {
+		low       signal
+		dedicated bool
+		want      bool
+	}{
+		{memoryAvailable, false, false}, {nodefsAvailable, false, true}, {nodefsInodesFree, false, true}, {nodefsAvailable, true, false},
+		{nodefsInodesFree, true, false}, {imagefsAvailable, true, true}, {imagefsAvailable, false, true}, {imagefsInodesFree, true, true},
+	} {
+		n := &node{}
+		if got := New(n.options(t)).reclaim(t.Context(), test.low, test.dedicated); got != test.want || (len(n.reclaimed) == 2) != test.want {
+			t.Errorf("%s, images apart %v: %v, %q", test.low, test.dedicated, got, n.reclaimed)
+		}
+	}
+}
+
+// TestWait: the next turn comes when evicted pods are gone, or after half a minute.
+func TestWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{pods: []*v1.Pod{named("a"), named("b")}}
+		evicted := n.pods
+		m := New(n.options(t))
+		began := time.Now()
+		m.wait(t.Context(), evicted)
+		if took := time.Since(began); took != cleanUp {
+			t.Errorf("pods that stay were waited for %v", took)
+		}
+		time.AfterFunc(5*time.Second/2, func() { n.pods = nil })
+		began = time.Now()
+		m.wait(t.Context(), evicted)
+		if took := time.Since(began); took != 3*cleanUpCheck {
+			t.Errorf("pods that went after 2.5s were waited for %v", took)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		n.pods = evicted
+		began = time.Now()
+		m.wait(ctx, evicted)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("at the end pods were waited for %v", took)
+		}
+	})
+}
+
 // TestRun looks again and again until its context ends.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*interval+interval/2)
 		defer cancel()
 		n := &node{}
-		opts, turns := n.options(), 0
+		opts, turns := n.options(t), 0
 		opts.Pods = func() []*v1.Pod { turns++; return nil }
 		if err := New(opts).Run(ctx); err != nil || turns != 3 {
 			t.Errorf("%d turns: %v", turns, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
 	"github.com/criadapter/criadapter/kubelet/kuberuntime"
+	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
@@ -52,9 +53,11 @@ type CollectorsOptions struct {
 	Logs       LogOptions
 }
 
-// Collectors keep the disk free.
+// Collectors keep the disk free. RemoveDead and RemoveImages are safe for concurrent use, also beside Run.
 type Collectors struct {
-	opts CollectorsOptions
+	opts   CollectorsOptions
+	dead   *kuberuntime.Collector
+	unused *imagemanager.Collector
 }
 
 // NewCollectors makes Collectors; the zero values of their options are filled in.
@@ -68,7 +71,13 @@ func NewCollectors(opts CollectorsOptions) *Collectors {
 	setDefault(&opts.Logs.MaxSize, 10<<20)
 	setDefault(&opts.Logs.MaxFiles, 5)
 	setDefault(&opts.Logs.Check, 10*time.Second)
-	return &Collectors{opts: opts}
+	c := &Collectors{opts: opts}
+	c.dead = &kuberuntime.Collector{Runtime: opts.Runtime, PodLogsDir: opts.PodLogsDir, Keep: opts.GC.deadPerContainer}
+	c.unused = imagemanager.NewCollector(imagemanager.CollectorOptions{
+		Images: opts.Runtime.Images, Containers: opts.Runtime, MinAge: opts.GC.ImageMinAge,
+		HighPercent: opts.GC.HighPercent, LowPercent: opts.GC.LowPercent, Pulled: c.removable(),
+	})
+	return c
 }
 
 func setDefault[T comparable](field *T, value T) {
@@ -88,22 +97,39 @@ func (c *Collectors) removable() *imagemanager.Pulled {
 
 // Run collects garbage and rotates logs until ctx ends, and returns nil then.
 func (c *Collectors) Run(ctx context.Context) error {
-	dead := &kuberuntime.Collector{Runtime: c.opts.Runtime, PodLogsDir: c.opts.PodLogsDir, Keep: c.opts.GC.deadPerContainer}
-	unused := imagemanager.NewCollector(imagemanager.CollectorOptions{
-		Images: c.opts.Runtime.Images, Containers: c.opts.Runtime, MinAge: c.opts.GC.ImageMinAge,
-		HighPercent: c.opts.GC.HighPercent, LowPercent: c.opts.GC.LowPercent, Pulled: c.removable(),
-	})
 	logs := &kuberuntime.Rotator{Runtime: c.opts.Runtime, MaxSize: c.opts.Logs.MaxSize, MaxFiles: c.opts.Logs.MaxFiles}
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	loops.Go(func() {
 		c.every(ctx, c.opts.GC.Containers, "container garbage collection failed", func(ctx context.Context) error {
-			return dead.Collect(ctx, c.mayExist())
+			return c.dead.Collect(ctx, c.mayExist())
 		})
 	})
-	loops.Go(func() { c.every(ctx, c.opts.GC.Images, "image garbage collection failed", unused.Collect) })
+	loops.Go(func() { c.every(ctx, c.opts.GC.Images, "image garbage collection failed", c.unused.Collect) })
 	loops.Go(func() { c.every(ctx, c.opts.Logs.Check, "log rotation failed", logs.Rotate) })
 	return nil
+}
+
+// RemoveDead removes all containers of pods that are over, with their logs; those that sources still list are among
+// them. A static pod keeps its newest ones: without them the next process would take it for one that never ran.
+func (c *Collectors) RemoveDead(ctx context.Context) error {
+	if err := c.opts.RuntimeErr(); err != nil {
+		return err
+	}
+	mayExist := c.mayExist()
+	return c.dead.Collect(ctx, func(uid types.UID) bool {
+		pod := c.opts.Workers.Pod(uid)
+		over := pod != nil && !model.IsStatic(pod) && c.opts.Workers.Finished(uid)
+		return mayExist(uid) && !over
+	})
+}
+
+// RemoveImages removes all unused images that Run may remove some of.
+func (c *Collectors) RemoveImages(ctx context.Context) error {
+	if err := c.opts.RuntimeErr(); err != nil {
+		return err
+	}
+	return c.unused.RemoveUnused(ctx)
 }
 
 // mayExist says of which pods something is to be kept. Before all sources have been seen that is every one: of each the

@@ -2,11 +2,14 @@ package housekeeping
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	apitest "k8s.io/cri-api/pkg/apis/testing"
@@ -47,6 +50,59 @@ func crashed(t *testing.T, r *apitest.FakeRuntimeService) {
 	}
 	if err := r.StopPodSandbox(t.Context(), sandbox); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// over ends pods at once.
+type over struct{ nothing }
+
+func (over) SyncPod(context.Context, *v1.Pod, time.Time) (bool, time.Duration, error) {
+	return true, 0, nil
+}
+
+// TestRemoveDead: while the disk is short a pod that is over loses what it left; one that runs, and a static one, keep the
+// newest attempt.
+func TestRemoveDead(t *testing.T) {
+	static := map[string]string{model.AnnotationConfigSource: model.SourceFile}
+	for _, test := range []struct {
+		name   string
+		pod    *v1.Pod
+		syncer podworkers.PodSyncer
+		want   int
+	}{
+		{"over", &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}, over{}, 0},
+		{"runs", &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a"}}, nothing{}, 1},
+		{"static", &v1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "a", Annotations: static}}, over{}, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				fake := apitest.NewFakeRuntimeService()
+				crashed(t, fake)
+				runtime, down := cri.New(fake, apitest.NewFakeImageService(), "us"), errors.New("down")
+				workers := podworkers.New(ctx, podworkers.Options{PodSyncer: test.syncer})
+				workers.Update(test.pod)
+				synctest.Wait()
+				runtimeErr := down
+				c := NewCollectors(CollectorsOptions{
+					Runtime: runtime, RuntimeErr: func() error { return runtimeErr }, PodConfig: sources{seen: true, listed: true},
+					PodLogsDir: t.TempDir(), Workers: workers,
+				})
+				if err := errors.Join(c.RemoveDead(ctx), c.RemoveImages(ctx)); !errors.Is(err, down) {
+					t.Errorf("while the runtime is down: %v", err)
+				}
+				runtimeErr = nil
+				if err := errors.Join(c.RemoveDead(ctx), c.RemoveImages(ctx)); err != nil {
+					t.Error(err)
+				}
+				left, err := runtime.PodStatus(ctx, "a")
+				if err != nil || len(left.Containers) != test.want {
+					t.Errorf("%d containers are left, want %d: %v", len(left.Containers), test.want, err)
+				}
+				cancel()
+				workers.Wait()
+			})
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -83,7 +84,23 @@ func (c *Collector) Collect(ctx context.Context) error {
 	if err != nil || excess == 0 {
 		return err
 	}
-	return c.free(ctx, unused, excess)
+	freed, err := c.free(ctx, unused, excess)
+	if freed < excess {
+		err = errors.Join(err, fmt.Errorf("freed %d bytes of unused images, but %d are needed", freed, excess))
+	}
+	return err
+}
+
+// RemoveUnused removes all unused images that are old enough, however full the disk is.
+func (c *Collector) RemoveUnused(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	unused, err := c.look(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = c.free(ctx, unused, math.MaxUint64)
+	return err
 }
 
 // look notes what is used now and returns those of the rest that may be removed, the longest unused first. The caller holds mu.
@@ -188,13 +205,12 @@ func (c *Collector) excess(ctx context.Context) (uint64, error) {
 	return wanted - free, nil
 }
 
-// free removes images until excess bytes are freed. The caller holds mu.
-func (c *Collector) free(ctx context.Context, unused []*runtimeapi.Image, excess uint64) error {
-	var freed uint64
+// free removes images until excess bytes are freed, or there are no more. The caller holds mu.
+func (c *Collector) free(ctx context.Context, unused []*runtimeapi.Image, excess uint64) (freed uint64, err error) {
 	var errs []error
 	for _, image := range unused {
 		if freed >= excess {
-			return errors.Join(errs...)
+			break
 		}
 		if c.now().Sub(c.known[image.GetId()].first) < c.opts.MinAge {
 			continue
@@ -206,8 +222,5 @@ func (c *Collector) free(ctx context.Context, unused []*runtimeapi.Image, excess
 		delete(c.known, image.GetId())
 		freed += image.GetSize()
 	}
-	if freed < excess {
-		errs = append(errs, fmt.Errorf("freed %d bytes of unused images, but %d are needed", freed, excess))
-	}
-	return errors.Join(errs...)
+	return freed, errors.Join(errs...)
 }

@@ -172,6 +172,21 @@ func TestImagesOfVolumesStay(t *testing.T) {
 	}
 }
 
+// TestRemoveUnused: however full the disk is, all that nobody uses goes, but what is too young.
+func TestRemoveUnused(t *testing.T) {
+	s := &service{present: []*runtimeapi.Image{{Id: "used", Size: 100}, {Id: "a", Size: 10}, {Id: "b", Size: 10}, {Id: "pinned", Pinned: true}}}
+	c := NewCollector(CollectorOptions{Images: s, Containers: containers{{ImageId: "used"}}, HighPercent: 100, MinAge: time.Minute})
+	now := time.Unix(1000, 0)
+	c.now = func() time.Time { return now }
+	if err := c.RemoveUnused(t.Context()); err != nil || len(s.removed) != 0 {
+		t.Errorf("young images: removed %v, %v", s.removed, err)
+	}
+	now = now.Add(time.Hour)
+	if err := c.RemoveUnused(t.Context()); err != nil || !slices.Equal(s.removed, []string{"a", "b"}) {
+		t.Errorf("removed %v, %v", s.removed, err)
+	}
+}
+
 func TestCollect(t *testing.T) {
 	s := &service{present: []*runtimeapi.Image{
 		{Id: "used", Size: 100, RepoTags: []string{"tag"}}, {Id: "old", Size: 10}, {Id: "newer", Size: 10}, {Id: "pinned", Size: 10, Pinned: true},

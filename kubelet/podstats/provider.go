@@ -52,8 +52,8 @@ func (p *Provider) Wait() { p.volumes.running.Wait() }
 
 // Pod is what one pod uses.
 type Pod struct {
-	// memory is its working set in bytes; nil where the runtime does not say.
-	memory *int64
+	// Memory is its working set in bytes; nil where the runtime does not say.
+	Memory *int64
 	// Containers are those that exist or have logs, by name.
 	Containers map[string]Container
 	// Volumes are those that take up disk, by name.
@@ -62,7 +62,7 @@ type Pod struct {
 
 // Container is what a container uses; the writable layer is that of its newest attempt.
 type Container struct {
-	memory              *int64
+	Memory              *int64
 	WritableLayer, Logs Disk
 	attempt             uint32
 }
@@ -76,7 +76,7 @@ func (p *Provider) Stats(ctx context.Context, pods []*v1.Pod) (map[types.UID]Pod
 		of := Pod{Containers: map[string]Container{}, Volumes: inVolumes[pod.UID]}
 		dir := model.PodLogDirectory(p.opts.PodLogsDir, pod)
 		model.EachContainer(&pod.Spec, func(c *v1.Container, _ model.Kind) {
-			if logs := measureWithin(ctx, logsTimeout, filepath.Join(dir, c.Name)); logs.inodes > 0 {
+			if logs := measureWithin(ctx, logsTimeout, filepath.Join(dir, c.Name)); logs.Inodes > 0 {
 				of.Containers[c.Name] = Container{Logs: logs}
 			}
 		})
@@ -100,7 +100,7 @@ func (p *Provider) addRuntime(ctx context.Context, stats map[types.UID]Pod) erro
 			continue
 		}
 		// While one sandbox takes the place of another there are two: the pod's memory is that of both.
-		of.memory = plus(of.memory, workingSet(sandbox.GetLinux().GetMemory()))
+		of.Memory = plus(of.Memory, workingSet(sandbox.GetLinux().GetMemory()))
 		for _, c := range sandbox.GetLinux().GetContainers() {
 			addContainer(of.Containers, c)
 		}
@@ -118,9 +118,9 @@ func addContainer(containers map[string]Container, stats *runtimeapi.ContainerSt
 	if attempt < known.attempt {
 		return
 	}
-	known.attempt, known.memory = attempt, workingSet(stats.GetMemory())
+	known.attempt, known.Memory = attempt, workingSet(stats.GetMemory())
 	known.WritableLayer = Disk{
-		Bytes: int64(stats.GetWritableLayer().GetUsedBytes().GetValue()), inodes: int64(stats.GetWritableLayer().GetInodesUsed().GetValue()),
+		Bytes: int64(stats.GetWritableLayer().GetUsedBytes().GetValue()), Inodes: int64(stats.GetWritableLayer().GetInodesUsed().GetValue()),
 	}
 	containers[name] = known
 }

@@ -71,11 +71,11 @@ func TestStats(t *testing.T) {
 		t.Fatalf("%v, %v", stats, err)
 	}
 	of := stats["uid"]
-	if *of.memory != 550 || len(of.Containers) != 2 {
+	if *of.Memory != 550 || len(of.Containers) != 2 {
 		t.Errorf("%+v", of)
 	}
 	a, b := of.Containers["a"], of.Containers["b"]
-	if *a.memory != 200 || a.WritableLayer != (Disk{1000, 3}) || *b.memory != 300 || b.WritableLayer != (Disk{2000, 3}) || b.Logs != (Disk{}) {
+	if *a.Memory != 200 || a.WritableLayer != (Disk{1000, 3}) || *b.Memory != 300 || b.WritableLayer != (Disk{2000, 3}) || b.Logs != (Disk{}) {
 		t.Errorf("a %+v, b %+v", a, b)
 	}
 	between(t, "logs", a.Logs.Bytes, 2<<20)
@@ -86,7 +86,7 @@ func TestStats(t *testing.T) {
 
 	under.err = errors.New("down")
 	stats, err = p.Stats(t.Context(), []*v1.Pod{pod})
-	if !errors.Is(err, under.err) || stats["uid"].memory != nil {
+	if !errors.Is(err, under.err) || stats["uid"].Memory != nil {
 		t.Errorf("%+v, %v", stats, err)
 	}
 	between(t, "logs without the runtime", stats["uid"].Containers["a"].Logs.Bytes, 2<<20)
@@ -116,6 +116,10 @@ func TestSlowVolumes(t *testing.T) {
 		}
 		close(release)
 		synctest.Wait()
+		if got := v.count(ctx, []*v1.Pod{pod}); len(got["uid"]) != 1 || begun.Load() != 1 {
+			t.Errorf("a count that took long was followed by another at once: %v", got)
+		}
+		time.Sleep(rest * 2 * volumesWait)
 		if got := v.count(ctx, []*v1.Pod{pod}); len(got["uid"]) != 1 || begun.Load() != 2 {
 			t.Errorf("then %v with %d counts", got, begun.Load())
 		}

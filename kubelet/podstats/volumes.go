@@ -13,6 +13,8 @@ import (
 const (
 	// volumeTimeout bounds the count of one volume. What was counted until then is at least what it takes.
 	volumeTimeout = time.Minute
+	// rest is how many times as long as a count took there is none after it: large volumes are counted less often.
+	rest = 10
 	// volumesWait bounds how long a count of all volumes is waited for; after that the one before has to do.
 	volumesWait = 2 * time.Second
 )
@@ -26,14 +28,16 @@ type volumes struct {
 
 	mu sync.Mutex
 	// done is closed when the running count has ended; it is nil while none runs.
-	done  chan struct{}
+	done chan struct{}
+	// next is when another count may begin.
+	next  time.Time
 	known map[types.UID]map[string]Disk
 }
 
 // count returns what is known of each pod's volumes after a new count, if that is quick, else by the one before.
 func (v *volumes) count(ctx context.Context, pods []*v1.Pod) map[types.UID]map[string]Disk {
 	select {
-	case <-v.begin(ctx, pods):
+	case <-v.begin(ctx, pods): // at once where none is due
 	case <-time.After(volumesWait):
 	case <-ctx.Done():
 	}
@@ -42,19 +46,25 @@ func (v *volumes) count(ctx context.Context, pods []*v1.Pod) map[types.UID]map[s
 	return v.known
 }
 
-// begin starts a count unless one runs; the channel is closed at its end.
+// begin starts a count unless one runs, or ran a short while ago; the channel is closed at its end.
 func (v *volumes) begin(ctx context.Context, pods []*v1.Pod) <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.done == nil && time.Now().Before(v.next) {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
 	if v.done == nil {
 		done := make(chan struct{})
 		v.done = done
 		v.running.Go(func() {
 			defer close(done)
+			began := time.Now()
 			counted := v.countAll(ctx, pods)
 			v.mu.Lock()
 			defer v.mu.Unlock()
-			v.known, v.done = counted, nil
+			v.known, v.done, v.next = counted, nil, time.Now().Add(rest*time.Since(began))
 		})
 	}
 	return v.done

@@ -12,10 +12,10 @@ import (
 )
 
 // Disk is what something takes on disk.
-type Disk struct{ Bytes, inodes int64 }
+type Disk struct{ Bytes, Inodes int64 }
 
 // Plus is the sum of two.
-func (d Disk) Plus(other Disk) Disk { return Disk{d.Bytes + other.Bytes, d.inodes + other.inodes} }
+func (d Disk) Plus(other Disk) Disk { return Disk{d.Bytes + other.Bytes, d.Inodes + other.Inodes} }
 
 // batch is how many names of a directory are read at once: a container may have made millions.
 const batch = 1024
@@ -75,7 +75,7 @@ func (w *walk) count(stat *unix.Stat_t) (directory bool) {
 	}
 	const block = 512 // the unit of st_blocks, see stat(2)
 	w.sum.Bytes += stat.Blocks * block
-	w.sum.inodes++
+	w.sum.Inodes++
 	return isDirectory
 }
 

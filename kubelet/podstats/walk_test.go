@@ -67,8 +67,8 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	between(t, "files of 2 MiB", got.Bytes, 2<<20)
-	if want := int64(9); got.inodes != want { // the directory, two below, two files, three links, the sparse file
-		t.Errorf("%d inodes, want %d", got.inodes, want)
+	if want := int64(9); got.Inodes != want { // the directory, two below, two files, three links, the sparse file
+		t.Errorf("%d inodes, want %d", got.Inodes, want)
 	}
 }
 
@@ -100,8 +100,8 @@ func TestMeasureManyAndDeep(t *testing.T) {
 	}
 	unix.Close(at)
 	got, err := measure(t.Context(), dir)
-	if want := int64(1 + files + depth); err != nil || got.inodes != want {
-		t.Errorf("%d inodes, want %d: %v", got.inodes, want, err)
+	if want := int64(1 + files + depth); err != nil || got.Inodes != want {
+		t.Errorf("%d inodes, want %d: %v", got.Inodes, want, err)
 	}
 }
 
@@ -122,7 +122,7 @@ func TestMeasureStaysOnItsFileSystem(t *testing.T) {
 	})
 	write(t, filepath.Join(mounted, "big"), 4<<20)
 	got, err := measure(t.Context(), dir)
-	if err != nil || got.inodes != 1 {
+	if err != nil || got.Inodes != 1 {
 		t.Errorf("%+v: %v, want the directory alone", got, err)
 	}
 }
@@ -140,7 +140,7 @@ func TestMeasureEnds(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got, err := measure(ctx, t.TempDir()); !errors.Is(err, context.Canceled) || got.inodes != 1 {
+	if got, err := measure(ctx, t.TempDir()); !errors.Is(err, context.Canceled) || got.Inodes != 1 {
 		t.Errorf("%+v, %v: want what was counted, and why no more", got, err)
 	}
 }

@@ -101,7 +101,7 @@ func serverRules() []Rule {
 // kubeletRules are those of the kubelet core.
 func kubeletRules() []Rule {
 	return []Rule{
-		{"cmd/kubelet-core", []string{"kubelet", "cmd/kubelet-core/client", "cmd/kubelet-core/play", "kubelet/model"},
+		{"cmd/kubelet-core", []string{"kubelet", "kubelet/eviction", "cmd/kubelet-core/client", "cmd/kubelet-core/play", "kubelet/model"},
 			"the kubelet's program works against any CRI socket, so it cannot know our server's insides"},
 		{"kubelet", []string{"kubelet/podconfig", "kubelet/podworkers", "kubelet/podsync", "kubelet/housekeeping", "kubelet/admission",
 			"kubelet/apiserver", "kubelet/nodeapi", "kubelet/pleg", "kubelet/kuberuntime", "kubelet/imagemanager", "kubelet/podspec",
@@ -112,7 +112,7 @@ func kubeletRules() []Rule {
 			"kubelet/prober", "kubelet/status", "kubelet/events", "kubelet/allocation", "kubelet/model"},
 			"the steps of one pod depend neither on its source nor on other pods"},
 		{"kubelet/housekeeping", []string{"kubelet/podworkers", "kubelet/pleg", "kubelet/kuberuntime", "kubelet/imagemanager",
-			"kubelet/volumemanager", "kubelet/cgroup", "kubelet/admission", "kubelet/status", "kubelet/cri"},
+			"kubelet/volumemanager", "kubelet/cgroup", "kubelet/admission", "kubelet/status", "kubelet/cri", "kubelet/model"},
 			"it removes what no pod needs, and creates nothing"},
 		{"kubelet/podstats", []string{"kubelet/model"},
 			"it counts what pods use, whoever decides by that"},

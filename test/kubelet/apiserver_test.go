@@ -25,6 +25,14 @@ type clusterNode struct {
 // newClusterNode starts an API server and a node of it.
 func newClusterNode(t *testing.T, flags ...string) *clusterNode {
 	t.Helper()
+	c := prepareClusterNode(t, flags...)
+	c.start()
+	return c
+}
+
+// prepareClusterNode is newClusterNode without starting the kubelet.
+func prepareClusterNode(t *testing.T, flags ...string) *clusterNode {
+	t.Helper()
 	n := prepareNode(t, flags...)
 	c := &clusterNode{node: n, api: apitest.Start(t)}
 	kubeconfig := filepath.Join(n.dir, "kubeconfig")
@@ -33,7 +41,6 @@ func newClusterNode(t *testing.T, flags ...string) *clusterNode {
 		t.Fatal(err)
 	}
 	n.flags = append(n.flags, "--kubeconfig", kubeconfig)
-	n.start()
 	return c
 }
 

@@ -1,11 +1,17 @@
 package kubelet
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // hungry is a pod whose container writes as DOES says.
@@ -26,6 +32,21 @@ spec:
 // bindHungry gives the node such a pod.
 func (c *clusterNode) bindHungry(name, does, volume, limits string) *v1.Pod {
 	return c.bind(strings.NewReplacer("NAME", name, "DOES", does, "VOLUME", volume, "LIMITS", limits).Replace(hungry))
+}
+
+// evicts waits until a pod is evicted with a message that begins so. It waits longer than others do: the kubelet looks
+// every ten seconds, at figures that a runtime may have every ten seconds, and acts for one pod at a time.
+func (c *clusterNode) evicts(pod *v1.Pod, message string) *v1.Pod {
+	c.t.Helper()
+	var now *v1.Pod
+	testutil.EventuallyWithin(c.t, 3*patience, "pod "+pod.Name+" is evicted", func() error {
+		var ok bool
+		if now, ok = c.api.Object(pod).(*v1.Pod); !ok {
+			return fmt.Errorf("the server has no pod %s", pod.Name)
+		}
+		return evicted(message)(now)
+	})
+	return now
 }
 
 // evicted wants a pod to have failed, as one that the kubelet evicted, with a message that begins so.
@@ -55,7 +76,7 @@ func TestLocalStorageLimits(t *testing.T) {
 		n.bindHungry("together", fmt.Sprintf(write8Mi, "/scratch/x")+"; "+fmt.Sprintf(write8Mi, "/x"), "", limit("12Mi")):      `Pod ephemeral local storage usage exceeds the total limit of containers 12Mi.`,
 	}
 	for pod, message := range over {
-		n.shows(pod, "pod "+pod.Name+" is evicted", evicted(message))
+		n.evicts(pod, message)
 		event := n.eventOf(pod.Name, "Evicted")
 		if event.Message != message || event.Type != v1.EventTypeWarning {
 			t.Errorf("%s: event %s: %s", pod.Name, event.Type, event.Message)
@@ -79,5 +100,99 @@ spec:
   - {name: main, image: SHELL, command: [sh, -c, "dd if=/dev/zero of=/x bs=1M count=8; sleep 1000"], resources: {limits: {ephemeral-storage: 4Mi}}}
   - {name: other, image: SHELL, command: [sleep, "1000"], resources: {limits: {ephemeral-storage: 256Mi}}}
 `)
-	n.shows(pod, "the pod is evicted", evicted(`Container main exceeded its local ephemeral storage limit "4Mi".`))
+	n.evicts(pod, `Container main exceeded its local ephemeral storage limit "4Mi".`)
+}
+
+// hasCondition wants the server's node to have a condition.
+func (c *clusterNode) hasCondition(kind v1.NodeConditionType, status v1.ConditionStatus, reason string) {
+	c.t.Helper()
+	eventually(c.t, fmt.Sprintf("the node has %s=%s", kind, status), func() error {
+		node, ok := c.api.Object(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: c.name}}).(*v1.Node)
+		if !ok {
+			return errors.New("it is not registered")
+		}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == kind && condition.Status == status && condition.Reason == reason {
+				return nil
+			}
+		}
+		return fmt.Errorf("it has %+v", node.Status.Conditions)
+	})
+}
+
+// TestMemoryPressure makes the node short of memory by a threshold that no machine holds: pods are evicted one after the
+// other, those without requests first, a critical one never, and pods without requests are refused.
+func TestMemoryPressure(t *testing.T) {
+	n := newClusterNode(t)
+	const text = `
+metadata: {name: NAME}
+spec:
+  priority: PRIORITY
+  terminationGracePeriodSeconds: 60
+  containers: [{name: main, image: SHELL, command: [sleep, "1000"], resources: {RESOURCES}}]
+`
+	pod := func(name, priority, resources string) *v1.Pod {
+		return n.bind(strings.NewReplacer("NAME", name, "PRIORITY", priority, "RESOURCES", resources).Replace(text))
+	}
+	const modestly = "requests: {memory: 64Mi}"
+	critical, modest, greedy := pod("critical", "2000000000", ""), pod("modest", "0", modestly), pod("greedy", "1000", "")
+	for _, each := range []*v1.Pod{critical, modest, greedy} {
+		n.showsReady(each)
+	}
+	n.hasCondition(v1.NodeMemoryPressure, v1.ConditionFalse, "KubeletHasSufficientMemory")
+	n.stop()
+	n.flags = append(n.flags, "--eviction-hard", "memory.available<99%")
+	n.start()
+	n.hasCondition(v1.NodeMemoryPressure, v1.ConditionTrue, "KubeletHasInsufficientMemory")
+	n.hasCondition(v1.NodeDiskPressure, v1.ConditionFalse, "KubeletHasNoDiskPressure")
+	const low = "The node was low on resource: memory. Threshold quantity: "
+	first := n.evicts(greedy, low)
+	if message := first.Status.Message; !strings.Contains(message, "Container main was using ") || !strings.HasSuffix(message, ", request is 0, has larger consumption of memory.") {
+		t.Errorf("message %q", message)
+	}
+	if target := conditionOf(first, v1.DisruptionTarget); target == nil || target.Status != v1.ConditionTrue || target.Reason != "TerminationByKubelet" {
+		t.Errorf("condition %+v", target)
+	}
+	second := n.evicts(modest, low)
+	if a, b := status(first, "main").State.Terminated.FinishedAt, status(second, "main").State.Terminated.FinishedAt; b.Before(&a) {
+		t.Errorf("the pod that uses no more than it requested ended at %v, before the other at %v", b, a)
+	}
+	if event := n.eventOf(n.name, "EvictionThresholdMet"); event.Message != "Attempting to reclaim memory" {
+		t.Errorf("event %q", event.Message)
+	}
+	refused := pod("refused", "0", "")
+	n.shows(refused, "a pod without requests is refused", func(now *v1.Pod) error {
+		if now.Status.Phase != v1.PodFailed || now.Status.Reason != "Evicted" || !strings.Contains(now.Status.Message, "The node had condition: [MemoryPressure].") {
+			return fmt.Errorf("%s %s: %s", now.Status.Phase, now.Status.Reason, now.Status.Message)
+		}
+		return nil
+	})
+	if restarts := status(n.showsReady(critical), "main").RestartCount; restarts != 0 {
+		t.Errorf("the critical pod was restarted %d times", restarts)
+	}
+}
+
+// TestDiskPressure fills a small disk with a pod's volume: that pod is evicted, the other one stays, pods are refused, and
+// when the disk has room again they are not any more.
+func TestDiskPressure(t *testing.T) {
+	n := prepareClusterNode(t, "--eviction-hard", "nodefs.available<50%", "--eviction-pressure-transition-period", "15s")
+	if err := os.Mkdir(n.root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mount("tmpfs", n.root, "tmpfs", 0, "size=64m"); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	modest := n.bindHungry("modest", "dd if=/dev/zero of=/scratch/x bs=1M count=2", "", "")
+	n.showsReady(modest)
+	n.hasCondition(v1.NodeDiskPressure, v1.ConditionFalse, "KubeletHasNoDiskPressure")
+	hungry := n.bindHungry("hungry", "dd if=/dev/zero of=/scratch/x bs=1M count=40", "", "")
+	n.hasCondition(v1.NodeDiskPressure, v1.ConditionTrue, "KubeletHasDiskPressure")
+	n.evicts(hungry, "The node was low on resource: ephemeral-storage. Threshold quantity: 32Mi, available: ")
+	if event := n.eventOf(n.name, "EvictionThresholdMet"); event.Message != "Attempting to reclaim ephemeral-storage" {
+		t.Errorf("event %q", event.Message)
+	}
+	n.hasCondition(v1.NodeDiskPressure, v1.ConditionFalse, "KubeletHasNoDiskPressure")
+	n.showsReady(n.bindHungry("later", "true", "", ""))
+	n.showsReady(modest)
 }

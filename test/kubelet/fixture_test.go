@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -136,6 +137,8 @@ func (n *node) start() {
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--read-address", "127.0.0.1:0", "--node-ip", "127.0.0.1",
 		"--crash-backoff", "1s", "--crash-backoff-max", "4s", "--pull-backoff", "1s", "--retry", "1s", "--sync-tick", "100ms",
 		"--housekeeping", "500ms", "--container-gc-period", "2s", "--image-gc-high-threshold", "100", "--log-level", "debug",
+		// How full the machine is decides no test; see eviction_test.go for those that it does.
+		"--eviction-hard", "memory.available<0%",
 	}, n.flags...)
 	n.cmd = exec.Command(n.program, args...)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
@@ -224,8 +227,8 @@ func (n *node) clean() {
 	if err != nil {
 		n.t.Error(err)
 	}
-	for line := range strings.Lines(string(mounts)) {
-		if point := strings.Fields(line)[1]; strings.HasPrefix(point, n.root+"/") {
+	for _, line := range slices.Backward(strings.Split(strings.TrimSpace(string(mounts)), "\n")) {
+		if point := strings.Fields(line)[1]; point == n.root || strings.HasPrefix(point, n.root+"/") {
 			if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {
 				n.t.Errorf("unmount %s: %v", point, err)
 			}

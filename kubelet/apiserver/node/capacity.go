@@ -49,22 +49,17 @@ func hugepage(name v1.ResourceName) bool {
 // allocatable is what pods can have of the capacity: all but what is reserved, what must stay free lest the node comes
 // under pressure, and, of the memory, what is set aside as huge pages. It is never negative.
 func (o *Options) allocatable(capacity v1.ResourceList) v1.ResourceList {
-	list := v1.ResourceList{}
+	list, kept := v1.ResourceList{}, o.Kept(capacity)
 	for name, amount := range capacity {
 		left := amount.DeepCopy()
 		if reserved, ok := o.Reserved[name]; ok {
 			left.Sub(reserved)
 		}
-		switch name {
-		case v1.ResourceMemory:
-			left.Sub(*resource.NewQuantity(o.thresholds.memory, resource.BinarySI))
-			for other, pages := range capacity {
-				if hugepage(other) {
-					left.Sub(pages)
-				}
+		left.Sub(kept[name])
+		for other, pages := range capacity {
+			if name == v1.ResourceMemory && hugepage(other) {
+				left.Sub(pages)
 			}
-		case v1.ResourceEphemeralStorage:
-			left.Sub(*resource.NewQuantity(amount.Value()/100*o.thresholds.diskPercent, resource.BinarySI))
 		}
 		if left.Sign() < 0 {
 			left = *resource.NewQuantity(0, amount.Format)

@@ -20,32 +20,31 @@ type nodeCondition struct {
 // be a change to send.
 type pressureKind struct {
 	kind                        v1.NodeConditionType
-	short                       func(*Reporter) (bool, error)
 	shortReason, shortMessage   string
 	enoughReason, enoughMessage string
 }
 
 var pressureKinds = []pressureKind{
-	{v1.NodeMemoryPressure, (*Reporter).memoryShort,
+	{v1.NodeMemoryPressure,
 		"KubeletHasInsufficientMemory", "kubelet has insufficient memory available",
 		"KubeletHasSufficientMemory", "kubelet has sufficient memory available"},
-	{v1.NodeDiskPressure, (*Reporter).diskShort,
+	{v1.NodeDiskPressure,
 		"KubeletHasDiskPressure", "kubelet has disk pressure",
 		"KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
-	{v1.NodePIDPressure, (*Reporter).pidsShort,
+	{v1.NodePIDPressure,
 		"KubeletHasInsufficientPID", "kubelet has insufficient PID available",
 		"KubeletHasSufficientPID", "kubelet has sufficient PID available"},
 }
 
-// pressures looks at memory, disks and process ids.
+// pressures says of memory, disks and process ids whether they are short.
 func (r *Reporter) pressures(now time.Time) []nodeCondition {
 	var conditions []nodeCondition
 	for _, p := range pressureKinds {
-		short, err := p.short(r)
+		short, err := r.short(p.kind, now)
 		switch {
 		case err != nil:
 			conditions = append(conditions, nodeCondition{p.kind, v1.ConditionUnknown, "KubeletCannotMeasure", err.Error()})
-		case r.lasting(p.kind, short, now):
+		case short:
 			conditions = append(conditions, nodeCondition{p.kind, v1.ConditionTrue, p.shortReason, p.shortMessage})
 		default:
 			conditions = append(conditions, nodeCondition{p.kind, v1.ConditionFalse, p.enoughReason, p.enoughMessage})
@@ -54,48 +53,21 @@ func (r *Reporter) pressures(now time.Time) []nodeCondition {
 	return conditions
 }
 
-// lasting says whether there is pressure or was a short while ago.
-func (r *Reporter) lasting(kind v1.NodeConditionType, short bool, now time.Time) bool {
-	if short {
-		r.lastShort[kind] = now
+// short is known here for process ids alone: for their sake nobody is evicted.
+func (r *Reporter) short(kind v1.NodeConditionType, now time.Time) (bool, error) {
+	if kind != v1.NodePIDPressure {
+		return r.opts.Pressure(kind)
 	}
-	last, ever := r.lastShort[kind]
-	return short || ever && now.Sub(last) < r.opts.pressureTransition
-}
-
-func (r *Reporter) memoryShort() (bool, error) {
-	mem, err := r.machine.memory()
-	return mem.available < r.opts.thresholds.memory, err
-}
-
-func (r *Reporter) diskShort() (bool, error) {
-	limits := r.opts.thresholds
-	for _, disk := range []struct {
-		dir           string
-		bytes, inodes int64
-	}{
-		{r.opts.RootDir, limits.diskPercent, limits.inodesPercent},
-		{r.opts.ImageDir, limits.imageDiskPercent, limits.imageInodesPercent},
-	} {
-		usage, err := r.machine.statfs(disk.dir)
-		if err != nil {
-			return false, err
-		}
-		if below(usage.freeBytes, usage.bytes, disk.bytes) || below(usage.freeInodes, usage.inodes, disk.inodes) {
-			return true, nil
-		}
-	}
-	return false, nil
-}
-
-func (r *Reporter) pidsShort() (bool, error) {
 	running, limit, err := r.machine.tasks()
-	return below(limit-running, limit, r.opts.thresholds.pidPercent), err
+	return r.lasting(err == nil && float64(limit-running) < float64(limit)*float64(r.opts.pidPercent)/100, now), err
 }
 
-// below says whether free is less than so many percent of all. Of nothing, nothing can be short.
-func below(free, all, percent int64) bool {
-	return all > 0 && float64(free) < float64(all)*float64(percent)/100
+// lasting says whether process ids are short or were a short while ago.
+func (r *Reporter) lasting(short bool, now time.Time) bool {
+	if short {
+		r.pidsShort = now
+	}
+	return short || !r.pidsShort.IsZero() && now.Sub(r.pidsShort) < r.opts.pidTransition
 }
 
 // readiness is whether the node can run pods, with every reason why not.

@@ -46,7 +46,7 @@ var calm = map[string]string{
 	"sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages": "0\n",
 }
 
-var calmDisk = filesystem{bytes: 100 << 30, freeBytes: 50 << 30, inodes: 1000, freeInodes: 500}
+var calmDisk = filesystem{bytes: 100 << 30}
 
 // fakeMachine is calm but for the given files; an empty one is missing.
 func fakeMachine(t *testing.T, different map[string]string) machine {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,11 +22,8 @@ type machine struct {
 	statfs func(dir string) (filesystem, error)
 }
 
-// filesystem has sizes in bytes and numbers of inodes. One that has no fixed number of inodes has none.
-type filesystem struct {
-	bytes, freeBytes   int64
-	inodes, freeInodes int64
-}
+// filesystem has its size in bytes.
+type filesystem struct{ bytes int64 }
 
 func thisMachine() machine { return machine{root: "/", statfs: statfs} }
 
@@ -34,10 +32,7 @@ func statfs(dir string) (filesystem, error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return filesystem{}, fmt.Errorf("statfs %s: %w", dir, err)
 	}
-	return filesystem{
-		bytes: int64(s.Blocks) * s.Frsize, freeBytes: int64(s.Bavail) * s.Frsize, // what root alone may use does not count
-		inodes: int64(s.Files), freeInodes: int64(s.Ffree),
-	}, nil
+	return filesystem{bytes: int64(s.Blocks) * s.Frsize}, nil
 }
 
 func (m machine) read(name string) (string, error) {
@@ -64,7 +59,7 @@ func (m machine) number(name string) (int64, error) {
 }
 
 // memory is /proc/meminfo, in bytes.
-type memory struct{ total, available, swap int64 }
+type memory struct{ total, swap int64 }
 
 func (m machine) memory() (memory, error) {
 	text, err := m.read("proc/meminfo")
@@ -72,7 +67,7 @@ func (m machine) memory() (memory, error) {
 		return memory{}, err
 	}
 	var mem memory
-	wanted := map[string]*int64{"MemTotal:": &mem.total, "MemAvailable:": &mem.available, "SwapTotal:": &mem.swap}
+	wanted := map[string]*int64{"MemTotal:": &mem.total, "SwapTotal:": &mem.swap}
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) != 3 || fields[2] != "kB" || wanted[fields[0]] == nil {
@@ -85,8 +80,8 @@ func (m machine) memory() (memory, error) {
 		*wanted[fields[0]] = kilobytes << 10
 		delete(wanted, fields[0])
 	}
-	if mem.total == 0 || wanted["MemAvailable:"] != nil {
-		return memory{}, fmt.Errorf("/proc/meminfo has no MemTotal or no MemAvailable")
+	if mem.total == 0 {
+		return memory{}, errors.New("/proc/meminfo has no MemTotal")
 	}
 	return mem, nil
 }

@@ -25,32 +25,26 @@ func newTest(t *testing.T, opts Options, different map[string]string) *Reporter 
 
 // TestPressure makes the machine short of one thing each.
 func TestPressure(t *testing.T) {
-	meminfo := func(available string) map[string]string {
-		return map[string]string{"proc/meminfo": "MemTotal: 8388608 kB\nMemAvailable: " + available + " kB\n"}
+	short := func(kind v1.NodeConditionType) Options {
+		return Options{Pressure: func(asked v1.NodeConditionType) (bool, error) { return asked == kind, nil }}
 	}
-	images := Options{ImageDir: "/images"}
+	unknown := Options{Pressure: func(v1.NodeConditionType) (bool, error) { return true, errors.New("no figures") }}
 	tests := []struct {
 		name      string
 		opts      Options
 		different map[string]string
-		disks     map[string]filesystem // by directory; calmDisk for those that are missing
 		kind      v1.NodeConditionType
 		want      string // status and reason
 	}{
-		{name: "memory at the threshold", different: meminfo("102400"), kind: v1.NodeMemoryPressure, want: "False KubeletHasSufficientMemory"},
-		{name: "memory", different: meminfo("102399"), kind: v1.NodeMemoryPressure, want: "True KubeletHasInsufficientMemory"},
-		{name: "memory, own threshold", opts: Options{thresholds: thresholds{memory: 1 << 20}}, different: meminfo("102399"), kind: v1.NodeMemoryPressure, want: "False KubeletHasSufficientMemory"},
-		{name: "memory unknown", different: map[string]string{"proc/meminfo": ""}, kind: v1.NodeMemoryPressure, want: "Unknown KubeletCannotMeasure"},
-		{name: "memory without MemAvailable", different: map[string]string{"proc/meminfo": "MemTotal: 8388608 kB\n"}, kind: v1.NodeMemoryPressure, want: "Unknown KubeletCannotMeasure"},
+		{name: "nobody knows", kind: v1.NodeMemoryPressure, want: "False KubeletHasSufficientMemory"},
+		{name: "memory", opts: short(v1.NodeMemoryPressure), kind: v1.NodeMemoryPressure, want: "True KubeletHasInsufficientMemory"},
+		{name: "memory while the disk is short", opts: short(v1.NodeDiskPressure), kind: v1.NodeMemoryPressure, want: "False KubeletHasSufficientMemory"},
+		{name: "memory unknown", opts: unknown, kind: v1.NodeMemoryPressure, want: "Unknown KubeletCannotMeasure"},
 		{name: "memory without capacity", different: map[string]string{"proc/meminfo": ""}, kind: v1.NodeReady, want: "False KubeletNotReady"},
 
-		{name: "disk of one filesystem", disks: map[string]filesystem{"/": disk(15, 50)}, kind: v1.NodeDiskPressure, want: "False KubeletHasNoDiskPressure"},
-		{name: "disk of one filesystem, images need more", disks: map[string]filesystem{"/": disk(14, 50)}, kind: v1.NodeDiskPressure, want: "True KubeletHasDiskPressure"},
-		{name: "disk of pods", opts: images, disks: map[string]filesystem{"/": disk(10, 50)}, kind: v1.NodeDiskPressure, want: "False KubeletHasNoDiskPressure"},
-		{name: "disk of pods short", opts: images, disks: map[string]filesystem{"/": disk(9, 50)}, kind: v1.NodeDiskPressure, want: "True KubeletHasDiskPressure"},
-		{name: "disk of images", opts: images, disks: map[string]filesystem{"/images": disk(14, 50)}, kind: v1.NodeDiskPressure, want: "True KubeletHasDiskPressure"},
-		{name: "inodes", disks: map[string]filesystem{"/": disk(50, 4)}, kind: v1.NodeDiskPressure, want: "True KubeletHasDiskPressure"},
-		{name: "no inodes at all", disks: map[string]filesystem{"/": {bytes: 100, freeBytes: 50}}, kind: v1.NodeDiskPressure, want: "False KubeletHasNoDiskPressure"},
+		{name: "disk", opts: short(v1.NodeDiskPressure), kind: v1.NodeDiskPressure, want: "True KubeletHasDiskPressure"},
+		{name: "disk while memory is short", opts: short(v1.NodeMemoryPressure), kind: v1.NodeDiskPressure, want: "False KubeletHasNoDiskPressure"},
+		{name: "disk unknown", opts: unknown, kind: v1.NodeDiskPressure, want: "Unknown KubeletCannotMeasure"},
 
 		{name: "tasks", different: map[string]string{"proc/loadavg": "0 0 0 1/31200 1\n"}, kind: v1.NodePIDPressure, want: "True KubeletHasInsufficientPID"},
 		{name: "tasks enough", different: map[string]string{"proc/loadavg": "0 0 0 1/31000 1\n"}, kind: v1.NodePIDPressure, want: "False KubeletHasSufficientPID"},
@@ -60,12 +54,6 @@ func TestPressure(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			r := newTest(t, test.opts, test.different)
-			r.machine.statfs = func(dir string) (filesystem, error) {
-				if seen, ok := test.disks[dir]; ok {
-					return seen, nil
-				}
-				return calmDisk, nil
-			}
 			status := r.statusOf(v1.NodeStatus{})
 			got := condition(&v1.Node{Status: status}, test.kind)
 			if text := string(got.Status) + " " + got.Reason; text != test.want {
@@ -75,11 +63,7 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-func disk(percent, inodesPercent int64) filesystem {
-	return filesystem{bytes: 1000, freeBytes: 10 * percent, inodes: 1000, freeInodes: 10 * inodesPercent}
-}
-
-// TestPressureLasts: it is reported for five minutes after it was seen last.
+// TestPressureLasts: shortage of process ids is reported for five minutes after it was seen last.
 func TestPressureLasts(t *testing.T) {
 	r := newTest(t, Options{}, nil)
 	began := time.Now()
@@ -91,12 +75,9 @@ func TestPressureLasts(t *testing.T) {
 		{0, false, false}, {time.Minute, true, true}, {2 * time.Minute, true, true}, {3 * time.Minute, false, true},
 		{7*time.Minute - time.Second, false, true}, {7 * time.Minute, false, false}, {8 * time.Minute, false, false},
 	} {
-		if got := r.lasting(v1.NodeDiskPressure, step.short, began.Add(step.after)); got != step.want {
+		if got := r.lasting(step.short, began.Add(step.after)); got != step.want {
 			t.Errorf("after %v: %v, want %v", step.after, got, step.want)
 		}
-	}
-	if r.lasting(v1.NodeMemoryPressure, false, began.Add(2*time.Minute)) {
-		t.Error("pressure of one kind is another's")
 	}
 }
 
@@ -115,16 +96,22 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestCapacity(t *testing.T) {
+	kept := Options{Kept: func(capacity v1.ResourceList) v1.ResourceList {
+		return v1.ResourceList{
+			v1.ResourceMemory:           resource.MustParse("100Mi"),
+			v1.ResourceEphemeralStorage: *resource.NewQuantity(capacity.StorageEphemeral().Value()/10, resource.BinarySI),
+		}
+	}}
 	tests := []struct {
 		name                string
 		opts                Options
 		of                  v1.ResourceName
 		capacity, remaining string
 	}{
-		{"memory: threshold and huge pages", Options{}, v1.ResourceMemory, "8Gi", "8088Mi"},
-		{"memory reserved", Options{Reserved: list("memory", "1Gi")}, v1.ResourceMemory, "8Gi", "7064Mi"},
+		{"memory: threshold and huge pages", kept, v1.ResourceMemory, "8Gi", "8088Mi"},
+		{"memory reserved", Options{Reserved: list("memory", "1Gi"), Kept: kept.Kept}, v1.ResourceMemory, "8Gi", "7064Mi"},
 		{"memory reserved beyond", Options{Reserved: list("memory", "9Gi")}, v1.ResourceMemory, "8Gi", "0"},
-		{"disk", Options{}, v1.ResourceEphemeralStorage, "100Gi", "90Gi"},
+		{"disk", kept, v1.ResourceEphemeralStorage, "100Gi", "90Gi"},
 		{"pods", Options{}, v1.ResourcePods, "110", "110"},
 		{"few pods", Options{MaxPods: 3}, v1.ResourcePods, "3", "3"},
 		{"cpu", Options{capacity: list("cpu", "8"), Reserved: list("cpu", "500m")}, v1.ResourceCPU, "8", "7500m"},

@@ -35,14 +35,18 @@ type Options struct {
 	Port int32
 	// version of the kubelet. Empty means the Kubernetes release of the API that the program was built with.
 	version string
-	// RootDir is a directory of the filesystem with the pods' files, ImageDir one of that with the images. Empty
-	// means / and RootDir.
-	RootDir, ImageDir string
-	// thresholds say from when the node is under pressure.
-	thresholds thresholds
-	// pressureTransition is how long pressure is reported after it ended, so that the scheduler does not swing. Zero
-	// means 5 minutes.
-	pressureTransition time.Duration
+	// RootDir is a directory of the filesystem with the pods' files. Empty means /.
+	RootDir string
+	// Pressure says whether the node is short of memory or disk, by the type of the condition; the error is why that is not
+	// known. Kept is what has to stay free of a capacity lest it comes to that. Nil functions say no and nothing.
+	Pressure func(kind v1.NodeConditionType) (bool, error)
+	Kept     func(capacity v1.ResourceList) v1.ResourceList
+	// pidPercent is the percentage of process ids that must be free, else there is PIDPressure; zero means 5. The kubelet
+	// has no default for it, and so never reports that.
+	pidPercent int64
+	// pidTransition is how long PIDPressure is reported after it ended, so that the scheduler does not swing. Zero means 5
+	// minutes.
+	pidTransition time.Duration
 
 	// RuntimeVersion is the runtime's, as name://version. Nil or empty means that it is not known.
 	RuntimeVersion func() string
@@ -63,35 +67,22 @@ type Options struct {
 	leaseSeconds int32
 }
 
-// thresholds are the kubelet's defaults for hard eviction; zero fields mean those. Nothing is evicted here: the
-// conditions keep the scheduler from sending more.
-type thresholds struct {
-	// memory in bytes that must be available; 100 MiB.
-	memory int64
-	// Percent of bytes and inodes that must be free in the filesystem of pods: 10 and 5.
-	diskPercent, inodesPercent int64
-	// The same for that of images: 15 and 5.
-	imageDiskPercent, imageInodesPercent int64
-	// Percent of process ids that must be free; 5. The kubelet has no default for it, and so never reports PIDPressure.
-	pidPercent int64
-}
-
 // complete fills in the defaults and says which field is wrong.
 func (o *Options) complete() error {
 	setDefault(&o.MaxPods, 110)
 	setDefault(&o.version, moduleVersion())
 	setDefault(&o.RootDir, "/")
-	setDefault(&o.ImageDir, o.RootDir)
-	setDefault(&o.thresholds.memory, 100<<20)
-	setDefault(&o.thresholds.diskPercent, 10)
-	setDefault(&o.thresholds.inodesPercent, 5)
-	setDefault(&o.thresholds.imageDiskPercent, 15)
-	setDefault(&o.thresholds.imageInodesPercent, 5)
-	setDefault(&o.thresholds.pidPercent, 5)
-	setDefault(&o.pressureTransition, 5*time.Minute)
+	setDefault(&o.pidPercent, 5)
+	setDefault(&o.pidTransition, 5*time.Minute)
 	setDefault(&o.StatusEvery, 10*time.Second)
 	setDefault(&o.reportEvery, 5*time.Minute)
 	setDefault(&o.leaseSeconds, 40)
+	if o.Pressure == nil {
+		o.Pressure = func(v1.NodeConditionType) (bool, error) { return false, nil }
+	}
+	if o.Kept == nil {
+		o.Kept = func(v1.ResourceList) v1.ResourceList { return nil }
+	}
 	if o.Event == nil {
 		o.Event = func(bool, string, string) {}
 	}

@@ -26,7 +26,7 @@ type Reporter struct {
 	// turn is held by whoever compares the status with the server's; what follows belongs to the holder.
 	turn      chan struct{}
 	images    imageList
-	lastShort map[v1.NodeConditionType]time.Time
+	pidsShort time.Time // when they were short last
 	reported  time.Time
 
 	mu   sync.RWMutex
@@ -43,7 +43,6 @@ func newReporter(opts Options, m machine) (*Reporter, error) {
 	}
 	r := &Reporter{
 		opts: opts, machine: m, wake: make(chan struct{}, 1), registered: make(chan struct{}), turn: make(chan struct{}, 1),
-		lastShort: map[v1.NodeConditionType]time.Time{},
 	}
 	if opts.Clients != nil {
 		r.nodes = opts.Clients.Core.Nodes()

@@ -275,11 +275,12 @@ func TestServerAway(t *testing.T) {
 	m := fakeMachine(t, nil)
 	synctest.Test(t, func(t *testing.T) {
 		s := apitest.New()
-		r, end := start(t, s, m, Options{})
+		var short atomic.Bool
+		r, end := start(t, s, m, Options{Pressure: func(v1.NodeConditionType) (bool, error) { return short.Load(), nil }})
 		defer end()
 		<-r.Registered()
 		s.SetAway(true)
-		m.write(t, "proc/meminfo", "MemTotal: 8388608 kB\nMemAvailable: 1000 kB\n")
+		short.Store(true)
 		time.Sleep(time.Minute)
 		if got := condition(r.Node(), v1.NodeMemoryPressure); got.Status != v1.ConditionTrue {
 			t.Errorf("without a server the node's memory pressure is %+v", got)

@@ -1,0 +1,154 @@
+package eviction
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+	v1 "k8s.io/api/core/v1"
+)
+
+// disk is a file system with so many percent left of 1000 blocks of 1 KiB and of its inodes.
+type disk struct{ space, inodes, files uint64 }
+
+// machineOf has memory as in the text of a meminfo, and the two disks.
+func machineOf(t *testing.T, meminfo string, disks map[string]disk) machine {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "meminfo")
+	if err := os.WriteFile(path, []byte(meminfo), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return machine{rootDir: "/root", imageDir: "/images", meminfo: path, statfs: func(path string, stat *unix.Statfs_t) error {
+		of, ok := disks[path]
+		if !ok {
+			return unix.ENOENT
+		}
+		*stat = unix.Statfs_t{Frsize: 1024, Blocks: 1000, Bfree: 1000, Bavail: 10 * of.space, Files: of.files, Ffree: of.files * of.inodes / 100}
+		return nil
+	}}
+}
+
+const (
+	plenty = "MemTotal: 1000000 kB\nMemFree: 300000 kB\nInactive(file): 200000 kB\n"
+	// little leaves 100000 kB, which is below 100Mi.
+	little = "MemTotal: 1000000 kB\nMemFree: 60000 kB\nMemAvailable: 900000 kB\nInactive(file): 40000 kB\n"
+)
+
+var roomy = map[string]disk{"/root": {50, 50, 1000}, "/images": {50, 50, 1000}}
+
+func TestLook(t *testing.T) {
+	with := func(path string, of disk) map[string]disk {
+		disks := map[string]disk{"/root": roomy["/root"], "/images": roomy["/images"]}
+		disks[path] = of
+		return disks
+	}
+	tests := []struct {
+		name    string
+		meminfo string
+		disks   map[string]disk
+		met     []signal
+		unknown []v1.NodeConditionType
+	}{
+		{name: "plenty", meminfo: plenty, disks: roomy},
+		{name: "memory", meminfo: little, disks: roomy, met: []signal{memoryAvailable}},
+		{name: "at the thresholds", meminfo: "MemTotal: 1000000 kB\nMemFree: 102400 kB\n", disks: map[string]disk{"/root": {10, 5, 1000}, "/images": {15, 5, 1000}}},
+		{name: "pods' disk", meminfo: plenty, disks: with("/root", disk{9, 50, 1000}), met: []signal{nodefsAvailable}},
+		{name: "pods' inodes", meminfo: plenty, disks: with("/root", disk{50, 4, 1000}), met: []signal{nodefsInodesFree}},
+		{name: "no number of inodes", meminfo: plenty, disks: with("/root", disk{50, 0, 0})},
+		{name: "images' disk", meminfo: plenty, disks: with("/images", disk{14, 50, 1000}), met: []signal{imagefsAvailable}},
+		{name: "images' inodes", meminfo: plenty, disks: with("/images", disk{50, 4, 1000}), met: []signal{imagefsInodesFree}},
+		{name: "all, memory first", meminfo: little, disks: map[string]disk{"/root": {1, 1, 1000}, "/images": {1, 1, 1000}}, met: signals},
+		{name: "memory unknown", meminfo: "MemFree: 1 kB\n", disks: roomy, unknown: []v1.NodeConditionType{v1.NodeMemoryPressure}},
+		{name: "memory unreadable", meminfo: "MemTotal: x kB\n", disks: roomy, unknown: []v1.NodeConditionType{v1.NodeMemoryPressure}},
+		{name: "disk unknown", meminfo: little, disks: map[string]disk{"/root": {9, 50, 1000}}, met: []signal{memoryAvailable, nodefsAvailable}, unknown: []v1.NodeConditionType{v1.NodeDiskPressure}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			m := newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...)}, machineOf(t, test.meminfo, test.disks))
+			found := m.look()
+			var met []signal
+			pressed := map[v1.NodeConditionType]bool{}
+			for _, one := range found.met {
+				met = append(met, one.signal)
+				pressed[one.signal.condition()] = true
+			}
+			if !slices.Equal(met, test.met) {
+				t.Errorf("met %v, want %v", met, test.met)
+			}
+			for _, kind := range []v1.NodeConditionType{v1.NodeMemoryPressure, v1.NodeDiskPressure} {
+				short, err := m.Pressure(kind)
+				if short != pressed[kind] || (err != nil) != slices.Contains(test.unknown, kind) {
+					t.Errorf("%s is %v, %v", kind, short, err)
+				}
+			}
+		})
+	}
+}
+
+// TestTransition: pressure is shown for five minutes after it was seen last, and each change is told once.
+func TestTransition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		changes := 0
+		m := newMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...), Changed: func() { changes++ }}, machineOf(t, plenty, roomy))
+		began := time.Now()
+		for _, step := range []struct {
+			at      time.Duration
+			short   bool
+			want    bool
+			changes int
+		}{
+			{0, false, false, 0}, {time.Minute, true, true, 1}, {2 * time.Minute, true, true, 1}, {3 * time.Minute, false, true, 1},
+			{7*time.Minute - time.Second, false, true, 1}, {7 * time.Minute, false, false, 2}, {8 * time.Minute, false, false, 2},
+		} {
+			time.Sleep(time.Until(began.Add(step.at)))
+			text := plenty
+			if step.short {
+				text = little
+			}
+			if err := os.WriteFile(m.machine.meminfo, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			m.look()
+			if got, err := m.Pressure(v1.NodeMemoryPressure); got != step.want || err != nil || changes != step.changes {
+				t.Errorf("after %v: %v with %d changes, want %v with %d: %v", step.at, got, changes, step.want, step.changes, err)
+			}
+			if got, _ := m.Pressure(v1.NodeDiskPressure); got {
+				t.Error("pressure of one kind is another's")
+			}
+		}
+	})
+}
+
+// TestThisMachine reads the real files.
+func TestThisMachine(t *testing.T) {
+	dir := t.TempDir()
+	m := NewMonitor(MonitorOptions{Thresholds: parsed(t, DefaultThresholds()...), RootDir: dir})
+	found := m.look()
+	if found.err != nil || len(found.seen) < 3 {
+		t.Fatalf("%v: %v", found.seen, found.err)
+	}
+	for of, seen := range found.seen {
+		if seen.capacity <= 0 || seen.available < 0 || seen.available > seen.capacity {
+			t.Errorf("%s: %+v", of, seen)
+		}
+	}
+	if m.machine.dedicatedImageDisk() {
+		t.Error("one directory has two file systems")
+	}
+	m.machine.imageDir = "/proc"
+	if !m.machine.dedicatedImageDisk() {
+		t.Error("two file systems are taken for one")
+	}
+	m.machine.imageDir = filepath.Join(dir, "missing")
+	if m.machine.dedicatedImageDisk() {
+		t.Error("a directory that is not there has a file system")
+	}
+	if _, err := m.machine.observe(); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("error %v", err)
+	}
+}

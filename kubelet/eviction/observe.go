@@ -1,0 +1,86 @@
+package eviction
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// observation is what there is of something, and how much of that is left.
+type observation struct{ capacity, available int64 }
+
+// machine reads the signals.
+type machine struct {
+	// rootDir is in the file system of the pods' files, imageDir in that of the images.
+	rootDir, imageDir string
+	// meminfo is the file with the kernel's account of memory.
+	meminfo string
+	// statfs is unix.Statfs but in tests.
+	statfs func(path string, stat *unix.Statfs_t) error
+}
+
+// observe reads all signals. Those that cannot be read are missing, and why is in the error. A file system without a
+// number of inodes has no signal for them: it has as many as its space allows.
+func (m machine) observe() (map[signal]observation, error) {
+	seen := map[signal]observation{}
+	memory, memoryErr := m.memory()
+	if memoryErr == nil {
+		seen[memoryAvailable] = memory
+	}
+	return seen, errors.Join(memoryErr,
+		m.disk(seen, m.rootDir, nodefsAvailable, nodefsInodesFree), m.disk(seen, m.imageDir, imagefsAvailable, imagefsInodesFree))
+}
+
+func (m machine) disk(seen map[signal]observation, dir string, space, inodes signal) error {
+	var stat unix.Statfs_t
+	if err := m.statfs(dir, &stat); err != nil {
+		return fmt.Errorf("statfs %s: %w", dir, err)
+	}
+	seen[space] = observation{int64(stat.Blocks) * stat.Frsize, int64(stat.Bavail) * stat.Frsize}
+	if stat.Files > 0 {
+		seen[inodes] = observation{int64(stat.Files), int64(stat.Ffree)}
+	}
+	return nil
+}
+
+// dedicatedImageDisk says whether images have a file system of their own. Writable layers are there, too, then.
+func (m machine) dedicatedImageDisk() bool {
+	var pods, images unix.Stat_t
+	if unix.Stat(m.rootDir, &pods) != nil || unix.Stat(m.imageDir, &images) != nil {
+		return false
+	}
+	return pods.Dev != images.Dev
+}
+
+// memory is what is left beside the working set: all that is in use but file pages that nobody used for long, which the
+// kernel would drop.
+func (m machine) memory() (observation, error) {
+	file, err := os.Open(m.meminfo)
+	if err != nil {
+		return observation{}, err
+	}
+	defer file.Close()
+	amounts := map[string]int64{}
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 2 {
+			continue
+		}
+		kilobytes, err := strconv.ParseInt(fields[1], 10, 64)
+		if err != nil {
+			return observation{}, fmt.Errorf("%s: %s %w", m.meminfo, fields[0], err)
+		}
+		amounts[strings.TrimSuffix(fields[0], ":")] = kilobytes << 10
+	}
+	total, free, known := amounts["MemTotal"], amounts["MemFree"], amounts["MemTotal"] > 0
+	if !known || lines.Err() != nil {
+		return observation{}, errors.Join(fmt.Errorf("%s has no MemTotal", m.meminfo), lines.Err())
+	}
+	return observation{total, min(total, free+amounts["Inactive(file)"])}, nil
+}
