@@ -112,13 +112,14 @@ func TestRemovalOutlastsItsCaller(t *testing.T) {
 		left := make(chan struct{})
 		go func() {
 			defer close(left)
-			for engine.Calls("ForceRemoveImage") == 0 && t.Context().Err() == nil {
+			for engine.Calls("ForceRemoveImage") == 0 && ctx.Err() == nil {
 				time.Sleep(time.Millisecond)
 			}
 			cancel()
 		}()
-		defer func() { <-left }()
 		err := removeFrom(ctx, t, engine, func(e docker.Engine) docker.Engine { return e })
+		cancel()
+		<-left
 		if after := inspect(t, engine); err != nil || after != nil {
 			t.Errorf("%v, left: %+v", err, after)
 		}
