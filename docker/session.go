@@ -37,25 +37,61 @@ func (s *session) outdated() bool { return !s.until.IsZero() && time.Now().After
 // session returns the current session or connects. Only one caller connects at
 // a time, the others wait for it, each no longer than its context.
 func (c *Client) session(ctx context.Context) (*session, error) {
-	if s := c.current.Load(); s != nil && !s.outdated() {
+	if s := c.current.Load(); s != nil {
+		if s.outdated() {
+			c.lookAgain(ctx)
+		}
 		return s, nil
 	}
-	o := op{verb: "connect to Docker Engine at", object: c.host, bound: c.timeout}
 	bounded, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	select {
 	case c.connecting <- struct{}{}:
 		defer func() { <-c.connecting }()
 	case <-bounded.Done():
-		return nil, typed(ctx, o, bounded.Err())
+		return nil, c.notConnected(ctx, bounded.Err())
 	}
-	if s := c.current.Load(); s != nil && !s.outdated() {
+	if s := c.current.Load(); s != nil {
 		return s, nil
 	}
+	return c.open(ctx, bounded)
+}
+
+// notConnected types the error of a connect, nil for none.
+func (c *Client) notConnected(ctx context.Context, err error) error {
+	return typed(ctx, op{verb: "connect to Docker Engine at", object: c.host, bound: c.timeout}, err)
+}
+
+// lookAgain replaces an outdated session in the background, unless that is under way. No request waits for it: a runtime
+// that does not work may take proofTimeout to show that, and a request that waits so long would make the engine count as
+// hanging. Where it fails, what was known counts, and the next request tries it again.
+func (c *Client) lookAgain(ctx context.Context) {
+	select {
+	case c.connecting <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-c.connecting }()
+		if s := c.current.Load(); s == nil || !s.outdated() {
+			return
+		}
+		ctx := context.WithoutCancel(ctx)
+		bounded, cancel := context.WithTimeout(ctx, c.timeout)
+		defer cancel()
+		if _, err := c.open(ctx, bounded); err != nil {
+			log.G(ctx).WithError(err).Debug("cannot look at Docker Engine again")
+		}
+	}()
+}
+
+// open connects and makes what it finds the current session. bounded is ctx with the bound of a connect. The caller holds
+// the token of c.connecting.
+func (c *Client) open(ctx, bounded context.Context) (*session, error) {
 	reloads := c.reloads.Load()
 	observing, observed := c.observe(bounded, "connect")
 	s, err := c.connect(observing)
-	err = typed(ctx, o, err)
+	err = c.notConnected(ctx, err)
 	observed(err)
 	if err != nil {
 		return nil, err

@@ -15,6 +15,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/system"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestDial(t *testing.T) {
@@ -216,6 +218,47 @@ func TestOneConnectAtATime(t *testing.T) {
 	if err := c.Ping(testContext(t)); err != nil {
 		t.Errorf("Ping after an abandoned connect: %v", err)
 	}
+}
+
+// TestNoRequestWaitsForAnotherLook shows that an engine whose OCI runtime did not work is looked at again while requests
+// go on, also when that hangs.
+func TestNoRequestWaitsForAnotherLook(t *testing.T) {
+	f := newFakeServer(t)
+	c := f.dial(time.Minute)
+	outdate := func() *session {
+		if err := c.Ping(testContext(t)); err != nil {
+			t.Fatal(err)
+		}
+		old := *c.current.Load()
+		old.until = time.Now().Add(-time.Second)
+		c.current.Store(&old)
+		return &old
+	}
+	old := outdate()
+	looked := make(chan struct{})
+	look := sync.OnceFunc(func() { close(looked) })
+	answer := make(chan struct{})
+	f.handle("GET /info", func(w http.ResponseWriter, _ *http.Request) {
+		look()
+		<-answer
+		fail(w, http.StatusInternalServerError, "no")
+	})
+	if err := c.Ping(testContext(t)); err != nil {
+		t.Error(err)
+	}
+	<-looked
+	if err := c.Ping(testContext(t)); err != nil || c.current.Load() != old {
+		t.Errorf("while the engine is looked at: %v", err)
+	}
+	close(answer)
+	testutil.Until(t, "the look has failed", func() bool { return len(c.connecting) == 0 })
+	if err := c.Ping(testContext(t)); err != nil || c.current.Load() != old {
+		t.Errorf("after a look that failed: %v", err)
+	}
+	f.handle("GET /info", nil)
+	testutil.Until(t, "the engine is looked at", func() bool {
+		return c.Ping(testContext(t)) == nil && c.current.Load() != old
+	})
 }
 
 // TestOddAnswers shows how answers that are none are typed.
