@@ -198,24 +198,23 @@ func TestReclaim(t *testing.T) {
 // TestWait: the next turn comes when evicted pods are gone, or after half a minute.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := &node{pods: []*v1.Pod{named("a"), named("b")}}
-		evicted := n.pods
-		m := New(n.options(t))
+		evicted := []*v1.Pod{named("a"), named("b")}
+		opts, goneAfter := (&node{}).options(t), time.Hour
 		began := time.Now()
+		opts.Gone = func(types.UID) bool { return time.Since(began) >= goneAfter }
+		m := New(opts)
 		m.wait(t.Context(), evicted)
 		if took := time.Since(began); took != cleanUp {
 			t.Errorf("pods that stay were waited for %v", took)
 		}
-		time.AfterFunc(5*time.Second/2, func() { n.pods = nil })
-		began = time.Now()
+		began, goneAfter = time.Now(), 5*time.Second/2
 		m.wait(t.Context(), evicted)
 		if took := time.Since(began); took != 3*cleanUpCheck {
 			t.Errorf("pods that went after 2.5s were waited for %v", took)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		n.pods = evicted
-		began = time.Now()
+		began, goneAfter = time.Now(), time.Hour
 		m.wait(ctx, evicted)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("at the end pods were waited for %v", took)
