@@ -48,7 +48,8 @@ func newStack(t *testing.T) *stack {
 	dir := t.TempDir()
 	features := dockertest.DefaultFeatures(dockertest.Docker20)
 	features.Root = filepath.Join(dir, "docker")
-	inMemory := dockertest.New(dockertest.Options{Features: features, Images: []dockertest.Image{{Names: []string{"busybox", "value"}}}})
+	known := []dockertest.Image{{Names: []string{"busybox", "value"}}}
+	inMemory := dockertest.New(dockertest.Options{Features: features, Images: known, Registry: known})
 	t.Cleanup(inMemory.Close)
 	engine := withDirs{Engine: inMemory, root: features.Root}
 	store, err := checkpoint.Open(filepath.Join(dir, "pods"))

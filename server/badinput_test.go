@@ -1,0 +1,338 @@
+package server
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+var seed = flag.Uint64("seed", 0, "the seed of the requests of TestBadRequestsAtScale, 0 for another one each time")
+
+// TestBadRequestsAtScale sends the whole server a hundred thousand requests: those that critest, crictl and kubelets have
+// sent (testdata/requests.jsonl), and requests full of nonsense, each with a few fields changed. None may make the server
+// panic, hang or leak, and none gets a code that stands for a fault of the server's own.
+func TestBadRequestsAtScale(t *testing.T) {
+	total := 100_000
+	if raceDetector {
+		total = 10_000 // each takes ten times as long
+	}
+	if testing.Short() {
+		total = 5_000
+	}
+	if *seed == 0 {
+		*seed = rand.Uint64()
+	}
+	t.Logf("seed %d: go test ./server -run BadRequestsAtScale -seed %[1]d", *seed)
+	inMemoryDirs(t)
+	w := newStackWithPod(t)
+	f := &flood{t: t, stack: w, rpcs: map[string]rpc{}, host: t.TempDir(), recorded: recorded(t), codes: map[codes.Code]*atomic.Int64{}}
+	for _, r := range allRPCs(t) {
+		f.rpcs["/"+r.service+"/"+r.name] = r
+		f.names = append(f.names, "/"+r.service+"/"+r.name)
+	}
+	for code := codes.OK; code <= codes.Unauthenticated; code++ {
+		f.codes[code] = &atomic.Int64{}
+	}
+	f.run(rand.New(rand.NewPCG(*seed, 0)), total/100)
+	f.tidy()
+	noMore, files := testutil.NoMoreGoroutines(t), openFiles(t)
+	f.run(rand.New(rand.NewPCG(*seed, 1)), total)
+	f.tidy()
+	noMore()
+	testutil.Until(t, "no descriptor is leaked", func() bool { return openFiles(t) <= files })
+	if f.codes[codes.OK].Load() == 0 || f.codes[codes.InvalidArgument].Load() == 0 {
+		t.Error("the requests are all good or all bad, so that nothing is proved")
+	}
+	for code, count := range f.codes {
+		if n := count.Load(); n > 0 {
+			t.Logf("%v: %d", code, n)
+		}
+	}
+}
+
+// inMemoryDirs lets the test's directories be in memory, where a sync costs nothing.
+func inMemoryDirs(t *testing.T) {
+	t.Helper()
+	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
+		t.Setenv("TMPDIR", "/dev/shm")
+	}
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// request is one that a client has sent.
+type request struct {
+	rpc     string
+	message proto.Message
+}
+
+// flood sends changed requests.
+type flood struct {
+	t     *testing.T
+	stack *stack
+	rpcs  map[string]rpc
+	names []string
+	// host takes the place of the root directory in paths on the host: what requests ask for is made there.
+	host     string
+	recorded []request
+	failures atomic.Int64
+	codes    map[codes.Code]*atomic.Int64
+}
+
+// run sends that many requests, some at a time, and now and then puts the pod and the image back that they have removed.
+func (f *flood) run(random *rand.Rand, total int) {
+	const batch, workers = 2000, 50
+	for sent := 0; sent < total && f.failures.Load() < 10 && !f.t.Failed(); sent += batch {
+		var group sync.WaitGroup
+		for range workers {
+			own := rand.New(rand.NewPCG(random.Uint64(), 0))
+			group.Go(func() {
+				for range min(batch, total-sent) / workers {
+					f.send(f.next(own))
+				}
+			})
+		}
+		group.Wait()
+		f.tidy()
+		f.refill()
+	}
+}
+
+// next makes a request.
+func (f *flood) next(random *rand.Rand) request {
+	var made request
+	if len(f.recorded) > 0 && random.IntN(3) > 0 {
+		chosen := f.recorded[random.IntN(len(f.recorded))]
+		made = request{chosen.rpc, proto.Clone(chosen.message)}
+	} else {
+		name := f.names[random.IntN(len(f.names))]
+		made = request{name, fullRequest(f.rpcs[name])}
+	}
+	message := made.message.ProtoReflect()
+	if !ends.MatchString(made.rpc) || random.IntN(100) == 0 {
+		f.aim(message, random)
+	}
+	for range random.IntN(5) {
+		change(message, random)
+	}
+	f.confine(message)
+	return made
+}
+
+// ends are the RPCs that end what the other requests mean.
+var ends = regexp.MustCompile("/(Stop|Remove)(PodSandbox|Container|Image)$")
+
+// aim lets most requests mean the pod and the container that are there.
+func (f *flood) aim(message protoreflect.Message, random *rand.Rand) {
+	for name, value := range map[protoreflect.Name]string{"pod_sandbox_id": f.stack.pod, "container_id": f.stack.container} {
+		if field := message.Descriptor().Fields().ByName(name); field != nil && field.Kind() == protoreflect.StringKind && !field.IsList() && random.IntN(8) > 0 {
+			message.Set(field, protoreflect.ValueOfString(value))
+		}
+	}
+	if image := message.Descriptor().Fields().ByName("image"); image != nil && image.Kind() == protoreflect.MessageKind && random.IntN(4) > 0 {
+		message.Set(image, protoreflect.ValueOfMessage((&runtimeapi.ImageSpec{Image: "busybox"}).ProtoReflect()))
+	}
+	if config := message.Descriptor().Fields().ByName("config"); config != nil && message.Has(config) {
+		f.aim(message.Mutable(config).Message(), random)
+	}
+}
+
+// hostPaths are the fields that hold paths on the host at which something is made.
+var hostPaths = map[protoreflect.Name]bool{"host_path": true, "log_directory": true, "location": true, "output_path": true, "checkpoint_path": true}
+
+// confine lets absolute paths on the host begin at a directory of the test.
+func (f *flood) confine(message protoreflect.Message) {
+	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.IsMap():
+		case field.IsList() && field.Message() != nil:
+			for i := range value.List().Len() {
+				f.confine(value.List().Get(i).Message())
+			}
+		case field.IsList():
+		case field.Message() != nil:
+			f.confine(value.Message())
+		case hostPaths[field.Name()] && strings.HasPrefix(value.String(), "/"):
+			message.Set(field, protoreflect.ValueOfString(filepath.Join(f.host, path.Clean(value.String()))))
+		}
+		return true
+	})
+}
+
+// send sends a request and judges the answer.
+func (f *flood) send(made request) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := f.rpcs[made.rpc].call(ctx, f.stack.conn, made.message)
+	code := status.Code(err)
+	f.codes[code].Add(1)
+	if understandable[code] || knownToKubelets(err) {
+		return
+	}
+	if f.failures.Add(1) <= 10 {
+		text, _ := protojson.Marshal(made.message)
+		f.t.Errorf("%s: %.500v\n%.3000s", made.rpc, err, text)
+	}
+}
+
+// knownToKubelets says that an error of code Unknown is one of the sentinels, which have no other.
+func knownToKubelets(err error) bool {
+	for _, sentinel := range kubeletSentinels {
+		if status.Code(err) == codes.Unknown && strings.HasPrefix(status.Convert(err).Message(), sentinel.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
+// tidy removes all pods, as a kubelet does.
+func (f *flood) tidy() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	pods, err := f.stack.runtime.ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	if err != nil {
+		f.t.Errorf("after bad requests: %v", err)
+	}
+	for _, pod := range pods.GetItems() {
+		if _, err := f.stack.runtime.StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: pod.GetId()}); err != nil {
+			f.t.Errorf("after bad requests: %v", err)
+		}
+		if _, err := f.stack.runtime.RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: pod.GetId()}); err != nil {
+			f.t.Errorf("after bad requests: %v", err)
+		}
+	}
+}
+
+// refill shows that a good request works, and gives the next ones something to mean.
+func (f *flood) refill() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	good := func(err error) {
+		if err != nil {
+			f.t.Errorf("a good request after bad ones: %v", err)
+		}
+	}
+	_, err := f.stack.images.PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: "busybox"}})
+	good(err)
+	pod, err := f.stack.runtime.RunPodSandbox(ctx, f.stack.podRequest("web"))
+	good(err)
+	f.stack.pod = pod.GetPodSandboxId()
+	created, err := f.stack.runtime.CreateContainer(ctx, f.stack.containerRequest("main"))
+	good(err)
+	f.stack.container = created.GetContainerId()
+	_, err = f.stack.runtime.StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: f.stack.container})
+	good(err)
+}
+
+// change changes one field, of the message or of one of those below it.
+func change(message protoreflect.Message, random *rand.Rand) {
+	all := message.Descriptor().Fields()
+	if all.Len() == 0 {
+		return
+	}
+	field := all.Get(random.IntN(all.Len()))
+	deeper := field.Message() != nil && !field.IsMap() && message.Has(field)
+	switch {
+	case random.IntN(6) == 0:
+		message.Clear(field)
+	case field.IsMap():
+		message.Mutable(field).Map().Set(protoreflect.ValueOfString(oddText(random)).MapKey(), oddMapValue(field, random))
+	case field.IsList():
+		changeList(message, field, random)
+	case deeper && random.IntN(8) > 0:
+		change(message.Mutable(field).Message(), random)
+	case field.Message() != nil:
+		fill(message.Mutable(field).Message(), nil)
+	default:
+		message.Set(field, odd(field, random))
+	}
+}
+
+func changeList(message protoreflect.Message, field protoreflect.FieldDescriptor, random *rand.Rand) {
+	list := message.Mutable(field).List()
+	switch {
+	case list.Len() > 0 && random.IntN(3) == 0:
+		list.Truncate(random.IntN(list.Len()))
+	case field.Message() == nil && random.IntN(4) == 0 && list.Len() > 0:
+		list.Append(list.Get(0)) // twice the same
+	case field.Message() == nil:
+		list.Append(odd(field, random))
+	case list.Len() > 0:
+		change(list.Get(random.IntN(list.Len())).Message(), random)
+	default:
+		list.AppendMutable()
+	}
+}
+
+func oddMapValue(field protoreflect.FieldDescriptor, random *rand.Rand) protoreflect.Value {
+	return odd(field.MapValue(), random)
+}
+
+// odd is a value that a program may not expect.
+func odd(field protoreflect.FieldDescriptor, random *rand.Rand) protoreflect.Value {
+	number := []int64{0, 1, -1, 2, 1000, math.MaxInt32, math.MinInt32, math.MaxInt64, math.MinInt64, random.Int64()}[random.IntN(10)]
+	switch field.Kind() {
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(oddText(random))
+	case protoreflect.BytesKind:
+		return protoreflect.ValueOfBytes([]byte(oddText(random) + "\xff\x00"))
+	case protoreflect.BoolKind:
+		return protoreflect.ValueOfBool(random.IntN(2) == 0)
+	case protoreflect.EnumKind:
+		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(int32(number)))
+	case protoreflect.Int32Kind:
+		return protoreflect.ValueOfInt32(int32(number))
+	case protoreflect.Uint32Kind:
+		return protoreflect.ValueOfUint32(uint32(number))
+	case protoreflect.Uint64Kind:
+		return protoreflect.ValueOfUint64(uint64(number))
+	case protoreflect.Int64Kind:
+		return protoreflect.ValueOfInt64(number)
+	default:
+		panic(fmt.Sprintf("no odd value for %s", field.FullName()))
+	}
+}
+
+var oddTexts = []string{
+	"", " ", ".", "..", "/", "//", "../../../etc/passwd", "/proc/self/root", "/dev/zero", "a/../../b", "-", "--help", "a b", "a\nb", "a\x00b", "\u202e", "ö", "😀",
+	"sha256:", "sha256:" + "0", "busybox:latest", "busybox@sha256:1", "UPPER/case", "localhost/", "localhost//dev/zero", "unconfined", "host", "container:x", "0", "-1", "1e9", "99999999999999999999",
+	"10.0.0.1", "::1", "300.0.0.1", "10.0.0.0/33", "k8s_a_b_c_d_0", "io.kubernetes.pod.name", "io.criadapter", "net.ipv4.ip_forward", "kernel.shm_rmid_forced", "memory.max", "true", "null", "{}", "%s%n", "$(id)",
+}
+
+func oddText(random *rand.Rand) string {
+	switch random.IntN(20) {
+	case 0:
+		return strings.Repeat("x", 1<<random.IntN(14))
+	case 1:
+		return strings.Repeat("/a", 1<<random.IntN(12))
+	default:
+		return oddTexts[random.IntN(len(oddTexts))]
+	}
+}

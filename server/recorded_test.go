@@ -1,0 +1,46 @@
+package server
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+// recorded reads the requests that real clients have sent, see testdata/README.md.
+func recorded(t *testing.T) []request {
+	t.Helper()
+	file, err := os.Open(filepath.Join("testdata", "requests.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var all []request
+	types := map[string]rpc{}
+	for _, r := range allRPCs(t) {
+		types["/"+r.service+"/"+r.name] = r
+	}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var line struct {
+			RPC     string
+			Request json.RawMessage
+		}
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
+			t.Fatal(err)
+		}
+		message := types[line.RPC].request.New().Interface()
+		if err := protojson.Unmarshal(line.Request, message); err != nil {
+			t.Fatalf("%s: %v", line.RPC, err)
+		}
+		all = append(all, request{line.RPC, message})
+	}
+	if err := lines.Err(); err != nil || len(all) < 40 {
+		t.Fatalf("only %d requests were read: %v", len(all), err)
+	}
+	return all
+}
