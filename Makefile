@@ -110,7 +110,7 @@ figures: ## Draw the figures and tables of docs/comparison.md from what make ben
 	go run ./test/bench/draw $(if $(wildcard build/bench),-from build/bench)
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz test for FUZZTIME
+fuzz: ## Run every fuzz test for FUZZTIME; an input that fails stays in its package's testdata/fuzz, to be committed with the fix
 	@set -e; for file in $$(grep -l '^func Fuzz' $$(git ls-files '*_test.go')); do \
 		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9_]*\)(.*/\1/p' $$file); do \
 			echo "$$(dirname $$file) $$name"; \
