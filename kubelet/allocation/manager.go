@@ -84,7 +84,7 @@ func (m *Manager) Restored(pod *v1.Pod, observed *model.PodStatus) *v1.Pod {
 	}
 	return with(pod, func(c *v1.Container) v1.ResourceRequirements {
 		if container := observed.Container(c.Name); container != nil && container.State == model.StateRunning {
-			if now, known := m.Actuated(pod.UID, container); known {
+			if now, known := m.Actuated(pod.UID, c, container); known {
 				return now
 			}
 		}
@@ -150,9 +150,10 @@ func (m *Manager) AllPending() []types.UID {
 	return slices.Collect(maps.Keys(m.pending))
 }
 
-// Actuated is what the runtime has confirmed of a container. Known is false where nobody noted it: the container is of
-// an earlier version.
-func (m *Manager) Actuated(uid types.UID, container *model.ContainerStatus) (resources v1.ResourceRequirements, known bool) {
+// Actuated is what the runtime has confirmed of a container: what was noted, or what the container was made with. Of one
+// of an earlier version that says neither it is what the runtime shows to be in force; what cannot be seen is as spec
+// has it. Known is false where the runtime does not show that either.
+func (m *Manager) Actuated(uid types.UID, spec *v1.Container, container *model.ContainerStatus) (resources v1.ResourceRequirements, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if pod := m.pods[uid]; pod != nil {
@@ -160,10 +161,14 @@ func (m *Manager) Actuated(uid types.UID, container *model.ContainerStatus) (res
 			return last.Resources, true
 		}
 	}
-	if container.Resources == nil {
+	switch {
+	case container.Resources != nil:
+		return *container.Resources, true
+	case container.Applied != nil:
+		return inForce(spec.Resources, container.Applied), true
+	default:
 		return v1.ResourceRequirements{}, false
 	}
-	return *container.Resources, true
 }
 
 // SetActuated notes that the runtime has applied resources to a container.

@@ -44,11 +44,11 @@ func TestAllocationsSurvive(t *testing.T) {
 		if got := limit(m.Allocated(desired)); got != "64Mi" || limit(desired) != "128Mi" {
 			t.Errorf("it is allocated %s", got)
 		}
-		if now, known := m.Actuated(before.UID, container); !known || now.Limits.Memory().String() != "64Mi" {
+		if now, known := m.Actuated(before.UID, &before.Spec.Containers[0], container); !known || now.Limits.Memory().String() != "64Mi" {
 			t.Errorf("it has %v, %v", now, known)
 		}
 		made := desired.Spec.Containers[0].Resources
-		if now, known := m.Actuated(before.UID, &model.ContainerStatus{ID: "2", Name: "a", Resources: &made}); !known || now.Limits.Memory().String() != "128Mi" {
+		if now, known := m.Actuated(before.UID, &before.Spec.Containers[0], &model.ContainerStatus{ID: "2", Name: "a", Resources: &made}); !known || now.Limits.Memory().String() != "128Mi" {
 			t.Errorf("another container has %v, %v", now, known)
 		}
 		if m, err = Open(path); err != nil {
@@ -86,7 +86,7 @@ func TestMeanwhile(t *testing.T) {
 	} {
 		pod := withLimit(c.allocated)
 		now := withLimit(c.actuated).Spec.Containers[0].Resources
-		got := Meanwhile(pod, func(name string) (v1.ResourceRequirements, bool) { return now, name == "a" })
+		got := Meanwhile(pod, func(c *v1.Container) (v1.ResourceRequirements, bool) { return now, c.Name == "a" })
 		if limit(got) != c.want {
 			t.Errorf("%+v: %s", c, limit(got))
 		}
@@ -106,7 +106,7 @@ func TestMeanwhileKeepsTheClass(t *testing.T) {
 	}
 	for _, c := range []struct{ allocated, actuated string }{{"32Mi", "64Mi"}, {"64Mi", "32Mi"}} {
 		now := of(c.actuated).Spec.Containers[0].Resources
-		got := Meanwhile(of(c.allocated), func(string) (v1.ResourceRequirements, bool) { return now, true })
+		got := Meanwhile(of(c.allocated), func(*v1.Container) (v1.ResourceRequirements, bool) { return now, true })
 		if class := model.QOS(got); class != v1.PodQOSGuaranteed || limit(got) != "64Mi" {
 			t.Errorf("%+v: %s with the limit %s", c, class, limit(got))
 		}

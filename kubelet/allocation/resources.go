@@ -31,9 +31,9 @@ func Restarts(c *v1.Container, changed []v1.ResourceName) bool {
 
 // Meanwhile is a pod with the limits that it needs as a whole while a resize is on its way: of allocated and actuated
 // the greater one of each container, none where one of both has none. Its class of service is that of allocated.
-func Meanwhile(allocated *v1.Pod, actuated func(name string) (v1.ResourceRequirements, bool)) *v1.Pod {
+func Meanwhile(allocated *v1.Pod, actuated func(*v1.Container) (v1.ResourceRequirements, bool)) *v1.Pod {
 	return with(allocated, func(c *v1.Container) v1.ResourceRequirements {
-		now, known := actuated(c.Name)
+		now, known := actuated(c)
 		if !known {
 			return c.Resources
 		}

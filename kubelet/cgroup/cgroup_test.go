@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -189,6 +190,29 @@ func TestPidsLimitIsTakenBack(t *testing.T) {
 	}
 }
 
+// TestLimitsAreLifted when a pod is resized to have none.
+func TestLimitsAreLifted(t *testing.T) {
+	m := realManager(t)
+	for range 2 {
+		parent, err := m.Ensure(t.Context(), podOf("p", "cpu=1", "cpu=2 memory=64Mi"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, m, parent, "memory.limit_in_bytes", "67108864", "memory.max", "67108864")
+		wantFile(t, m, parent, "cpu.cfs_quota_us", "200000", "cpu.max", "200000 100000")
+		if _, err := m.Ensure(t.Context(), podOf("p", "cpu=1", "")); err != nil {
+			t.Fatal(err)
+		}
+		wantFile(t, m, parent, "memory.limit_in_bytes", strconv.Itoa(Unlimited), "memory.max", "max")
+		wantFile(t, m, parent, "cpu.cfs_quota_us", "-1", "cpu.max", "max 100000")
+	}
+	for _, limit := range []int64{-1, Unlimited, math.MaxInt64} {
+		if got := Limited(limit); got != 0 {
+			t.Errorf("%d counts as the limit %d", limit, got)
+		}
+	}
+}
+
 func TestRemoveKillsWhatIsLeft(t *testing.T) {
 	m := realManager(t)
 	ctx := context.Background()
@@ -263,14 +287,22 @@ func TestUnifiedFiles(t *testing.T) {
 	if err := f.ensure(context.Background(), name{"a"}, limits{shares: 1024, quota: 50_000, memory: 4096}); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{
-		"cgroup.subtree_control": "+pids", "a/cgroup.subtree_control": "+cpu", "a/cpu.weight": "39", "a/cpu.max": "50000 100000", "a/memory.max": "4096",
-	} {
-		// A real file keeps what was written to it before; this one shows the last write.
-		if got, err := os.ReadFile(filepath.Join(root, path)); err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v; want %q", path, got, err, want)
+	wantFiles := func(files map[string]string) {
+		t.Helper()
+		for path, want := range files {
+			// A real file keeps what was written to it before; this one shows the last write.
+			if got, err := os.ReadFile(filepath.Join(root, path)); err != nil || string(got) != want {
+				t.Errorf("%s: %q, %v; want %q", path, got, err, want)
+			}
 		}
 	}
+	wantFiles(map[string]string{
+		"cgroup.subtree_control": "+pids", "a/cgroup.subtree_control": "+cpu", "a/cpu.weight": "39", "a/cpu.max": "50000 100000", "a/memory.max": "4096",
+	})
+	if err := f.ensure(context.Background(), name{"a"}, limits{quota: noLimit, memory: noLimit, pids: noLimit}); err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(map[string]string{"a/cpu.weight": "39", "a/cpu.max": "max 100000", "a/memory.max": "max"})
 }
 
 func TestHost(t *testing.T) {

@@ -1,6 +1,9 @@
 package cgroup
 
-import "strconv"
+import (
+	"math"
+	"strconv"
+)
 
 const (
 	// Period is over what time a quota counts, in microseconds.
@@ -11,6 +14,17 @@ const (
 	minShares, maxShares = 2, 262144
 	maxWeight            = 10000
 )
+
+// Unlimited is no limit for memory in bytes, where -1 cannot be said: the most that the kernel can count, in whole pages.
+const Unlimited = math.MaxInt64 &^ (4<<10 - 1)
+
+// Limited is a limit for memory that is in force, 0 where it is none.
+func Limited(memory int64) int64 {
+	if memory < 0 || memory >= math.MaxInt64&^(1<<20-1) { // with pages of any size
+		return 0
+	}
+	return memory
+}
 
 // Shares are the shares of processor time for that many thousandths of a processor: 1024 for one.
 func Shares(milli int64) int64 {
@@ -24,6 +38,28 @@ func Quota(milli int64) int64 {
 	}
 	return max(milli*Period/1000, minQuota)
 }
+
+// MilliOfShares are the fewest thousandths of a processor that have those Shares; 0 for the smallest.
+func MilliOfShares(shares int64) int64 {
+	if shares <= minShares {
+		return 0
+	}
+	return (shares*1000 + 1023) / 1024
+}
+
+// QuotaPer is a quota per period as one per Period; 0, no limit, for one that is not positive. A period of 0 is Period.
+func QuotaPer(quota, period int64) int64 {
+	if quota <= 0 {
+		return 0
+	}
+	if period <= 0 {
+		return quota
+	}
+	return quota * Period / period
+}
+
+// MilliOfQuota are the thousandths of a processor that have that Quota.
+func MilliOfQuota(quota int64) int64 { return quota * 1000 / Period }
 
 // weight is what cgroup v2 has in place of shares, as KEP-2254 converts them: 2…262144 becomes 1…10000.
 func weight(shares int64) int64 {

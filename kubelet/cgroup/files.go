@@ -64,7 +64,7 @@ func (f *files) ensure(_ context.Context, n name, l limits) error {
 				return err
 			}
 			if value != 0 {
-				if err := put(dir, file, amount(value)); err != nil {
+				if err := put(dir, file, v1Amount(file, value)); err != nil {
 					return err
 				}
 			}
@@ -100,14 +100,14 @@ func (f *files) ensureUnified(n name, l limits) error {
 	if l.shares > 0 {
 		values["cpu.weight"] = strconv.FormatInt(weight(l.shares), 10)
 	}
-	if l.quota > 0 {
-		values["cpu.max"] = fmt.Sprintf("%d %d", l.quota, Period)
+	for file, value := range map[string]int64{"cpu.max": l.quota, "memory.max": l.memory, "pids.max": l.pids} {
+		// Without the controller there is no file, and no limit to lift.
+		if _, err := os.Stat(filepath.Join(dir, file)); value > 0 || value == noLimit && err == nil {
+			values[file] = amount(value)
+		}
 	}
-	if l.memory > 0 {
-		values["memory.max"] = strconv.FormatInt(l.memory, 10)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "pids.max")); l.pids > 0 || l.pids == noLimit && err == nil {
-		values["pids.max"] = amount(l.pids)
+	if quota, ok := values["cpu.max"]; ok {
+		values["cpu.max"] = fmt.Sprintf("%s %d", quota, Period)
 	}
 	for file, value := range values {
 		if err := put(dir, file, value); err != nil {
@@ -117,7 +117,15 @@ func (f *files) ensureUnified(n name, l limits) error {
 	return delegate(dir)
 }
 
-// amount is a limit as the files have it.
+// v1Amount is a limit as the files of version 1 have it.
+func v1Amount(file string, limit int64) string {
+	if file == "pids.max" {
+		return amount(limit)
+	}
+	return strconv.FormatInt(limit, 10) // -1 for none
+}
+
+// amount is a limit as the files of version 2 have it.
 func amount(limit int64) string {
 	if limit == noLimit {
 		return "max"

@@ -45,11 +45,12 @@ type Options struct {
 
 // limits of one cgroup. Zero values set nothing.
 type limits struct {
-	// shares and quota are as Shares and Quota make them, memory is in bytes, pids is a number of tasks or noLimit.
+	// shares and quota are as Shares and Quota make them, memory is in bytes, pids is a number of tasks. All but shares may
+	// be noLimit.
 	shares, quota, memory, pids int64
 }
 
-// noLimit takes away what an earlier process had as a limit.
+// noLimit takes away the limit that there was, before a resize or of an earlier process.
 const noLimit = -1
 
 // tree makes and removes cgroups, for one driver.
@@ -121,8 +122,8 @@ func (m *Manager) Ensure(ctx context.Context, pod *v1.Pod) (parent string, err e
 	}
 	err = m.tree.ensure(ctx, m.podName(pod), limits{
 		shares: Shares(needs.Requests.Cpu().MilliValue()),
-		quota:  Quota(needs.Limits.Cpu().MilliValue()),
-		memory: needs.Limits.Memory().Value(),
+		quota:  cmp.Or(Quota(needs.Limits.Cpu().MilliValue()), noLimit),
+		memory: cmp.Or(needs.Limits.Memory().Value(), noLimit),
 		pids:   cmp.Or(m.opts.PodPids, noLimit),
 	})
 	if err != nil {

@@ -99,18 +99,17 @@ func properties(l limits) []systemd.Property {
 	if l.shares > 0 {
 		out = append(out, property("CPUWeight", uint64(weight(l.shares))))
 	}
-	if l.quota > 0 {
-		out = append(out, property("CPUQuotaPerSecUSec", quotaPerSecond(l.quota)))
+	limit := func(name string, value int64, spelled uint64) {
+		switch {
+		case value > 0:
+			out = append(out, property(name, spelled))
+		case value == noLimit:
+			out = append(out, property(name, uint64(math.MaxUint64))) // systemd's infinity
+		}
 	}
-	if l.memory > 0 {
-		out = append(out, property("MemoryMax", uint64(l.memory)))
-	}
-	switch {
-	case l.pids > 0:
-		out = append(out, property("TasksMax", uint64(l.pids)))
-	case l.pids == noLimit:
-		out = append(out, property("TasksMax", uint64(math.MaxUint64)))
-	}
+	limit("CPUQuotaPerSecUSec", l.quota, quotaPerSecond(l.quota))
+	limit("MemoryMax", l.memory, uint64(l.memory))
+	limit("TasksMax", l.pids, uint64(l.pids))
 	return out
 }
 

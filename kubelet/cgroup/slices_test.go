@@ -89,9 +89,13 @@ func TestSlices(t *testing.T) {
 			t.Fatalf("got %s, %v; want %s", got, err, want)
 		}
 	}
+	const infinity = "18446744073709551615"
 	unit := fake.units["me-kubepods-burstable-pod12_34.slice"]
-	if unit["CPUWeight"] != "39" || unit["MemoryMax"] != "67108864" || unit["CPUQuotaPerSecUSec"] != "" {
+	if unit["CPUWeight"] != "39" || unit["MemoryMax"] != "67108864" || unit["CPUQuotaPerSecUSec"] != infinity {
 		t.Errorf("properties %v", unit)
+	}
+	if _, err := m.Ensure(ctx, podOf("12-34", "cpu=1", "")); err != nil || unit["MemoryMax"] != infinity {
+		t.Errorf("without a limit: %v, properties %v", err, unit)
 	}
 	if _, err := m.Ensure(ctx, podOf("5", "cpu=1", "")); err != nil {
 		t.Fatal(err)

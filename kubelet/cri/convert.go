@@ -42,6 +42,11 @@ func containerStatus(sandboxID string, s *runtimeapi.ContainerStatus) model.Cont
 			out.Resources = &resources
 		}
 	}
+	if linux := s.GetResources().GetLinux(); linux != nil {
+		out.Applied = &model.AppliedLimits{
+			CPUShares: linux.GetCpuShares(), CPUQuota: linux.GetCpuQuota(), CPUPeriod: linux.GetCpuPeriod(), Memory: linux.GetMemoryLimitInBytes(),
+		}
+	}
 	if out.State == model.StateExited {
 		if message := terminationMessage(s); message != "" {
 			out.Message = message

@@ -53,6 +53,8 @@ type podActions struct {
 	SandboxID string
 	// Kill are containers that must go while the others stay.
 	Kill []containerKill
+	// Resized says that the resources of the pod change, in place or with a restart.
+	Resized bool
 	// Resize are running containers whose resources are to be changed in place.
 	Resize []containerResize
 	// Start are the containers to start now, in order. Init containers that wait for another are not among them: the
@@ -66,7 +68,7 @@ func (a *podActions) nothing() bool {
 }
 
 // actuated is what the runtime has confirmed of a container's resources, see allocation.Manager.
-type actuated func(types.UID, *model.ContainerStatus) (resources v1.ResourceRequirements, known bool)
+type actuated func(types.UID, *v1.Container, *model.ContainerStatus) (resources v1.ResourceRequirements, known bool)
 
 // computePodActions compares what the pod asks for, and is allocated, with what the runtime shows.
 func computePodActions(pod *v1.Pod, status *model.PodStatus, probes Probes, actuated actuated) podActions {
@@ -160,10 +162,10 @@ func (c *computation) inSandbox() {
 	}
 	if alive == 0 && initialized {
 		// Nothing is left to do for sidecars either.
-		c.actions.KillSandbox, c.actions.Kill, c.actions.Resize, c.actions.Start = true, nil, nil, nil
+		c.actions.KillSandbox, c.actions.Kill, c.actions.Resized, c.actions.Resize, c.actions.Start = true, nil, false, nil, nil
 	}
 	if !initialized && c.initFailedForGood() {
-		c.actions.KillSandbox, c.actions.Kill, c.actions.Resize, c.actions.Start = true, nil, nil, nil
+		c.actions.KillSandbox, c.actions.Kill, c.actions.Resized, c.actions.Resize, c.actions.Start = true, nil, false, nil, nil
 	}
 }
 
@@ -228,6 +230,7 @@ func (c *computation) mustGo(spec *v1.Container, kind model.Kind, observed *mode
 	case c.probes.LivenessFailed[observed.ID]:
 		return "it failed its liveness or startup probe", c.restartsAfterProbe(spec, kind)
 	case allocation.Restarts(spec, c.changed(spec, observed)):
+		c.actions.Resized = true
 		return "the resize of its resources requires a restart", true
 	default:
 		return "", true

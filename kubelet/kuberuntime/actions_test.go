@@ -43,9 +43,9 @@ func statusOf(words ...string) *model.PodStatus {
 	return status
 }
 
-// unnoted is the actuated of containers of which nobody noted the resources.
-func unnoted(types.UID, *model.ContainerStatus) (v1.ResourceRequirements, bool) {
-	return v1.ResourceRequirements{}, false
+// asWanted is the actuated of containers that have the resources that they are allocated.
+func asWanted(_ types.UID, c *v1.Container, _ *model.ContainerStatus) (v1.ResourceRequirements, bool) {
+	return c.Resources, true
 }
 
 // told writes actions down in words.
@@ -127,7 +127,7 @@ func TestComputeActions(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			pod := modeltest.Pod(test.policy, strings.Fields(test.pod)...)
-			if got := told(computePodActions(pod, statusOf(strings.Fields(test.seen)...), Probes{}, unnoted)); got != test.want {
+			if got := told(computePodActions(pod, statusOf(strings.Fields(test.seen)...), Probes{}, asWanted)); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
@@ -140,22 +140,22 @@ func TestComputeActionsProbes(t *testing.T) {
 	grace := int64(7)
 	pod.Spec.Containers[0].LivenessProbe = &v1.Probe{TerminationGracePeriodSeconds: &grace}
 
-	waits := computePodActions(pod, statusOf("sandbox", "s=running"), Probes{}, unnoted)
+	waits := computePodActions(pod, statusOf("sandbox", "s=running"), Probes{}, asWanted)
 	if !waits.nothing() {
 		t.Errorf("the app does not wait for the sidecar's startup probe: %s", told(waits))
 	}
-	if got := told(computePodActions(pod, statusOf("sandbox", "s=running"), Probes{Started: map[string]bool{"s-1": true}}, unnoted)); got != "start:a#0" {
+	if got := told(computePodActions(pod, statusOf("sandbox", "s=running"), Probes{Started: map[string]bool{"s-1": true}}, asWanted)); got != "start:a#0" {
 		t.Errorf("after the startup probe: %s", got)
 	}
 
 	seen := statusOf("sandbox", "s=running", "a=running")
 	failed := Probes{LivenessFailed: map[string]bool{"a-2": true}, Started: map[string]bool{"s-1": true, "a-2": true}}
-	actions := computePodActions(pod, seen, failed, unnoted)
+	actions := computePodActions(pod, seen, failed, asWanted)
 	if told(actions) != "kill:a-2 start:a#1" || actions.Kill[0].ProbeGrace != &grace {
 		t.Errorf("liveness: %s, grace %v", told(actions), actions.Kill[0].ProbeGrace)
 	}
 	pod.Spec.RestartPolicy = v1.RestartPolicyNever
-	if got := told(computePodActions(pod, seen, failed, unnoted)); got != "kill-sandbox" {
+	if got := told(computePodActions(pod, seen, failed, asWanted)); got != "kill-sandbox" {
 		t.Errorf("liveness with policy Never: %s", got)
 	}
 }
@@ -163,17 +163,17 @@ func TestComputeActionsProbes(t *testing.T) {
 func TestComputeActionsChanges(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyNever, "app:a", "app:b")
 	pod.Spec.Containers[0].Image = "another"
-	if got := told(computePodActions(pod, statusOf("sandbox", "a=running", "b=running"), Probes{}, unnoted)); got != "kill:a-1 start:a#1" {
+	if got := told(computePodActions(pod, statusOf("sandbox", "a=running", "b=running"), Probes{}, asWanted)); got != "kill:a-1 start:a#1" {
 		t.Errorf("another image: %s", got)
 	}
 	pod = modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 	pod.Spec.HostNetwork = true
-	if got := told(computePodActions(pod, statusOf("sandbox", "a=running"), Probes{}, unnoted)); got != "kill-sandbox sandbox#1 start:a#1" {
+	if got := told(computePodActions(pod, statusOf("sandbox", "a=running"), Probes{}, asWanted)); got != "kill-sandbox sandbox#1 start:a#1" {
 		t.Errorf("another network: %s", got)
 	}
 	noAddress := statusOf("sandbox", "a=running")
 	noAddress.Sandboxes[0].IPs = nil
-	if got := told(computePodActions(modeltest.Pod(v1.RestartPolicyAlways, "app:a"), noAddress, Probes{}, unnoted)); got != "kill-sandbox sandbox#1 start:a#1" {
+	if got := told(computePodActions(modeltest.Pod(v1.RestartPolicyAlways, "app:a"), noAddress, Probes{}, asWanted)); got != "kill-sandbox sandbox#1 start:a#1" {
 		t.Errorf("no address: %s", got)
 	}
 }
@@ -191,7 +191,7 @@ func FuzzComputeActions(f *testing.F) {
 			words = append([]string{"sandbox"}, words...)
 		}
 		seen := statusOf(words...)
-		actions := computePodActions(pod, seen, Probes{}, unnoted)
+		actions := computePodActions(pod, seen, Probes{}, asWanted)
 		started := map[string]bool{}
 		for _, start := range actions.Start {
 			if started[start.Spec.Name] && len(pod.Spec.Containers)+len(pod.Spec.InitContainers) == countNames(pod) {

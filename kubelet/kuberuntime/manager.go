@@ -22,7 +22,8 @@ import (
 type Specs interface {
 	Sandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error)
 	Container(ctx context.Context, in podspec.ContainerInput) (*runtimeapi.ContainerConfig, func(), error)
-	Resources(pod *v1.Pod, container *v1.Container) *runtimeapi.LinuxContainerResources
+	Resources(pod *v1.Pod, container *v1.Container, before v1.ResourceRequirements) *runtimeapi.LinuxContainerResources
+	PodResources(pod *v1.Pod) (overhead, resources *runtimeapi.LinuxContainerResources)
 }
 
 // Options configure a Manager. All but Backoff are required.
@@ -82,7 +83,7 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 	} else if err := m.killSome(ctx, pod, actions.Kill); err != nil {
 		return result, err
 	}
-	result.ResizeErr = m.resizeAll(ctx, pod, actions.Resize)
+	result.ResizeErr = m.resizeAll(ctx, pod, &actions)
 	ips := status.IPs()
 	sandbox, err := m.opts.Specs.Sandbox(ctx, pod, actions.Attempt)
 	if err != nil {

@@ -6,39 +6,65 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// containerResize is a running container that is to get the resources of its Spec in place of Now.
+// containerResize is a running container that is to get the resources of its Spec in place of Now, if these are Known.
 type containerResize struct {
 	Container model.ContainerStatus
 	Spec      *v1.Container
 	Now       v1.ResourceRequirements
+	Known     bool
 }
 
-// changed lists the resources in which a running container differs from what it is allocated.
+// changed lists the resources in which a running container is known to differ from what it is allocated.
 func (c *computation) changed(spec *v1.Container, observed *model.ContainerStatus) []v1.ResourceName {
-	if now, known := c.actuated(c.pod.UID, observed); known {
+	if now, known := c.actuated(c.pod.UID, spec, observed); known {
 		return model.ChangedResources(spec.Resources, now)
 	}
 	return nil
 }
 
-// resize notes a running container whose resources have changed.
+// resize notes a running container whose resources have changed, or of which nobody knows: it is given what it is
+// allocated once, which costs nothing where it has that already.
 func (c *computation) resize(spec *v1.Container, observed *model.ContainerStatus) {
-	if len(c.changed(spec, observed)) == 0 {
+	now, known := c.actuated(c.pod.UID, spec, observed)
+	if known && len(model.ChangedResources(spec.Resources, now)) == 0 {
 		return
 	}
-	now, _ := c.actuated(c.pod.UID, observed)
-	c.actions.Resize = append(c.actions.Resize, containerResize{Container: *observed, Spec: spec, Now: now})
+	c.actions.Resized = c.actions.Resized || known
+	c.actions.Resize = append(c.actions.Resize, containerResize{Container: *observed, Spec: spec, Now: now, Known: known})
+}
+
+// resizeSandbox tells the runtime of the pod's new resources before any container has its own, for those that size more
+// than cgroups by them (KEP-1287). Most do not have this call, and need not.
+func (m *Manager) resizeSandbox(ctx context.Context, pod *v1.Pod, id string) error {
+	overhead, resources := m.opts.Specs.PodResources(pod)
+	_, err := m.opts.Runtime.UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{
+		PodSandboxId: id, Overhead: overhead, Resources: resources,
+	})
+	if err == nil || status.Code(err) == codes.Unimplemented {
+		return nil
+	}
+	err = fmt.Errorf("resize the pod's sandbox: %s", message(err))
+	m.record(pod, "", true)("ResizeError", err.Error())
+	return err
 }
 
 // resizeAll has the runtime change resources (doPodResizeAction of pkg/kubelet/kuberuntime). The pod's cgroup has room
 // for the old and the new ones meanwhile. What takes less comes first.
-func (m *Manager) resizeAll(ctx context.Context, pod *v1.Pod, resizes []containerResize) error {
+func (m *Manager) resizeAll(ctx context.Context, pod *v1.Pod, actions *podActions) error {
+	if actions.Resized {
+		if err := m.resizeSandbox(ctx, pod, actions.SandboxID); err != nil {
+			return err
+		}
+	}
+	resizes := actions.Resize
 	slices.SortStableFunc(resizes, func(a, b containerResize) int { return b.shrinks() - a.shrinks() })
 	var errs []error
 	for _, resize := range resizes {
@@ -48,7 +74,7 @@ func (m *Manager) resizeAll(ctx context.Context, pod *v1.Pod, resizes []containe
 			errs = append(errs, err)
 		}
 	}
-	if len(resizes) > 0 && len(errs) == 0 {
+	if actions.Resized && len(resizes) > 0 && len(errs) == 0 {
 		m.record(pod, "", false)("ResizeCompleted", "The containers have the resources that the pod is allocated")
 	}
 	return errors.Join(errs...)
@@ -70,7 +96,7 @@ func (m *Manager) resizeOne(ctx context.Context, pod *v1.Pod, resize containerRe
 			return err
 		}
 	}
-	resources := m.opts.Specs.Resources(pod, resize.Spec)
+	resources := m.opts.Specs.Resources(pod, resize.Spec, resize.Now)
 	if err := m.opts.Runtime.UpdateContainerResources(ctx, resize.Container.ID, &runtimeapi.ContainerResources{Linux: resources}); err != nil {
 		return errors.New(message(err))
 	}

@@ -2,10 +2,13 @@ package kuberuntime
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,13 +37,18 @@ func TestComputeResizes(t *testing.T) {
 	} {
 		pod := modeltest.Pod(v1.RestartPolicyAlways, "app:a")
 		pod.Spec.Containers[0].Resources, pod.Spec.Containers[0].ResizePolicy = memory("64Mi"), test.policy
-		got := told(computePodActions(pod, statusOf("sandbox", "a=running"), Probes{}, func(types.UID, *model.ContainerStatus) (v1.ResourceRequirements, bool) {
+		got := told(computePodActions(pod, statusOf("sandbox", "a=running"), Probes{}, func(types.UID, *v1.Container, *model.ContainerStatus) (v1.ResourceRequirements, bool) {
 			return memory(test.now), true
 		}))
 		if got != test.want {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
+}
+
+// updates are the calls that change resources, of containers.
+func (b *bench) updates() []string {
+	return slices.DeleteFunc(b.fake.GetCalls(), func(call string) bool { return call != "UpdateContainerResources" })
 }
 
 // TestResize changes a running container once, refuses a limit below what it uses, and tries a failure again.
@@ -52,9 +60,7 @@ func TestResize(t *testing.T) {
 	if err := b.opts.Allocation.SetActuated(pod.UID, &container, memory("64Mi")); err != nil {
 		t.Fatal(err)
 	}
-	updates := func() int {
-		return len(slices.DeleteFunc(b.fake.GetCalls(), func(call string) bool { return call != "UpdateContainerResources" }))
-	}
+	updates := func() int { return len(b.updates()) }
 	pod.Spec.Containers[0].Resources = memory("128Mi")
 	b.fake.InjectError("UpdateContainerResources", errors.New("not now"))
 	if result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{}); err == nil || result.ResizeErr == nil {
@@ -77,7 +83,94 @@ func TestResize(t *testing.T) {
 	}
 	pod.Spec.Containers[0].Resources = memory("50Mi")
 	b.sync(pod, Probes{})
-	if now, known := b.opts.Allocation.Actuated(pod.UID, &container); !known || now.Limits.Memory().String() != "50Mi" || updates() != 3 {
+	if now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container); !known || now.Limits.Memory().String() != "50Mi" || updates() != 3 {
 		t.Errorf("it has %v after %d updates", now, updates())
+	}
+}
+
+// TestResizeOfUnnotedContainers gives containers of which nobody noted what they have what they are allocated: if the
+// runtime shows another limit, or once if it shows none.
+func TestResizeOfUnnotedContainers(t *testing.T) {
+	restart := []v1.ContainerResizePolicy{{ResourceName: v1.ResourceMemory, RestartPolicy: v1.RestartContainer}}
+	for _, test := range []struct {
+		name     string
+		shown    *runtimeapi.LinuxContainerResources
+		policy   []v1.ContainerResizePolicy
+		updates  int
+		attempts uint32
+	}{
+		{"another limit", &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 32 << 20}, nil, 1, 0},
+		{"another limit, restart", &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 32 << 20}, restart, 0, 1},
+		{"the same limit", &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20}, restart, 0, 0},
+		{"nothing", nil, nil, 1, 0},
+		{"nothing, restart", nil, restart, 1, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBench(t)
+			pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+			pod.Spec.Containers[0].Resources, pod.Spec.Containers[0].ResizePolicy = memory("64Mi"), test.policy
+			b.sync(pod, Probes{})
+			b.fake.SetFakeContainerStats([]*runtimeapi.ContainerStats{{
+				Attributes: &runtimeapi.ContainerAttributes{Id: b.status(pod).Containers[0].ID},
+			}})
+			b.fake.limits = test.shown
+			b.sync(pod, Probes{})
+			b.fake.limits = nil
+			if test.attempts == 0 && test.updates > 0 {
+				b.sync(pod, Probes{}) // which knows now
+			}
+			if got, now := len(b.updates()), b.status(pod).Container("a"); got != test.updates || now.Attempt != test.attempts {
+				t.Errorf("%d updates and attempt %d, want %d and %d", got, now.Attempt, test.updates, test.attempts)
+			}
+		})
+	}
+}
+
+// TestResizeTellsTheSandbox before any container: a runtime that sizes the pod by it may refuse, one that lacks the call
+// does not need it.
+func TestResizeTellsTheSandbox(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		err    error
+		want   string
+		failed bool
+	}{
+		{"taken", nil, "PodSandbox Container", false},
+		{"unimplemented", status.Error(codes.Unimplemented, "unknown method"), "PodSandbox Container", false},
+		{"refused", status.Error(codes.Internal, "no room in the machine"), "PodSandbox", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBench(t)
+			pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+			b.sync(pod, Probes{})
+			container := b.status(pod).Containers[0]
+			if err := b.opts.Allocation.SetActuated(pod.UID, &container, memory("64Mi")); err != nil {
+				t.Fatal(err)
+			}
+			pod.Spec.Containers[0].Resources = memory("128Mi")
+			if test.err != nil {
+				b.fake.InjectError("UpdatePodSandboxResources", test.err)
+			}
+			result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
+			if failed := result.ResizeErr != nil; failed != test.failed || (err != nil) != failed {
+				t.Errorf("%v, %v", result.ResizeErr, err)
+			}
+			if failed := result.ResizeErr; failed != nil && !strings.Contains(failed.Error(), "no room in the machine") {
+				t.Error(failed)
+			}
+			var calls []string
+			for _, call := range b.fake.GetCalls() {
+				if what, ok := strings.CutPrefix(call, "Update"); ok {
+					calls = append(calls, strings.TrimSuffix(what, "Resources"))
+				}
+			}
+			if got := strings.Join(calls, " "); got != test.want {
+				t.Errorf("calls: %s, want %s", got, test.want)
+			}
+			b.sync(pod, Probes{})
+			if now, known := b.opts.Allocation.Actuated(pod.UID, &pod.Spec.Containers[0], &container); !known || fmt.Sprint(now.Limits.Memory()) != "128Mi" {
+				t.Errorf("it has %v after another sync", now)
+			}
+		})
 	}
 }

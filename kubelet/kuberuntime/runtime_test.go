@@ -44,6 +44,8 @@ type fake struct {
 	noted []string
 	// sandboxes is what was done to sandboxes.
 	sandboxes []string
+	// limits is what the runtime says of the limits in force of all containers; nil says nothing.
+	limits *runtimeapi.LinuxContainerResources
 }
 
 func newFake() *fake {
@@ -66,6 +68,14 @@ func (f *fake) StopContainer(ctx context.Context, id string, timeout int64) erro
 	f.note("stop %s %d", name(id), timeout)
 	time.Sleep(f.stops(name(id)))
 	return f.FakeRuntimeService.StopContainer(ctx, id, timeout)
+}
+
+func (f *fake) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	answer, err := f.FakeRuntimeService.ContainerStatus(ctx, id, verbose)
+	if err == nil && f.limits != nil {
+		answer.Status.Resources = &runtimeapi.ContainerResources{Linux: f.limits}
+	}
+	return answer, err
 }
 
 func (f *fake) StopPodSandbox(ctx context.Context, id string) error {
@@ -127,8 +137,13 @@ func (s specs) Container(_ context.Context, in podspec.ContainerInput) (*runtime
 	}, func() {}, nil
 }
 
-func (s specs) Resources(_ *v1.Pod, c *v1.Container) *runtimeapi.LinuxContainerResources {
+func (s specs) Resources(_ *v1.Pod, c *v1.Container, _ v1.ResourceRequirements) *runtimeapi.LinuxContainerResources {
 	return &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: c.Resources.Limits.Memory().Value()}
+}
+
+func (s specs) PodResources(pod *v1.Pod) (overhead, resources *runtimeapi.LinuxContainerResources) {
+	totals := model.PodTotals(pod)
+	return nil, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: totals.Limits.Memory().Value()}
 }
 
 // bench is a manager on a fake runtime.

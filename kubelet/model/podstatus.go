@@ -58,9 +58,18 @@ type ContainerStatus struct {
 	Hash string
 	// Resources are those that the container was made with, nil where its annotation does not say.
 	Resources *v1.ResourceRequirements
+	// Applied are the limits that are in force by the runtime's word, nil where it does not say.
+	Applied *AppliedLimits
 	// LogPath is the absolute path of the log.
 	LogPath     string
 	Annotations map[string]string
+}
+
+// AppliedLimits are a container's limits as the CRI has them (LinuxContainerResources). 0 is none, or one that the runtime
+// does not tell.
+type AppliedLimits struct {
+	// CPUShares weigh, CPUQuota limits per CPUPeriod; both are in microseconds. Memory is in bytes.
+	CPUShares, CPUQuota, CPUPeriod, Memory int64
 }
 
 // Running says whether any container of the pod runs.

@@ -27,9 +27,29 @@ func (g *Generator) resources(in ContainerInput) *runtimeapi.LinuxContainerResou
 	return out
 }
 
-// Resources are the limits of a container that runs, for CRI's UpdateContainerResources.
-func (g *Generator) Resources(pod *v1.Pod, container *v1.Container) *runtimeapi.LinuxContainerResources {
-	return g.resources(ContainerInput{Pod: pod, Container: container})
+// Resources are the limits of a container that runs, for CRI's UpdateContainerResources. What is limited before and is
+// not to be any more says so: 0 would leave it as it is.
+func (g *Generator) Resources(pod *v1.Pod, container *v1.Container, before v1.ResourceRequirements) *runtimeapi.LinuxContainerResources {
+	out := g.resources(ContainerInput{Pod: pod, Container: container})
+	if !before.Limits.Cpu().IsZero() && out.CpuQuota == 0 {
+		out.CpuQuota = -1
+	}
+	if !before.Limits.Memory().IsZero() && out.MemoryLimitInBytes == 0 {
+		out.MemoryLimitInBytes = cgroup.Unlimited
+		if g.opts.Host.Swap && !g.opts.Host.Unified {
+			out.MemorySwapLimitInBytes = cgroup.Unlimited // of both together
+		}
+	}
+	return out
+}
+
+// PodResources are the limits of a pod as a whole, for its sandbox's configuration and CRI's UpdatePodSandboxResources.
+func (g *Generator) PodResources(pod *v1.Pod) (overhead, resources *runtimeapi.LinuxContainerResources) {
+	overhead = &runtimeapi.LinuxContainerResources{}
+	if over := pod.Spec.Overhead; len(over) > 0 {
+		overhead = g.plainResources(v1.ResourceRequirements{Requests: over, Limits: over})
+	}
+	return overhead, g.plainResources(model.PodTotals(pod))
 }
 
 // plainResources are requests and limits as cgroups know them: shares, quota, memory.

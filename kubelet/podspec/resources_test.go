@@ -48,6 +48,29 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// TestLiftedLimits are said to the runtime: 0 is no change.
+func TestLiftedLimits(t *testing.T) {
+	before := v1.ResourceRequirements{Limits: amounts("1", "1Gi")}
+	for _, c := range []struct {
+		name   string
+		before v1.ResourceRequirements
+		limits v1.ResourceList
+		host   cgroup.Host
+		want   string // quota memory swap
+	}{
+		{"both", before, nil, cgroup.Host{}, fmt.Sprint(-1, cgroup.Unlimited, 0)},
+		{"processors", before, amounts("", "2Gi"), cgroup.Host{}, fmt.Sprint(-1, 2<<30, 0)},
+		{"memory, with swap", before, amounts("2", ""), cgroup.Host{Swap: true}, fmt.Sprint(200_000, cgroup.Unlimited, cgroup.Unlimited)},
+		{"none that was", v1.ResourceRequirements{}, nil, cgroup.Host{Swap: true}, "0 0 0"},
+	} {
+		pod := testPod(func(p *v1.Pod) { p.Spec.Containers[0].Resources.Limits = c.limits })
+		r := testGenerator(t, func(o *Options) { o.Host = c.host }).Resources(pod, &pod.Spec.Containers[0], c.before)
+		if got := fmt.Sprint(r.GetCpuQuota(), r.GetMemoryLimitInBytes(), r.GetMemorySwapLimitInBytes()); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 func TestSidecarIsKilledLast(t *testing.T) {
 	pod := testPod(func(p *v1.Pod) {
 		p.Spec.InitContainers = []v1.Container{{Name: "side", RestartPolicy: pointer(v1.ContainerRestartPolicyAlways)}}

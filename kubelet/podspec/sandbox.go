@@ -89,15 +89,8 @@ func (g *Generator) linuxSandbox(pod *v1.Pod) (*runtimeapi.LinuxPodSandboxConfig
 	if err != nil {
 		return nil, err
 	}
-	linux := &runtimeapi.LinuxPodSandboxConfig{
-		SecurityContext: sandboxSecurity(pod),
-		Sysctls:         sysctls,
-		Overhead:        &runtimeapi.LinuxContainerResources{},
-		Resources:       g.plainResources(model.PodTotals(pod)),
-	}
-	if over := pod.Spec.Overhead; len(over) > 0 {
-		linux.Overhead = g.plainResources(v1.ResourceRequirements{Requests: over, Limits: over})
-	}
+	linux := &runtimeapi.LinuxPodSandboxConfig{SecurityContext: sandboxSecurity(pod), Sysctls: sysctls}
+	linux.Overhead, linux.Resources = g.PodResources(pod)
 	if g.opts.Cgroups != nil {
 		linux.CgroupParent = g.opts.Cgroups.Parent(pod)
 	}

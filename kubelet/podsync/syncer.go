@@ -104,14 +104,14 @@ func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *mode
 	return result.Again, errors.Join(err, mountErr)
 }
 
-// actuated is what the runtime has confirmed of the pod's running containers, by name.
-func (s *Syncer) actuated(pod *v1.Pod, observed *model.PodStatus) func(name string) (v1.ResourceRequirements, bool) {
-	return func(name string) (v1.ResourceRequirements, bool) {
-		container := observed.Container(name)
+// actuated is what the runtime has confirmed of the pod's running containers.
+func (s *Syncer) actuated(pod *v1.Pod, observed *model.PodStatus) func(*v1.Container) (v1.ResourceRequirements, bool) {
+	return func(c *v1.Container) (v1.ResourceRequirements, bool) {
+		container := observed.Container(c.Name)
 		if container == nil || container.State != model.StateRunning {
 			return v1.ResourceRequirements{}, false
 		}
-		return s.opts.Allocation.Actuated(pod.UID, container)
+		return s.opts.Allocation.Actuated(pod.UID, c, container)
 	}
 }
 
@@ -199,8 +199,8 @@ func (s *Syncer) publish(pod *v1.Pod, observed *model.PodStatus, ending bool, re
 	var waiting map[string]*model.ReasonError
 	resize := status.Resize{
 		Pending: s.opts.Allocation.Pending(pod.UID), Unknown: result == nil,
-		Actuated: func(c *model.ContainerStatus) (v1.ResourceRequirements, bool) {
-			return s.opts.Allocation.Actuated(pod.UID, c)
+		Actuated: func(c *v1.Container, observed *model.ContainerStatus) (v1.ResourceRequirements, bool) {
+			return s.opts.Allocation.Actuated(pod.UID, c, observed)
 		},
 	}
 	if result != nil {

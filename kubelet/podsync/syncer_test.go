@@ -52,8 +52,12 @@ func (specs) Container(_ context.Context, in podspec.ContainerInput) (*runtimeap
 	}, func() {}, nil
 }
 
-func (specs) Resources(*v1.Pod, *v1.Container) *runtimeapi.LinuxContainerResources {
+func (specs) Resources(*v1.Pod, *v1.Container, v1.ResourceRequirements) *runtimeapi.LinuxContainerResources {
 	return &runtimeapi.LinuxContainerResources{}
+}
+
+func (specs) PodResources(*v1.Pod) (overhead, resources *runtimeapi.LinuxContainerResources) {
+	return nil, &runtimeapi.LinuxContainerResources{}
 }
 
 // bench is a Syncer on a fake runtime.

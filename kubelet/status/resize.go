@@ -11,7 +11,7 @@ type Resize struct {
 	// Pending is the condition PodResizePending, nil when what the pod desires is allocated.
 	Pending *v1.PodCondition
 	// Actuated is what the runtime has confirmed of a container. Nil means that nobody knows.
-	Actuated func(*model.ContainerStatus) (resources v1.ResourceRequirements, known bool)
+	Actuated func(*v1.Container, *model.ContainerStatus) (resources v1.ResourceRequirements, known bool)
 	// Err is why the runtime did not take what is allocated. With Unknown nobody has tried since the status before.
 	Err     error
 	Unknown bool
@@ -23,12 +23,13 @@ func (in Input) resources(c *v1.Container, observed *model.ContainerStatus, out 
 		return
 	}
 	out.AllocatedResources = c.Resources.Requests.DeepCopy()
-	if now, known := in.Resize.Actuated(observed); known {
+	if now, known := in.Resize.Actuated(c, observed); known {
 		out.Resources = now.DeepCopy()
 	}
 }
 
-// resizing says whether a container runs with other resources than it is allocated.
+// resizing says whether a container runs with other resources than it is allocated. Of one of which nobody knows it says
+// so if the runtime did not take what is allocated: it is asked to until it does.
 func (in Input) resizing() bool {
 	if in.Resize.Actuated == nil {
 		return false
@@ -39,7 +40,8 @@ func (in Input) resizing() bool {
 		if kind == model.Init || observed == nil || observed.State != model.StateRunning {
 			return
 		}
-		if now, known := in.Resize.Actuated(observed); known && len(model.ChangedResources(c.Resources, now)) > 0 {
+		now, known := in.Resize.Actuated(c, observed)
+		if known && len(model.ChangedResources(c.Resources, now)) > 0 || !known && in.Resize.Err != nil {
 			found = true
 		}
 	})

@@ -118,7 +118,7 @@ func kubeletRules() []Rule {
 			"it counts what pods use, whoever decides by that"},
 		{"kubelet/eviction", []string{"kubelet/podstats", "kubelet/events", "kubelet/model"},
 			"it decides by what pods use; functions that it gets end them"},
-		{"kubelet/allocation", []string{"kubelet/model"},
+		{"kubelet/allocation", []string{"kubelet/cgroup", "kubelet/model"},
 			"it keeps what was decided about resources; who decides and who applies it import it"},
 		{"kubelet/nodelock", nil,
 			"it runs before anything else is there"},

@@ -113,6 +113,31 @@ func TestResize(t *testing.T) {
 	n.end(pod)
 }
 
+// TestResizeToNoLimit takes the limits of a running container away, its own and those of the pod's cgroup.
+func TestResizeToNoLimit(t *testing.T) {
+	n := newClusterNode(t)
+	pod := n.bind(strings.Replace(resized, "NAME", "unlimited", 1))
+	before := n.showsReady(pod)
+	n.change(pod, func(now *v1.Pod) { clear(now.Spec.Containers[0].Resources.Limits) })
+	now := n.shows(pod, "no limits", func(now *v1.Pod) error {
+		if found := conditionOf(now, v1.PodResizeInProgress); found != nil {
+			return fmt.Errorf("%s: %s", found.Reason, found.Message)
+		}
+		if has := status(now, "stays").Resources; has == nil || len(has.Limits) > 0 {
+			return fmt.Errorf("it has %v", has)
+		}
+		return nil
+	})
+	none := func(limit string) bool { return limit == "max" || limit == "9223372036854771712" }
+	if got := n.memoryLimit(now, "stays"); !none(got) || id(now, "stays") != id(before, "stays") {
+		t.Errorf("it has %s bytes", got)
+	}
+	if got := n.podMemoryLimit(pod); !none(got) {
+		t.Errorf("the pod has %s bytes", got)
+	}
+	n.end(pod)
+}
+
 // TestResizeThatDoesNotFit waits for other pods to end, or for ever, also over a restart of the kubelet: the pod keeps
 // what it has.
 func TestResizeThatDoesNotFit(t *testing.T) {
