@@ -139,8 +139,9 @@ func (l *syncLoop) dispatch(ctx context.Context, op podconfig.PodOperation, pod 
 		l.workers.Terminate(pod, podworkers.Termination{Reason: "the pod is deleted", Grace: pod.DeletionGracePeriodSeconds})
 	case podconfig.Reconcile:
 		l.workers.Refresh(pod)
-		// A condition of somebody else's may make it ready, and a terminal phase that somebody else set ends it.
-		if len(pod.Spec.ReadinessGates) > 0 || model.Terminal(pod.Status.Phase) {
+		// A condition of somebody else's may make it ready, a terminal phase that somebody else set ends it, and a status
+		// that was held back for a word of the source can be made.
+		if len(pod.Spec.ReadinessGates) > 0 || model.Terminal(pod.Status.Phase) || l.status.Held(pod.UID) {
 			l.workers.Wake(pod.UID)
 		}
 	}
@@ -156,7 +157,11 @@ func (l *syncLoop) update(pod *v1.Pod) {
 // publishPending shows a pod that has not been worked on yet: it may wait for its name.
 func (l *syncLoop) publishPending(pod *v1.Pod) {
 	if known := l.cache.Peek(pod.UID); known == nil || len(known.Sandboxes)+len(known.Containers) == 0 {
-		l.status.Set(pod, status.Generate(status.Input{
+		publish := l.status.Set
+		if model.Restored(pod) {
+			publish = l.status.Hold // it ran, and only has not been looked at
+		}
+		publish(pod, status.Generate(status.Input{
 			Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: l.status.Status(pod), HostIPs: l.hostIPs, Now: time.Now(),
 		}))
 	}

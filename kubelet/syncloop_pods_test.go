@@ -233,6 +233,27 @@ func TestTerminalPhaseOfTheServer(t *testing.T) {
 	})
 }
 
+// TestRestoredPodIsLookedAtAgain when the server has listed it: its status is not shown to the server before.
+func TestRestoredPodIsLookedAtAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, counted := resizeLoop(t)
+		restored := bound("web", 1)
+		l.add(t.Context(), restored)
+		synctest.Wait()
+		if !l.status.Held(restored.UID) {
+			t.Error("its status is sent")
+		}
+		listed := restored.DeepCopy()
+		listed.ResourceVersion = "7"
+		before := counted.synced.Load()
+		l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Reconcile, Source: model.SourceAPI, Pods: []*v1.Pod{listed}})
+		synctest.Wait()
+		if got := counted.synced.Load(); got != before+1 {
+			t.Errorf("it was worked on %d times, then %d", before, got)
+		}
+	})
+}
+
 // TestEditedStaticPodKeepsItsPort takes the new pod of a manifest while the old one has not ended, but no second pod
 // beside it.
 func TestEditedStaticPodKeepsItsPort(t *testing.T) {

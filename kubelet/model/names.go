@@ -72,6 +72,12 @@ func IsStatic(pod *v1.Pod) bool {
 	return ok && source != SourceAPI
 }
 
+// Restored says whether the pod is one of the API server's that came from a checkpoint, and not from the server yet: that
+// knows a version of each.
+func Restored(pod *v1.Pod) bool {
+	return pod.Annotations[AnnotationConfigSource] == SourceAPI && pod.ResourceVersion == ""
+}
+
 // IsMirror says whether the pod is the API server's object for a static pod.
 func IsMirror(pod *v1.Pod) bool {
 	_, ok := pod.Annotations[AnnotationConfigMirror]

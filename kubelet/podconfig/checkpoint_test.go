@@ -68,6 +68,28 @@ func TestCheckpoint(t *testing.T) {
 }
 
 // TestCheckpointOfAForgottenSource drops the pods of a source that is not there any more: nobody would end them.
+// TestRestoredPodsAreConfirmed by the server's first list, also where nothing has changed.
+func TestRestoredPodsAreConfirmed(t *testing.T) {
+	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
+	m := New(Options{Checkpoint: checkpoint, Sources: everySource})
+	server := apiPod("1", "one")
+	server.ResourceVersion = "7"
+	set(t, m, model.SourceAPI, server)
+	m.Wait()
+	again := New(Options{Checkpoint: checkpoint, Sources: everySource})
+	restored, err := again.Restore(t.Context())
+	if err != nil || len(restored) != 1 || !model.Restored(restored[0]) || model.Restored(server) {
+		t.Fatalf("%v, %v", restored, err)
+	}
+	drain(again)
+	if got := set(t, again, model.SourceAPI, server); got != "api:RECONCILE:1" {
+		t.Errorf("the server lists it: %q", got)
+	}
+	if got := set(t, again, model.SourceAPI, server); got != "" {
+		t.Errorf("and lists it again: %q", got)
+	}
+}
+
 func TestCheckpointOfAForgottenSource(t *testing.T) {
 	checkpoint := &Checkpoint{Path: filepath.Join(t.TempDir(), "pods.json")}
 	if err := checkpoint.Save([]*v1.Pod{pod("1", "one", "x"), apiPod("2", "two")}); err != nil {

@@ -54,7 +54,7 @@ func change(old, pod *v1.Pod) PodOperation {
 			return Delete // it ends all the same, with its newest description
 		}
 		return Update
-	case !equality.Semantic.DeepEqual(old.Status, pod.Status):
+	case !equality.Semantic.DeepEqual(old.Status, pod.Status), model.Restored(old) && !model.Restored(pod):
 		return Reconcile
 	default:
 		return ""

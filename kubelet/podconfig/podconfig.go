@@ -74,7 +74,8 @@ func (c *PodConfig) HasPod(uid types.UID) bool { return c.observed.hasPod(uid) }
 // MirrorPods are all mirror pods of this node at the API server, by name. They must not be changed.
 func (c *PodConfig) MirrorPods() []*v1.Pod { return c.observed.mirrorPods() }
 
-// Restore adds the pods of the checkpoint, as if their sources had listed them; a source's first Set replaces them. It
+// Restore adds the pods of the checkpoint, as if their sources had listed them; a source's first Set replaces them. Until
+// then model.Restored tells the API server's pods: what their statuses say may be out of date. It
 // returns what it added. Pods of a source that is not among Options.Sources are left out: nobody would ever replace
 // them. A checkpoint that cannot be read is an error, and nothing is added.
 func (c *PodConfig) Restore(ctx context.Context) ([]*v1.Pod, error) {
@@ -90,6 +91,7 @@ func (c *PodConfig) Restore(ctx context.Context) ([]*v1.Pod, error) {
 	})
 	bySource := map[string][]*v1.Pod{}
 	for _, pod := range pods {
+		pod.ResourceVersion = "" // the API server's may be a later one
 		source := pod.Annotations[model.AnnotationConfigSource]
 		bySource[source] = append(bySource[source], pod)
 	}

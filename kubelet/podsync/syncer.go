@@ -211,6 +211,11 @@ func (s *Syncer) publish(pod *v1.Pod, observed *model.PodStatus, ending bool, re
 		Ready: probed.Ready, Started: probed.Started, Resize: resize, HostIPs: s.opts.HostIPs,
 		Ending: ending, Now: time.Now(),
 	})
+	if probed.Assumed && model.Restored(pod) {
+		// The source may have been told of a later change than the checkpoint: what it says counts.
+		s.opts.Status.Hold(pod, made)
+		return made
+	}
 	s.opts.Status.Set(pod, made)
 	return made
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -49,6 +50,7 @@ func (specs) Container(_ context.Context, in podspec.ContainerInput) (*runtimeap
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: in.Container.Name, Attempt: in.Attempt},
 		Image:    &runtimeapi.ImageSpec{Image: in.ImageID}, Labels: labels(in.Pod),
+		Annotations: map[string]string{model.AnnotationHash: model.ContainerHash(in.Container)},
 	}, func() {}, nil
 }
 
@@ -146,6 +148,45 @@ func TestNetworkNotReady(t *testing.T) {
 	b.network = nil
 	if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err != nil || !b.running(t, pod) {
 		t.Errorf("when the network is ready: %v", err)
+	}
+}
+
+// TestRestoredReadinessIsHeld back, because the server may have been told of a later change than the checkpoint: until
+// the server lists the pod, or the probe has spoken.
+func TestRestoredReadinessIsHeld(t *testing.T) {
+	for _, probed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t)
+			pod := testPod("pod", false)
+			pod.Annotations = map[string]string{model.AnnotationConfigSource: model.SourceAPI}
+			pod.Spec.Containers[0].ReadinessProbe = &v1.Probe{
+				ProbeHandler: v1.ProbeHandler{Exec: &v1.ExecAction{Command: []string{"true"}}}, InitialDelaySeconds: 60,
+				PeriodSeconds: 60, SuccessThreshold: 1, FailureThreshold: 1,
+			}
+			for range 2 {
+				if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if shown := b.opts.Status.Get(pod.UID); !b.opts.Status.Held(pod.UID) || shown.Status.ContainerStatuses[0].Ready {
+				t.Fatalf("held %v: %+v", b.opts.Status.Held(pod.UID), shown)
+			}
+			if probed {
+				time.Sleep(2 * time.Minute)
+			} else {
+				server := pod.DeepCopy()
+				server.ResourceVersion, server.Status = "7", *b.opts.Status.Get(pod.UID).Status.DeepCopy()
+				server.Status.ContainerStatuses[0].Ready = true
+				pod = server
+			}
+			if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err != nil {
+				t.Fatal(err)
+			}
+			if shown := b.opts.Status.Get(pod.UID); b.opts.Status.Held(pod.UID) || !shown.Status.ContainerStatuses[0].Ready {
+				t.Errorf("probed %v: held %v, %+v", probed, b.opts.Status.Held(pod.UID), shown.Status.ContainerStatuses)
+			}
+			b.opts.Prober.Forget(pod.UID)
+		})
 	}
 }
 

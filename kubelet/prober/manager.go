@@ -132,6 +132,8 @@ func (m *Manager) start(k key, t target) {
 type Results struct {
 	// Ready and Started hold the ids of those that pass, LivenessFailed of those that must be restarted.
 	Ready, Started, LivenessFailed map[string]bool
+	// Assumed says that no probe has spoken yet of a container's Ready or Started: it is what its status said before.
+	Assumed bool
 }
 
 // Results returns what is known. A container without a probe passes it while it runs.
@@ -148,6 +150,7 @@ func (m *Manager) Results(pod *v1.Pod, observed *model.PodStatus) Results {
 		before := reported(pod, c.Name, id)
 		r.Started[id] = c.StartupProbe == nil || m.result(key{id, startup}, before.Started != nil && *before.Started)
 		r.Ready[id] = r.Started[id] && (c.ReadinessProbe == nil || m.result(key{id, readiness}, before.Ready))
+		r.Assumed = r.Assumed || m.assumed(c, id)
 		for _, probe := range []Type{liveness, startup} {
 			if passed, known := m.passed[key{id, probe}]; known && !passed {
 				r.LivenessFailed[id] = true
@@ -163,6 +166,16 @@ func (m *Manager) result(k key, before bool) bool {
 		return passed
 	}
 	return before
+}
+
+// assumed says whether a probe that is part of the status has not spoken yet. The caller holds mu.
+func (m *Manager) assumed(c *v1.Container, id string) bool {
+	for probe, spec := range probesOf(c) {
+		if _, known := m.passed[key{id, probe}]; spec != nil && probe != liveness && !known {
+			return true
+		}
+	}
+	return false
 }
 
 // reported is the status of a container that the server has, if it is of the same start. It counts until a first probe

@@ -14,24 +14,42 @@ import (
 type Manager struct {
 	mu       sync.RWMutex
 	pods     map[types.UID]*v1.Pod
+	held     map[types.UID]bool
 	watchers map[chan struct{}]bool
 }
 
 // NewManager makes an empty store.
 func NewManager() *Manager {
-	return &Manager{pods: map[types.UID]*v1.Pod{}, watchers: map[chan struct{}]bool{}}
+	return &Manager{pods: map[types.UID]*v1.Pod{}, held: map[types.UID]bool{}, watchers: map[chan struct{}]bool{}}
 }
 
 // Set keeps a pod with its status; both are copied.
-func (m *Manager) Set(pod *v1.Pod, status v1.PodStatus) {
+func (m *Manager) Set(pod *v1.Pod, status v1.PodStatus) { m.set(pod, status, false) }
+
+// Hold is Set of a status that is not known to be true: it is for this node alone, until a Set of the same pod.
+func (m *Manager) Hold(pod *v1.Pod, status v1.PodStatus) { m.set(pod, status, true) }
+
+// Held says whether a pod's status is for this node alone.
+func (m *Manager) Held(uid types.UID) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.held[uid]
+}
+
+func (m *Manager) set(pod *v1.Pod, status v1.PodStatus, hold bool) {
 	next := pod.DeepCopy()
 	next.Status = *status.DeepCopy()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if old := m.pods[pod.UID]; old != nil && equality.Semantic.DeepEqual(old, next) {
+	old := m.pods[pod.UID]
+	if m.held[pod.UID] == hold && old != nil && equality.Semantic.DeepEqual(old, next) {
 		return
 	}
 	m.pods[pod.UID] = next
+	delete(m.held, pod.UID)
+	if hold {
+		m.held[pod.UID] = true
+	}
 	m.notify()
 }
 
@@ -59,6 +77,7 @@ func (m *Manager) Forget(uid types.UID) {
 	defer m.mu.Unlock()
 	if m.pods[uid] != nil {
 		delete(m.pods, uid)
+		delete(m.held, uid)
 		m.notify()
 	}
 }

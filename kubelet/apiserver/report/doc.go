@@ -12,6 +12,8 @@
 //	patch the status                only if it differs, with the UID as precondition
 //	delete with grace 0             if the pod is deleted, has ended, and the server has a terminal phase
 //
+// A status that is held (status.Manager.Hold) waits: the server knows better.
+//
 // What fails is tried again with a growing pause. Every ten seconds all pods are compared with what the server showed
 // last (ObservePod): so a status that somebody changed there is set right, as is all that changed while the server
 // was away.

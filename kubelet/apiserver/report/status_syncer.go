@@ -174,7 +174,7 @@ func (s *StatusSyncer) enqueue(pick func(*v1.Pod) bool) {
 
 // isUnsent says whether the store has something that was not queued yet, for a pod that the server has.
 func (s *StatusSyncer) isUnsent(pod *v1.Pod) bool {
-	if s.sent[pod.UID].gone || same(s.queued[pod.UID], pod) {
+	if s.sent[pod.UID].gone || s.opts.Store.Held(pod.UID) || same(s.queued[pod.UID], pod) {
 		return false
 	}
 	s.queued[pod.UID] = pod
@@ -192,7 +192,7 @@ func same(old, pod *v1.Pod) bool {
 // the pod's end, which has come. What failed has its own time.
 func (s *StatusSyncer) due(pod *v1.Pod) bool {
 	t := s.sent[pod.UID]
-	if t.gone || s.queue.NumRequeues(pod.UID) > 0 {
+	if t.gone || s.opts.Store.Held(pod.UID) || s.queue.NumRequeues(pod.UID) > 0 {
 		return false
 	}
 	if !same(t.pod, pod) {

@@ -157,6 +157,24 @@ func TestTerminalPhaseStays(t *testing.T) {
 	})
 }
 
+// TestHeldStatusIsNotSent until it is known to be true.
+func TestHeldStatusIsNotSent(t *testing.T) {
+	inStatusBubble(t, func(b *statusBench) {
+		a := b.pod("a")
+		b.saw("a")
+		held := v1.PodStatus{Phase: v1.PodRunning}
+		b.store.Hold(a, held)
+		time.Sleep(time.Minute)
+		b.statuses.Wake(a.UID)
+		synctest.Wait()
+		b.wantCalls()
+		b.store.Set(a, held) // the same, but known now
+		synctest.Wait()
+		b.wantCalls(getA, patchA)
+		b.wantPhase("a", v1.PodRunning)
+	})
+}
+
 // TestFieldThatTheServerDrops is not sent again and again.
 func TestFieldThatTheServerDrops(t *testing.T) {
 	inStatusBubble(t, func(b *statusBench) {

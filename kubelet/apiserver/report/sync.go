@@ -50,7 +50,7 @@ func (s *StatusSyncer) syncPod(ctx context.Context, queue workqueue.TypedRateLim
 // report brings the server's view of one pod up to what the store has now.
 func (s *StatusSyncer) report(ctx context.Context, uid types.UID) error {
 	pod := s.opts.Store.Get(uid)
-	if pod == nil {
+	if pod == nil || s.opts.Store.Held(uid) {
 		return nil
 	}
 	if model.IsStatic(pod) && !s.hasMirror(pod) {
