@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/containerd/errdefs"
 	"github.com/sirupsen/logrus"
@@ -65,7 +68,8 @@ func playCommand() *cobra.Command {
 		Use: "play FILE...", Short: "Run the pods of some files until Ctrl-C, and leave nothing",
 		Long: "play runs the Pods and Deployments of some files, or of - for standard input, with their ConfigMaps, Secrets\n" +
 			"and Services, as podman kube play does. It stays until Ctrl-C, or kubelet-core down, or until all pods have\n" +
-			"ended; then it ends the pods in order and removes all that it made, but for images.",
+			"ended; then it ends the pods in order and removes all that it made, but for images.\n" +
+			"A second Ctrl-C does not wait for that, and says what is left.",
 		Example: "  kubelet-core play web.yaml --follow\n  kubectl create deployment web --image=nginx --dry-run=client -o yaml | kubelet-core play -",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -76,6 +80,10 @@ func playCommand() *cobra.Command {
 			if err := flags.complete(cmd, files); err != nil {
 				return err
 			}
+			abort := make(chan os.Signal, 1)
+			stop := context.AfterFunc(cmd.Context(), func() { signal.Notify(abort, os.Interrupt, syscall.SIGTERM) })
+			defer stop()
+			flags.opts.Abort = abort
 			return play.Up(cmd.Context(), set, flags.opts)
 		},
 	}

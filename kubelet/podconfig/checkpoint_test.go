@@ -88,6 +88,7 @@ func TestRestoredPodsAreConfirmed(t *testing.T) {
 	if got := set(t, again, model.SourceAPI, server); got != "" {
 		t.Errorf("and lists it again: %q", got)
 	}
+	again.Wait()
 }
 
 func TestCheckpointOfAForgottenSource(t *testing.T) {

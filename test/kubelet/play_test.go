@@ -198,6 +198,43 @@ func TestPlayToItsEnd(t *testing.T) {
 	n.nothingLeft()
 }
 
+// TestPlaySecondInterrupt does not wait for a pod that the first one has begun to end, and says what it leaves to down.
+func TestPlaySecondInterrupt(t *testing.T) {
+	n := prepareNode(t)
+	out, cmd, ended := n.play(`
+apiVersion: v1
+kind: Pod
+metadata: {name: slow}
+spec:
+  terminationGracePeriodSeconds: 3600
+  volumes: [{name: work, hostPath: {path: SCRATCH}}]
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "trap 'echo TERM > /scratch/order; until [ -e /scratch/go ]; do sleep 0.1; done; exit' TERM; echo begun; while :; do sleep 0.1; done"]
+    volumeMounts: [{name: work, mountPath: /scratch}]
+`, "--follow")
+	out.has(t, "slow/main | begun")
+	for _, want := range []string{"play | ending; Ctrl-C again", "it leaves the pods default/slow-"} {
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		out.has(t, want)
+		n.scratchHas("order", "TERM\n")
+	}
+	endsWith(t, ended, 1)
+	out.has(t, "`kubelet-core down --name "+n.name+"`")
+	sandboxes, err := n.cri.ListPodSandbox(t.Context(), &runtimeapi.PodSandboxFilter{LabelSelector: map[string]string{model.LabelOwner: "play-" + n.name}})
+	if err != nil || len(sandboxes) != 1 {
+		t.Errorf("sandboxes: %v, %v", sandboxes, err)
+	}
+	if err := os.WriteFile(filepath.Join(n.scratch(), "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n.down()
+	n.nothingLeft()
+}
+
 // TestPlayDown ends a play from elsewhere, and what one has left that was killed.
 func TestPlayDown(t *testing.T) {
 	n := prepareNode(t)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -28,6 +29,8 @@ type Options struct {
 	// Follow writes the containers' logs, too, Colours colours them. Out takes all lines.
 	Follow, Colours bool
 	Out             io.Writer
+	// Abort ends the clean-up at once when it receives. Nil never does.
+	Abort <-chan os.Signal
 }
 
 // root is the directory of a play's kubelet core: all of it is a play's own.
@@ -62,7 +65,7 @@ func (o *Options) clear() error {
 }
 
 // Up runs the pods of a set until ctx ends, somebody calls Down, or all of them have ended; then it ends them and
-// leaves nothing. A pod that failed is an error.
+// leaves nothing. A pod that failed is an error, and so is an Abort, which says what is left.
 func Up(ctx context.Context, set *Set, opts Options) error {
 	running := context.WithoutCancel(ctx) // the kubelet core outlives ctx: it ends the pods
 	k, err := opts.kubelet(ctx)
@@ -135,10 +138,27 @@ func run(ctx context.Context, k *kubelet.Kubelet, watch func() error, opts Optio
 	select {
 	case early := <-ended:
 		return errors.Join(err, early)
+	case <-opts.Abort:
+		return errors.Join(err, opts.left(k.Pods()))
 	case <-k.Empty(ctx):
 	}
 	cancel()
-	return errors.Join(err, <-ended)
+	select {
+	case late := <-ended:
+		return errors.Join(err, late)
+	case <-opts.Abort:
+		return errors.Join(err, opts.left(k.Pods()))
+	}
+}
+
+// left is the error of a play that was told not to wait for its end.
+func (o *Options) left(pods []*v1.Pod) error {
+	what := "its containers have ended"
+	if len(pods) > 0 {
+		what = fmt.Sprintf("it leaves the pods %s in the container runtime", strings.Join(model.Keys(pods), ", "))
+	}
+	return fmt.Errorf("the play ended at once: %s, and %s and %s; `kubelet-core down --name %s`, with the flags of this play, removes all of it",
+		what, o.root(), o.logs(), o.Name)
 }
 
 // player shows one play.
@@ -178,7 +198,7 @@ func (p *player) watch(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			p.terminal.line("play", "ending")
+			p.terminal.line("play", "ending; Ctrl-C again does not wait for it")
 			return nil
 		case <-changed:
 		case <-look.C:
