@@ -104,11 +104,16 @@ func (l *syncLoop) handleUpdate(ctx context.Context, update podconfig.PodUpdate)
 		l.admitter.Sort(update.Pods)
 	}
 	log.G(ctx).WithFields(log.Fields{"source": update.Source, "pods": model.Keys(update.Pods)}).Info("SyncLoop " + string(update.Op)) // as in the kubelet's log
-	for _, pod := range update.Pods {
-		if update.Source == model.SourceAPI && update.Op != podconfig.Remove {
-			l.cluster.ObservePod(pod)
+	err := l.allocation.Batch(func() {
+		for _, pod := range update.Pods {
+			if update.Source == model.SourceAPI && update.Op != podconfig.Remove {
+				l.cluster.ObservePod(pod)
+			}
+			l.dispatch(ctx, update.Op, pod)
 		}
-		l.dispatch(ctx, update.Op, pod)
+	})
+	if err != nil {
+		log.G(ctx).WithError(err).Warn("allocated resources of new pods are not on the disk")
 	}
 	l.cluster.ReconcileMirrorPods(l.config)
 }

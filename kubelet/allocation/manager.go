@@ -26,6 +26,8 @@ type Manager struct {
 	mu      sync.Mutex
 	pods    map[types.UID]*record
 	pending map[types.UID]v1.PodCondition
+	// batch says that Allocate leaves the writing to Batch, dirty that the checkpoint is behind.
+	batch, dirty bool
 }
 
 // record is what the checkpoint has of a pod.
@@ -120,6 +122,25 @@ func (m *Manager) Allocate(pod *v1.Pod) error {
 		return nil
 	}
 	known.Allocated = granted
+	if m.dirty = true; m.batch {
+		return nil
+	}
+	return m.save()
+}
+
+// Batch writes what do allocates once, after it: a write that is safe on the disk takes long, and many pods may come at
+// once. After a crash in between, what runs of them is seen by what it was made with, see Restored.
+func (m *Manager) Batch(do func()) error {
+	m.mu.Lock()
+	m.batch = true
+	m.mu.Unlock()
+	do()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.batch = false
+	if !m.dirty {
+		return nil
+	}
 	return m.save()
 }
 
@@ -189,22 +210,22 @@ func (m *Manager) Keep(exists func(types.UID) bool) error {
 	defer m.mu.Unlock()
 	before := len(m.pods)
 	maps.DeleteFunc(m.pods, func(uid types.UID, _ *record) bool { return !exists(uid) })
-	if len(m.pods) == before {
+	if len(m.pods) == before && !m.dirty {
 		return nil
 	}
 	return m.save()
 }
 
-// Forget drops what is known of a pod that is gone.
-func (m *Manager) Forget(uid types.UID) error {
+// Forget drops what is known of a pod that is gone. The checkpoint follows with the next write, or with Keep: nobody asks
+// it for that pod before.
+func (m *Manager) Forget(uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.pending, uid)
-	if m.pods[uid] == nil {
-		return nil
+	if m.pods[uid] != nil {
+		delete(m.pods, uid)
+		m.dirty = true
 	}
-	delete(m.pods, uid)
-	return m.save()
 }
 
 // record is the one of a pod, made where it is missing. The caller holds mu.
@@ -224,5 +245,6 @@ func (m *Manager) save() error {
 	if err := renameio.WriteFile(m.path, raw, 0o600, renameio.WithTempDir(filepath.Dir(m.path))); err != nil {
 		return fmt.Errorf("allocated resources: %w", err)
 	}
+	m.dirty = false
 	return nil
 }

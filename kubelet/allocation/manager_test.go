@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/model/modeltest"
@@ -55,8 +56,55 @@ func TestAllocationsSurvive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := m.Forget(before.UID); err != nil || m.Allocated(desired) != desired {
-		t.Errorf("forgotten: %v", err)
+	m.Forget(before.UID)
+	if m.Allocated(desired) != desired {
+		t.Error("it is not forgotten")
+	}
+	if err := m.Keep(func(types.UID) bool { return true }); err != nil {
+		t.Fatal(err)
+	}
+	if m, err = Open(path); err != nil || m.Known(before.UID) {
+		t.Errorf("after a restart: %v, it is not forgotten", err)
+	}
+}
+
+// TestBatchIsWrittenOnce after all pods that come together have what they are allocated.
+func TestBatchIsWrittenOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "allocated")
+	m, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = m.Batch(func() {
+		for _, uid := range []types.UID{"a", "b"} {
+			pod := withLimit("64Mi")
+			pod.UID = uid
+			if err := m.Allocate(pod); err != nil || !m.Known(uid) {
+				t.Errorf("%s: %v", uid, err)
+			}
+			if _, err := os.Stat(path); !os.IsNotExist(err) {
+				t.Errorf("it is written before all have come: %v", err)
+			}
+		}
+	})
+	again, openErr := Open(path)
+	if err != nil || openErr != nil || !again.Known("a") || !again.Known("b") {
+		t.Errorf("%v, %v: not all are written", err, openErr)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Batch(func() {}); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Error("nothing is written again")
+	}
+	if err := m.Allocate(withLimit("1Mi")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("after the batch: %v", err)
 	}
 }
 

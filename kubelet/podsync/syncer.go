@@ -190,7 +190,8 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
 		return err
 	}
 	s.opts.Runtime.Forget(pod)
-	return s.opts.Allocation.Forget(pod.UID)
+	s.opts.Allocation.Forget(pod.UID)
+	return nil
 }
 
 // publish makes the pod's status and keeps it. Result is what a sync found, nil before there is one.
