@@ -51,6 +51,8 @@ type podActions struct {
 	Attempt       uint32
 	// SandboxID is the sandbox to use when none is to be created.
 	SandboxID string
+	// RestartAll is the container whose end has all containers of the pod start again: nothing else is done before.
+	RestartAll *containerStart
 	// Kill are containers that must go while the others stay.
 	Kill []containerKill
 	// Resized says that the resources of the pod change, in place or with a restart.
@@ -64,7 +66,7 @@ type podActions struct {
 
 // nothing says that the pod is as it should be, for now.
 func (a *podActions) nothing() bool {
-	return !a.KillSandbox && !a.CreateSandbox && len(a.Kill) == 0 && len(a.Resize) == 0 && len(a.Start) == 0
+	return !a.KillSandbox && !a.CreateSandbox && a.RestartAll == nil && len(a.Kill) == 0 && len(a.Resize) == 0 && len(a.Start) == 0
 }
 
 // actuated is what the runtime has confirmed of a container's resources, see allocation.Manager.
@@ -75,6 +77,10 @@ func computePodActions(pod *v1.Pod, status *model.PodStatus, probes Probes, actu
 	c := computation{pod: pod, status: status, probes: probes, actuated: actuated}
 	if sandbox := usableSandbox(pod, status); sandbox != nil {
 		c.actions.SandboxID, c.actions.Attempt = sandbox.ID, sandbox.Attempt
+		if source, spec := model.RestartSource(&pod.Spec, status); source != nil {
+			c.actions.RestartAll = &containerStart{Spec: spec, Ended: source.FinishedAt}
+			return c.actions
+		}
 		c.inSandbox()
 		return c.actions
 	}

@@ -73,6 +73,13 @@ func (r *Result) wait(name string, reason *model.ReasonError, again time.Duratio
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, probes Probes) (Result, error) {
 	result := Result{Waiting: map[string]*model.ReasonError{}}
 	actions := computePodActions(pod, status, probes, m.opts.Allocation.Actuated)
+	if actions.RestartAll != nil {
+		fresh, err := m.restartAll(ctx, pod, status, *actions.RestartAll, &result)
+		if err != nil || fresh == nil {
+			return result, err
+		}
+		return m.SyncPod(ctx, pod, fresh, Probes{})
+	}
 	if actions.KillSandbox {
 		if err := m.KillPod(ctx, pod, status, KillOptions{Reason: "the pod's sandbox must go"}); err != nil {
 			return result, err
@@ -150,11 +157,7 @@ type inSandbox struct {
 func (m *Manager) startAll(ctx context.Context, in inSandbox, starts []containerStart, result *Result) error {
 	var errs []error
 	for _, start := range starts {
-		if wait := m.crashPause(in.pod, start); wait > 0 {
-			err := &model.ReasonError{Reason: model.ReasonCrashLoopBackOff, Err: fmt.Errorf(
-				"back-off restarting failed container %s in pod %s", start.Spec.Name, in.pod.Name)}
-			m.record(in.pod, start.Spec.Name, true)("BackOff", err.Err.Error())
-			result.wait(start.Spec.Name, err, wait)
+		if m.backsOff(in.pod, start, result) {
 			continue
 		}
 		again, err := m.start(ctx, in, start)
@@ -174,6 +177,19 @@ func (m *Manager) startAll(ctx context.Context, in inSandbox, starts []container
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// backsOff says whether a container waits for the end of its crash back-off, and notes that.
+func (m *Manager) backsOff(pod *v1.Pod, start containerStart, result *Result) bool {
+	wait := m.crashPause(pod, start)
+	if wait == 0 {
+		return false
+	}
+	err := &model.ReasonError{Reason: model.ReasonCrashLoopBackOff, Err: fmt.Errorf(
+		"back-off restarting failed container %s in pod %s", start.Spec.Name, pod.Name)}
+	m.record(pod, start.Spec.Name, true)("BackOff", err.Err.Error())
+	result.wait(start.Spec.Name, err, wait)
+	return true
 }
 
 // crashPause counts a container's last end and says how long it has to wait for its next start.

@@ -32,6 +32,11 @@ func (m *Manager) start(ctx context.Context, in inSandbox, start containerStart)
 	if err != nil {
 		return 0, err
 	}
+	if start.Attempt == 0 && model.MayRestartAll(&in.pod.Spec) {
+		if start.Attempt, err = attemptAfterLogs(filepath.Join(in.config.GetLogDirectory(), name)); err != nil {
+			return 0, err
+		}
+	}
 	id, err := m.create(ctx, in, start, podspec.ContainerInput{
 		TargetID: target,
 		Pod:      in.pod, Container: start.Spec, Kind: start.Kind, Attempt: start.Attempt,

@@ -59,7 +59,8 @@ func (c *containerCheck) restarts(container *v1.Container, at *field.Path) {
 	}
 	for i, rule := range container.RestartPolicyRules {
 		at := at.Child("restartPolicyRules").Index(i)
-		c.add(fieldcheck.OneOf(at.Child("action"), rule.Action, v1.ContainerRestartRuleActionRestart)...)
+		c.add(fieldcheck.OneOf(at.Child("action"), rule.Action, v1.ContainerRestartRuleActionRestart,
+			v1.ContainerRestartRuleActionRestartAllContainers)...)
 		if rule.ExitCodes == nil {
 			c.add(field.Required(at.Child("exitCodes"), ""))
 			continue

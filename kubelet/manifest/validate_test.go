@@ -126,7 +126,7 @@ func TestValidateBad(t *testing.T) {
 		{"    tty: true", "    volumeDevices: [{name: a, devicePath: /dev/x}]", "spec.containers[0].volumeDevices"},
 		{"    tty: true", "    restartPolicy: Maybe", "spec.containers[0].restartPolicy"},
 		{"    tty: true", "    restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [1]}}]", "spec.containers[0].restartPolicy"},
-		{"    tty: true", "    restartPolicy: Never\n    restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In}}]", "spec.containers[0].restartPolicyRules[0].action"},
+		{"    tty: true", "    restartPolicy: Never\n    restartPolicyRules: [{action: RestartNode, exitCodes: {operator: In}}]", "spec.containers[0].restartPolicyRules[0].action"},
 		{"    tty: true", "    restartPolicy: Never\n    restartPolicyRules: [{action: Restart}]", "spec.containers[0].restartPolicyRules[0].exitCodes"},
 	}
 	for _, test := range tests {

@@ -34,6 +34,9 @@ func conditions(in Input, status *v1.PodStatus, initialized bool) []v1.PodCondit
 	if !in.Ending {
 		own = append(own, resizeConditions(in)...)
 	}
+	if model.MayRestartAll(&in.Pod.Spec) {
+		own = append(own, restartingCondition(in, status))
+	}
 	for i := range own {
 		own[i].ObservedGeneration = in.Pod.Generation
 		own[i].LastTransitionTime = stamp(in.Now)
@@ -93,6 +96,14 @@ func condition(kind v1.PodConditionType, yes bool, reason, message string) v1.Po
 	return c
 }
 
+// restartingCondition says whether all containers are about to start again because one has ended (KEP-5532).
+func restartingCondition(in Input, status *v1.PodStatus) v1.PodCondition {
+	if source, _ := model.RestartSource(&in.Pod.Spec, in.Runtime); source != nil && !in.Ending && !model.Terminal(status.Phase) {
+		return condition(v1.AllContainersRestarting, true, "RestartAllContainersStarted", fmt.Sprintf("container %s exited with %d", source.Name, source.ExitCode))
+	}
+	return condition(v1.AllContainersRestarting, false, "", "")
+}
+
 func initializedCondition(in Input, status *v1.PodStatus, initialized bool) v1.PodCondition {
 	if status.Phase == v1.PodSucceeded {
 		return condition(v1.PodInitialized, true, "PodCompleted", "")
@@ -108,7 +119,7 @@ func initializedCondition(in Input, status *v1.PodStatus, initialized bool) v1.P
 			missing = append(missing, state.Name)
 		}
 	}
-	if initialized || len(missing) == 0 {
+	if initialized || len(missing) == 0 || in.again(v1.PodInitialized) {
 		return condition(v1.PodInitialized, true, "", "")
 	}
 	return condition(v1.PodInitialized, false, "ContainersNotInitialized",
@@ -154,4 +165,11 @@ func readyCondition(in Input, status *v1.PodStatus) v1.PodCondition {
 		}
 	}
 	return ready
+}
+
+// again says whether a condition that was true stays, because the pod only begins anew in its sandbox: what waits for
+// the pod to be initialized or to run has seen that.
+func (in Input) again(kind v1.PodConditionType) bool {
+	old := findCondition(in.Old.Conditions, kind)
+	return old != nil && old.Status == v1.ConditionTrue && model.MayRestartAll(&in.Pod.Spec) && in.Runtime.ReadySandbox() != nil
 }

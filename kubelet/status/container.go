@@ -67,6 +67,9 @@ func (in Input) unseen(c *v1.Container, kind model.Kind, old *v1.ContainerStatus
 	}
 	if old != nil {
 		out.RestartCount, out.LastTerminationState = old.RestartCount, old.LastTerminationState
+		if old.State.Terminated != nil && model.MayRestartAll(&in.Pod.Spec) {
+			out.LastTerminationState = *old.State.DeepCopy()
+		}
 	}
 	reason := model.ReasonContainerCreating
 	if !initialized && len(in.Pod.Spec.InitContainers) > 0 {

@@ -325,3 +325,40 @@ func TestStore(t *testing.T) {
 		t.Error("not forgotten")
 	}
 }
+
+// TestRestartAllContainersKeepsThePodRunning while its containers start from the beginning: the phase and Initialized do
+// not go back, and how the containers ended is not lost with them.
+func TestRestartAllContainersKeepsThePodRunning(t *testing.T) {
+	pod := modeltest.Pod(v1.RestartPolicyNever, "init:i app:a app:b")
+	pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{
+		Action:    v1.ContainerRestartRuleActionRestartAllContainers,
+		ExitCodes: &v1.ContainerRestartRuleOnExitCodes{Operator: v1.ContainerRestartRuleOnExitCodesOpIn, Values: []int32{42}},
+	}}
+	var last v1.PodStatus
+	for _, step := range []struct {
+		seen       string
+		restarting v1.ConditionStatus
+	}{
+		{"i=exited:0 a=running b=running", v1.ConditionFalse}, {"i=exited:0 a=exited:42 b=running", v1.ConditionTrue},
+		{"", v1.ConditionFalse}, {"i=running", v1.ConditionFalse}, {"i=exited:0 a=exited:1 b=running", v1.ConditionFalse},
+	} {
+		in := inputOf(pod, seenOf(step.seen))
+		for i := range in.Runtime.Containers {
+			in.Runtime.Containers[i].SandboxID = "s"
+		}
+		in.Old = last
+		last = Generate(in)
+		if last.Phase != v1.PodRunning {
+			t.Errorf("%q: phase %s", step.seen, last.Phase)
+		}
+		if found := findCondition(last.Conditions, v1.PodInitialized); found.Status != v1.ConditionTrue {
+			t.Errorf("%q: %+v", step.seen, found)
+		}
+		if found := findCondition(last.Conditions, v1.AllContainersRestarting); found == nil || found.Status != step.restarting {
+			t.Errorf("%q: %+v", step.seen, found)
+		}
+		if before := last.ContainerStatuses[0].LastTerminationState.Terminated; step.seen == "" && (before == nil || before.ExitCode != 42) {
+			t.Errorf("it ended before as %+v", before)
+		}
+	}
+}

@@ -19,6 +19,8 @@ func phase(in Input, status *v1.PodStatus) v1.PodPhase {
 		return v1.PodRunning
 	case model.Terminal(summed) && model.IsFailure(status.Reason):
 		return v1.PodFailed
+	case summed == v1.PodPending && in.Old.Phase == v1.PodRunning && in.again(v1.PodInitialized):
+		return v1.PodRunning
 	default:
 		return summed
 	}

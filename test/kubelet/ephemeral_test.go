@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -93,5 +94,62 @@ spec:
 	if again, once := status(pod, "again"), status(pod, "once"); again.RestartCount != 1 || again.State.Terminated.ExitCode != 0 ||
 		once.RestartCount != 0 || once.State.Terminated.ExitCode != 3 {
 		t.Errorf("statuses %s", states(pod))
+	}
+}
+
+// TestRestartAllContainers begins anew in the same sandbox and with the same volumes when a container ends with the code
+// that asks for it: with the init container, and with those that run or have ended.
+func TestRestartAllContainers(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 3600
+  volumes: [{name: data, emptyDir: {}}]
+  initContainers:
+  - name: first
+    image: SHELL
+    command: [sh, -c, "echo run >> /data/runs"]
+    volumeMounts: [{name: data, mountPath: /data}]
+  containers:
+  - name: asks
+    image: SHELL
+    command: [sh, -c, "until [ -e /data/ended ]; do sleep 0.1; done; wc -l < /data/runs; [ $(wc -l < /data/runs) = 2 ] && sleep 1000; exit 42"]
+    volumeMounts: [{name: data, mountPath: /data}]
+    restartPolicy: Never
+    restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In, values: [42]}}]
+  - name: runs
+    image: SHELL
+    command: [sh, -c, "trap '' TERM; while :; do sleep 0.1; done"]
+  - name: ended
+    image: SHELL
+    command: [sh, -c, "touch /data/ended"]
+    volumeMounts: [{name: data, mountPath: /data}]
+`)
+	again := func(pod *v1.Pod) error {
+		for _, name := range []string{"first", "asks", "runs", "ended"} {
+			if status(pod, name).RestartCount != 1 {
+				return fmt.Errorf("%s: %s", name, states(pod))
+			}
+		}
+		if status(pod, "runs").State.Running == nil || status(pod, "asks").State.Running == nil {
+			return errors.New(states(pod))
+		}
+		return nil
+	}
+	pod := n.until("pod", again)
+	n.logHas(pod, "asks", 0, "1\n")
+	n.logHas(pod, "asks", 1, "2\n")
+	if found := n.sandboxes(pod, true); len(found) != 1 {
+		t.Errorf("sandboxes %v, want the one that there was", found)
+	}
+	if before := status(pod, "asks").LastTerminationState.Terminated; before == nil || before.ExitCode != 42 {
+		t.Errorf("it ended before as %+v", before)
+	}
+	if found := conditionOf(pod, v1.AllContainersRestarting); found == nil || found.Status != v1.ConditionFalse || pod.Status.Phase != v1.PodRunning {
+		t.Errorf("phase %s, condition %+v", pod.Status.Phase, found)
 	}
 }

@@ -1,0 +1,100 @@
+package kuberuntime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+)
+
+// restartAll ends and removes all containers of a pod but ephemeral ones, so that they start from the beginning in the
+// same sandbox, and returns what the runtime shows then. While source, whose end asked for that, is in back-off, it does
+// nothing and returns nil.
+//
+// The runtime has all that must be remembered (KEP-5532): source is removed last, so that what was interrupted begins
+// again, and what is removed cannot be taken for one that has ended since.
+func (m *Manager) restartAll(ctx context.Context, pod *v1.Pod, status *model.PodStatus, source containerStart, result *Result) (*model.PodStatus, error) {
+	if m.backsOff(pod, source, result) {
+		return nil, nil
+	}
+	var kills []containerKill
+	var others, last []model.ContainerStatus
+	for _, container := range status.Containers {
+		spec, kind := model.FindContainer(&pod.Spec, container.Name)
+		if spec != nil && kind == model.Ephemeral {
+			continue
+		}
+		if container.State == model.StateRunning || container.State == model.StateUnknown {
+			message := "all containers of the pod start again, because " + source.Spec.Name + " ended"
+			kills = append(kills, containerKill{Container: container, Spec: spec, Reason: "Killing", Message: message})
+		}
+		if container.Name == source.Spec.Name {
+			last = append(last, container)
+		} else {
+			others = append(others, container)
+		}
+	}
+	// Neither hooks nor grace: it is a reset, and no end.
+	if err := each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, new(int64)) }); err != nil {
+		return nil, err
+	}
+	slices.Reverse(last) // the newest attempt, which asked for this, goes last
+	for _, container := range append(others, last...) {
+		if err := m.opts.Runtime.RemoveContainer(ctx, container.ID); err != nil {
+			return nil, fmt.Errorf("remove container %s: %s", container.Name, message(err))
+		}
+		if status.Container(container.Name).ID == container.ID {
+			// Its log says what happened, and which number the next attempt has.
+			if err := keepLog(container.LogPath); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m.opts.Runtime.PodStatus(ctx, pod.UID)
+}
+
+// keepLog removes all logs of a container but those of one attempt.
+func keepLog(path string) error {
+	if path == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	errs := []error{err}
+	for _, entry := range entries {
+		if !strings.HasPrefix(entry.Name(), filepath.Base(path)) {
+			errs = append(errs, os.Remove(filepath.Join(filepath.Dir(path), entry.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// attemptAfterLogs is the number of a container's next attempt by the logs of those before, which the runtime does not
+// have any more.
+func attemptAfterLogs(dir string) (uint32, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var next uint32
+	for _, entry := range entries {
+		number, _, _ := strings.Cut(entry.Name(), ".")
+		if attempt, err := strconv.ParseUint(number, 10, 32); err == nil {
+			next = max(next, uint32(attempt)+1)
+		}
+	}
+	return next, nil
+}
