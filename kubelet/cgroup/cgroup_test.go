@@ -170,6 +170,26 @@ func TestRestartKeepsTheWeight(t *testing.T) {
 	wantFile(t, m, top+"/burstable", "cpu.shares", "3072", "cpu.weight", "118")
 }
 
+// TestWeightOfTheClassIsWrittenOnChange of what a pod asks for, and not with each look at a pod.
+func TestWeightOfTheClassIsWrittenOnChange(t *testing.T) {
+	m := realManager(t)
+	class := m.top.cgroupfs() + "/burstable"
+	ensure := func(request string) {
+		t.Helper()
+		if _, err := m.Ensure(t.Context(), podOf("b", request, "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ensure("cpu=1")
+	if err := m.tree.ensure(t.Context(), m.classes()[1], limits{shares: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	ensure("cpu=1")
+	wantFile(t, m, class, "cpu.shares", "4096", "cpu.weight", "157")
+	ensure("cpu=2")
+	wantFile(t, m, class, "cpu.shares", "2048", "cpu.weight", "79")
+}
+
 // TestPidsLimitIsTakenBack by a process that was started without one.
 func TestPidsLimitIsTakenBack(t *testing.T) {
 	m := realManager(t)

@@ -115,8 +115,7 @@ func (m *Manager) Ensure(ctx context.Context, pod *v1.Pod) (parent string, err e
 	}
 	needs := model.PodResources(pod)
 	if model.QOS(pod) == v1.PodQOSBurstable {
-		m.setRequest(pod.UID, needs.Requests.Cpu().MilliValue())
-		if err := m.ensureClasses(ctx); err != nil {
+		if err := m.ensureRequest(ctx, pod.UID, needs.Requests.Cpu().MilliValue()); err != nil {
 			return "", err
 		}
 	}
@@ -140,10 +139,22 @@ func (m *Manager) Parent(pod *v1.Pod) string {
 	return m.tree.spell(m.podName(pod))
 }
 
-func (m *Manager) setRequest(uid types.UID, milli int64) {
+// ensureRequest counts what a burstable pod asks for in the weight of its class. It costs nothing when that is as before.
+func (m *Manager) ensureRequest(ctx context.Context, uid types.UID, milli int64) error {
 	m.mu.Lock()
-	defer m.mu.Unlock()
+	before, known := m.requests[uid]
 	m.requests[uid] = milli
+	m.mu.Unlock()
+	if known && before == milli {
+		return nil
+	}
+	err := m.ensureClasses(ctx)
+	if err != nil {
+		m.mu.Lock()
+		delete(m.requests, uid) // so that the next try writes it
+		m.mu.Unlock()
+	}
+	return err
 }
 
 // ensureClasses makes the trees of the classes and brings their weights up to date. While burstable pods of an earlier

@@ -57,6 +57,8 @@ type Result struct {
 	Waiting map[string]*model.ReasonError
 	// Again is when another sync makes sense at the latest, because a back-off ends; 0 for no such time.
 	Again time.Duration
+	// Idle says that there was nothing to do: the runtime shows what it showed before.
+	Idle bool
 	// ResizeErr is why resources of containers could not be changed.
 	ResizeErr error
 }
@@ -79,6 +81,10 @@ func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 			return result, err
 		}
 		return m.SyncPod(ctx, pod, fresh, Probes{})
+	}
+	if actions.nothing() {
+		result.Idle = true
+		return result, nil
 	}
 	if actions.KillSandbox {
 		if err := m.KillPod(ctx, pod, status, KillOptions{Reason: "the pod's sandbox must go"}); err != nil {

@@ -97,7 +97,11 @@ func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *mode
 		// The containers have less now: so has the pod. After an error some may have what they had.
 		err = s.ensureCgroup(ctx, pod)
 	}
-	if fresh, refreshErr := s.opts.Cache.Refresh(ctx, pod.UID); refreshErr == nil {
+	fresh, refreshErr := observed, error(nil)
+	if !result.Idle {
+		fresh, refreshErr = s.opts.Cache.Refresh(ctx, pod.UID)
+	}
+	if refreshErr == nil {
 		s.opts.Prober.Update(pod, fresh, false)
 		s.publish(pod, fresh, false, &result)
 	}

@@ -151,6 +151,25 @@ func TestNetworkNotReady(t *testing.T) {
 	}
 }
 
+// TestIdleSyncAsksNobody anything: pods that are as they should be are looked at again and again.
+func TestIdleSyncAsksNobody(t *testing.T) {
+	b := newBench(t)
+	pod := testPod("pod", false)
+	var calls int
+	for range 3 { // the second one learns what the container was made with
+		calls = len(b.fake.GetCalls())
+		if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := b.fake.GetCalls()[calls:]; len(got) > 0 || !b.running(t, pod) {
+		t.Errorf("calls %v", got)
+	}
+	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodRunning {
+		t.Errorf("phase %s", shown.Phase)
+	}
+}
+
 // TestRestoredReadinessIsHeld back, because the server may have been told of a later change than the checkpoint: until
 // the server lists the pod, or the probe has spoken.
 func TestRestoredReadinessIsHeld(t *testing.T) {
