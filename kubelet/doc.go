@@ -1,5 +1,6 @@
 // Package kubelet is the core of a kubelet: it keeps the pods that its sources name running on any CRI runtime. It is
-// minimal in size, not in truth: what it does, it does as the kubelet does. Read it in the order of a pod's way.
+// minimal in size, not in truth: what it does, it does as the kubelet does. New makes one of Options, and Run has it work;
+// cmd/kubelet-core is the program around that. Read the packages in the order of a pod's way.
 //
 // # A pod's way
 //
@@ -19,8 +20,9 @@
 //	housekeeping      running pods that nobody wants; leftovers
 //
 // Each change of the sources is one line in the log, "SyncLoop ADD" with its source and pods. What the node cannot take
-// is refused by package admission: the pod is shown as failed, and never gets a worker. Otherwise the loop does nothing
-// itself: it wakes the pod's worker. While the runtime is not ready the loop rests, 100 milliseconds doubling to 5
+// is refused by package admission: the pod is shown as failed, and never gets a worker. What it takes has its resources
+// pinned by package allocation, and a pod that asks for others gets them when there is room (resize.go). Otherwise the
+// loop does nothing itself: it wakes the pod's worker. While the runtime is not ready the loop rests, 100 milliseconds doubling to 5
 // seconds, and all pods stay as they are. While its network alone is not ready, SyncPod holds back the pods that need
 // it.
 //
@@ -33,8 +35,8 @@
 //     status.Generate and publishes that, makes cgroups and volumes, and hands over to kuberuntime.Manager, the runtime
 //     manager. Why containers wait comes back as its result, and goes into the status.
 //   - computePodActions (kuberuntime/actions.go) decides, purely, from the pod, its observed status and the probes' results:
-//     which sandbox, what to kill, what to start. The manager does it: package imagemanager pulls, package podspec writes
-//     the configurations, CRI creates and starts, hooks run. What has to wait (crash or pull back-off) says until when.
+//     which sandbox, what to kill, to resize and to start. The manager does it: package imagemanager pulls, package podspec
+//     writes the configurations, CRI creates and starts, hooks run. What has to wait (crash or pull back-off) says until when.
 //   - SyncTerminatingPod kills: preStop hook, SIGTERM, the grace period, SIGKILL; sidecars last. SyncTerminatedPod unmounts
 //     and forgets.
 //
@@ -59,12 +61,14 @@
 //	nodeapi              answers kubectl logs, exec, attach and port-forward over TLS, by way of the API server
 //
 // A server that is away changes nothing here: pods run on, restarts and probes go on, and the last status of each pod
-// is sent when it is back. After a restart without it the checkpoint has its pods, too.
+// is sent when it is back. After a restart without it the checkpoint has its pods, too; what it says of their readiness
+// is not sent before the server has listed them or their probes have spoken, because the server may know better.
 //
 // # What survives
 //
 // A restart of this process, of the runtime's or of both restarts no container: everything that must be remembered is
-// in the runtime (labels and annotations of containers, see package model), in the manifests, or in the checkpoint. In
+// in the runtime (labels and annotations of containers, see package model), in the manifests, or in the checkpoints of
+// pods (package podconfig) and of their resources (package allocation), which may be a moment behind. In
 // memory alone are back-offs, probe results and events.
 //
 // # Concurrency
