@@ -22,9 +22,9 @@
 // Each change of the sources is one line in the log, "SyncLoop ADD" with its source and pods. What the node cannot take
 // is refused by package admission: the pod is shown as failed, and never gets a worker. What it takes has its resources
 // pinned by package allocation, and a pod that asks for others gets them when there is room (resize.go). Otherwise the
-// loop does nothing itself: it wakes the pod's worker. While the runtime is not ready the loop rests, 100 milliseconds doubling to 5
-// seconds, and all pods stay as they are. While its network alone is not ready, SyncPod holds back the pods that need
-// it.
+// loop does nothing itself: it wakes the pod's worker. While the runtime is not ready the loop rests, 100 milliseconds
+// doubling to 5 seconds, and all pods stay as they are. While its network alone is not ready, SyncPod holds back the
+// pods that need it.
 //
 // podworkers.Workers has a goroutine per pod, so that a pod that hangs holds up no other. The worker waits until the
 // pod's name is free, then calls SyncPod again and again; when the pod is to end it calls SyncTerminatingPod until no
@@ -35,8 +35,9 @@
 //     status.Generate and publishes that, makes cgroups and volumes, and hands over to kuberuntime.Manager, the runtime
 //     manager. Why containers wait comes back as its result, and goes into the status.
 //   - computePodActions (kuberuntime/actions.go) decides, purely, from the pod, its observed status and the probes' results:
-//     which sandbox, what to kill, to resize and to start. The manager does it: package imagemanager pulls, package podspec
-//     writes the configurations, CRI creates and starts, hooks run. What has to wait (crash or pull back-off) says until when.
+//     which sandbox, what to kill, to resize and to start. The manager does it: package imagemanager pulls, package
+//     podspec writes the configurations, CRI creates and starts, hooks run. What has to wait (crash or pull back-off)
+//     says until when.
 //   - SyncTerminatingPod kills: preStop hook, SIGTERM, the grace period, SIGKILL; sidecars last. SyncTerminatedPod unmounts
 //     and forgets.
 //
@@ -68,8 +69,8 @@
 //
 // A restart of this process, of the runtime's or of both restarts no container: everything that must be remembered is
 // in the runtime (labels and annotations of containers, see package model), in the manifests, or in the checkpoints of
-// pods (package podconfig) and of their resources (package allocation), which may be a moment behind. In
-// memory alone are back-offs, probe results and events.
+// pods (package podconfig), of their resources (package allocation) and of their user ids (package userns). In memory
+// alone are back-offs, probe results and events.
 //
 // # Concurrency
 //

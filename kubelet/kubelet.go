@@ -33,6 +33,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 	"github.com/criadapter/criadapter/kubelet/prober"
 	"github.com/criadapter/criadapter/kubelet/status"
+	"github.com/criadapter/criadapter/kubelet/userns"
 	"github.com/criadapter/criadapter/kubelet/volumekinds"
 	"github.com/criadapter/criadapter/kubelet/volumemanager"
 )
@@ -133,7 +134,12 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	if err != nil {
 		recorder.RecordNode(true, "CheckpointUnreadable", err.Error())
 	}
-	steps, err := k.newSteps(ctx, cache, recorder, pulled, allocated)
+	ids, err := userns.Open(filepath.Join(k.opts.RootDir, "user-ids.json"))
+	if err != nil {
+		return err
+	}
+	users := &hostUsers{ids: ids, runtime: k.runtime, handler: k.cluster.RuntimeHandler}
+	steps, err := k.newSteps(ctx, cache, recorder, pulled, allocated, users)
 	if err != nil {
 		return err
 	}
@@ -163,7 +169,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		tick: k.opts.SyncTick, housekeeping: k.opts.Housekeeping, hostIPs: k.opts.NodeIPs, runtimeErr: k.runtimeErr,
 		config: config, objects: objects, pleg: k.pleg, prober: k.prober, cache: cache, workers: k.workers, admitter: admitter,
 		rejected: rejected, cleaner: k.cleaner, cluster: k.cluster, status: k.status, events: recorder,
-		allocation: allocated,
+		allocation: allocated, userIDs: ids,
 	}
 	k.endpoints, err = listen(k.opts, nodeapi.Options{Address: k.opts.ReadAddress, Reads: k.reads(), Events: recorder.List}, k.runtime, k.cluster)
 	return err
@@ -186,7 +192,7 @@ func (k *Kubelet) newCluster(static volumekinds.Objects, rejected *admission.Rej
 }
 
 // newSteps makes what a pod gets on this machine: cgroups, volumes, containers.
-func (k *Kubelet) newSteps(ctx context.Context, cache *pleg.Cache, recorder *events.Recorder, pulled *imagemanager.Pulled, allocated *allocation.Manager) (podsync.Options, error) {
+func (k *Kubelet) newSteps(ctx context.Context, cache *pleg.Cache, recorder *events.Recorder, pulled *imagemanager.Pulled, allocated *allocation.Manager, users *hostUsers) (podsync.Options, error) {
 	host, err := cgroup.Inspect()
 	if err != nil {
 		return podsync.Options{}, err
@@ -207,7 +213,7 @@ func (k *Kubelet) newSteps(ctx context.Context, cache *pleg.Cache, recorder *eve
 		NodeName: k.opts.NodeName, NodeIPs: k.opts.NodeIPs, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
 		Owner: k.opts.Owner, Volumes: volumes, Objects: k.cluster.Objects(), Services: k.cluster.ServiceEnvironment(),
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
-		Cgroups: cgroups, Host: host, RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
+		FirstUserID: users.first, Cgroups: cgroups, Host: host, RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
 		SeccompDefault: k.opts.SeccompDefault, AllowedUnsafeSysctls: k.opts.AllowedUnsafeSysctls,
 		Warn: func(pod *v1.Pod, reason, message string) {
 			recorder.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/events"
@@ -93,7 +94,7 @@ func (l *syncLoop) retryResizes() {
 	}
 }
 
-// forgetAllocations drops those of pods that went while no process was there.
+// forgetAllocations drops those of pods that are gone, of resources and of user ids.
 func (l *syncLoop) forgetAllocations(ctx context.Context) {
 	if !l.config.Settled() {
 		return
@@ -101,4 +102,12 @@ func (l *syncLoop) forgetAllocations(ctx context.Context) {
 	if err := l.allocation.Keep(l.workers.Has); err != nil {
 		log.G(ctx).WithError(err).Warn("allocations of pods that are gone cannot be dropped yet")
 	}
+	if err := l.userIDs.Keep(l.hasPod); err != nil {
+		log.G(ctx).WithError(err).Warn("user ids of pods that are gone cannot be taken back yet")
+	}
+}
+
+// hasPod says whether anything of a pod may be left: it is known, or the runtime has it.
+func (l *syncLoop) hasPod(uid types.UID) bool {
+	return l.workers.Has(uid) || l.pleg.Has(uid)
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 	"github.com/criadapter/criadapter/kubelet/prober"
 	"github.com/criadapter/criadapter/kubelet/status"
+	"github.com/criadapter/criadapter/kubelet/userns"
 )
 
 // notReadyBackoff is how long the loop rests while the runtime is not ready.
@@ -50,6 +51,7 @@ type syncLoop struct {
 	events   *events.Recorder
 
 	allocation *allocation.Manager
+	userIDs    *userns.Manager
 }
 
 // run takes work until ctx ends. While the runtime is not ready it rests, and all pods stay as they are.

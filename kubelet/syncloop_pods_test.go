@@ -26,6 +26,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podconfig"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 	"github.com/criadapter/criadapter/kubelet/status"
+	"github.com/criadapter/criadapter/kubelet/userns"
 )
 
 // steps have nothing to do; a pod has ended when its phase says so, and one with the label slow never ends. They are a runtime without pods, too.
@@ -78,6 +79,9 @@ func testLoop(t *testing.T) *syncLoop {
 		t.Fatal(err)
 	}
 	if l.allocation, err = allocation.Open(filepath.Join(t.TempDir(), "allocated")); err != nil {
+		t.Fatal(err)
+	}
+	if l.userIDs, err = userns.Open(filepath.Join(t.TempDir(), "ids")); err != nil {
 		t.Fatal(err)
 	}
 	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: steps{}, Ended: l.cluster.PodFinished})

@@ -102,9 +102,9 @@ func TestCheck(t *testing.T) {
 
 		{name: "volume type", pod: [2]string{"nodeName: here", "volumes: [{name: v, nfs: {server: s, path: /}}]"}, reason: "UnsupportedField", message: "spec.volumes[0].nfs"},
 		{name: "volume of a static pod", pod: [2]string{"uid: pod}\nspec:", "uid: pod, annotations: {kubernetes.io/config.source: file}}\nspec:\n  volumes: [{name: v, iscsi: {iqn: i}}]"}, reason: "UnsupportedField", message: "spec.volumes[0].iscsi"},
-		{name: "user namespace", pod: [2]string{"nodeName: here", "hostUsers: false"}, reason: "UnsupportedField", message: "spec.hostUsers"},
+		{name: "user namespace", pod: [2]string{"nodeName: here", "hostUsers: false\n  hostIPC: true"}, reason: "UnsupportedField", message: "spec.hostUsers"},
 
-		{name: "unsupported field of a pod that runs", admitted: true, pod: [2]string{"nodeName: here", "hostUsers: false"}},
+		{name: "unsupported field of a pod that runs", admitted: true, pod: [2]string{"nodeName: here", "hostUsers: false\n  hostIPC: true"}},
 		{name: "ephemeral container", pod: [2]string{"nodeName: here", "ephemeralContainers: [{name: debugger, image: x, imagePullPolicy: Never, terminationMessagePolicy: File}]"}},
 
 		{name: "disk pressure on a pod that runs", node: pressure("DiskPressure"), admitted: true},

@@ -23,6 +23,21 @@ func (r *Runtime) RecursiveReadOnlyMounts(ctx context.Context) bool {
 	return false
 }
 
+// UserNamespaces says whether a runtime handler, empty for the default one, can give pods user namespaces of their own,
+// as the runtime announces it. One that does not say cannot.
+func (r *Runtime) UserNamespaces(ctx context.Context, handler string) (bool, error) {
+	status, err := r.Status(ctx, false)
+	if err != nil {
+		return false, err
+	}
+	for _, known := range status.GetRuntimeHandlers() {
+		if known.GetName() == handler {
+			return known.GetFeatures().GetUserNamespaces(), nil
+		}
+	}
+	return false, nil
+}
+
 // ImageDirectory is the directory where the runtime keeps images; empty if it does not say.
 func (r *Runtime) ImageDirectory(ctx context.Context) string {
 	info, err := r.ImageFsInfo(ctx)

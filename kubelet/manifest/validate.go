@@ -81,8 +81,8 @@ func validateSpec(spec *v1.PodSpec, path *field.Path) field.ErrorList {
 	if spec.OS != nil {
 		errs = append(errs, fieldcheck.OneOf(path.Child("os", "name"), spec.OS.Name, v1.Linux)...)
 	}
-	if spec.HostUsers != nil && !*spec.HostUsers {
-		errs = append(errs, field.Forbidden(path.Child("hostUsers"), "user namespaces of pods are not supported"))
+	if spec.HostUsers != nil && !*spec.HostUsers && (spec.HostNetwork || spec.HostPID || spec.HostIPC) {
+		errs = append(errs, field.Forbidden(path.Child("hostUsers"), "a user namespace of its own goes with namespaces of its own: not with hostNetwork, hostPID or hostIPC"))
 	}
 	if spec.HostPID && spec.ShareProcessNamespace != nil && *spec.ShareProcessNamespace {
 		errs = append(errs, field.Invalid(path.Child("shareProcessNamespace"), true, "hostPID shares the host's already"))

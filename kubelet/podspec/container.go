@@ -36,6 +36,12 @@ func (g *Generator) Container(ctx context.Context, in ContainerInput) (config *r
 	if err != nil {
 		return nil, undo, err
 	}
+	users, err := g.userNamespace(ctx, in.Pod)
+	if err != nil {
+		return nil, undo, err
+	}
+	security.NamespaceOptions.UsernsOptions = users
+	mapMounts(mounts, users)
 	annotations, err := containerAnnotations(in)
 	if err != nil {
 		return nil, undo, err

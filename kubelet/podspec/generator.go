@@ -1,6 +1,10 @@
 package podspec
 
 import (
+	"context"
+	"fmt"
+
+	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -42,6 +46,9 @@ type Options struct {
 	AllowedUnsafeSysctls []string
 	// RecursiveReadOnly says that the runtime can make mounts read-only with all that is mounted below them.
 	RecursiveReadOnly bool
+	// FirstUserID is the first of the host's user and group ids that a pod with hostUsers: false has; an error refuses the
+	// pod. Nil refuses all such pods.
+	FirstUserID func(ctx context.Context, pod *v1.Pod) (uint32, error)
 	// Services answers the environment variables of services; nil gives none.
 	Services func(*v1.Pod) (map[string]string, error)
 	// Warn is called with what was left out of a pod and does not keep it from running. Nil means the log.
@@ -58,6 +65,11 @@ func New(opts Options) *Generator {
 	if opts.Warn == nil {
 		opts.Warn = func(pod *v1.Pod, reason, message string) {
 			log.L.WithFields(log.Fields{"pod": model.Key(pod), "podUID": pod.UID, "reason": reason}).Warn(message)
+		}
+	}
+	if opts.FirstUserID == nil {
+		opts.FirstUserID = func(context.Context, *v1.Pod) (uint32, error) {
+			return 0, fmt.Errorf("spec.hostUsers: pods have no user namespaces here: %w", errdefs.ErrNotImplemented)
 		}
 	}
 	if opts.Services == nil {

@@ -14,13 +14,16 @@ import (
 
 // Sandbox is the configuration of the pod's sandbox. It depends on the pod and attempt alone, and on the host's
 // resolv.conf, so that the CreateContainer calls that follow may pass the same one again.
-func (g *Generator) Sandbox(_ context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
+func (g *Generator) Sandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (*runtimeapi.PodSandboxConfig, error) {
 	dns, err := g.dns(pod)
 	if err != nil {
 		return nil, err
 	}
 	linux, err := g.linuxSandbox(pod)
 	if err != nil {
+		return nil, err
+	}
+	if linux.SecurityContext.NamespaceOptions.UsernsOptions, err = g.userNamespace(ctx, pod); err != nil {
 		return nil, err
 	}
 	config := &runtimeapi.PodSandboxConfig{

@@ -23,7 +23,7 @@ func TestBrokenManifests(t *testing.T) {
 		"unknown.yaml":  {strings.Replace(simple("unknown", "true"), "image:", "imagge: x, image:", 1), `unknown field "spec.containers[0].imagge"`},
 		"noimage.yaml":  {strings.Replace(simple("noimage", "true"), "image: SHELL,", "", 1), "spec.containers[0].image"},
 		"kind.yaml":     {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "apiVersion"},
-		"refused.yaml":  {strings.Replace(simple("refused", "true"), "spec:\n", "spec:\n  hostUsers: false\n", 1), "spec.hostUsers"},
+		"refused.yaml":  {strings.Replace(simple("refused", "true"), "spec:\n", "spec:\n  hostUsers: false\n  hostPID: true\n", 1), "spec.hostUsers"},
 		"notpod.json":   {`{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": 7}}`, "containers"},
 		"policy.yaml":   {strings.Replace(simple("policy", "true"), "spec:\n", "spec:\n  restartPolicy: Sometimes\n", 1), "spec.restartPolicy"},
 		"twoports.yaml": {strings.Replace(simple("twoports", "true"), "image:", "ports: [{containerPort: 99999}], image:", 1), "spec.containers[0].ports[0].containerPort"},

@@ -10,6 +10,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -90,4 +91,25 @@ func TestRuntimeClass(t *testing.T) {
 	if event := n.event("none", "FailedCreatePodSandBox"); !strings.Contains(event.Message, "no-such-handler") {
 		t.Errorf("event %q", event.Message)
 	}
+}
+
+// TestUserNamespace maps the pod's users to others of the host where the runtime announces that it can, with its volumes,
+// and says elsewhere why the pod does not run.
+func TestUserNamespace(t *testing.T) {
+	n := newNode(t)
+	announced, err := cri.New(n.cri, nil, n.name).UserNamespaces(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Replace(simple("pod", "echo mine > /data/file; stat -c owner-%u /data/file; cat /proc/self/uid_map; sleep 1000"), "spec:\n", "spec:\n  hostUsers: false\n  volumes: [{name: data, emptyDir: {}}]\n", 1)
+	n.write("pod.yaml", strings.Replace(text, "image: SHELL,", "image: SHELL, volumeMounts: [{name: data, mountPath: /data}],", 1))
+	if !announced {
+		if event := n.event("pod", "FailedCreatePodSandBox"); !strings.Contains(event.Message, "spec.hostUsers: the container runtime does not announce user namespaces") {
+			t.Errorf("event %q", event.Message)
+		}
+		return
+	}
+	pod := n.ready("pod")
+	n.logHas(pod, "main", 0, "owner-0\n")
+	n.logHas(pod, "main", 0, "65536      65536\n")
 }

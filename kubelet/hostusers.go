@@ -1,0 +1,43 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/containerd/errdefs"
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/userns"
+)
+
+// hostUsers gives pods with hostUsers: false their ids, if the runtime announces that it can map them.
+type hostUsers struct {
+	ids     *userns.Manager
+	runtime *cri.Runtime
+	// handler finds the runtime handler of a RuntimeClass.
+	handler func(ctx context.Context, class string) (string, error)
+}
+
+// first is the first of the host's ids that a pod has.
+func (h *hostUsers) first(ctx context.Context, pod *v1.Pod) (uint32, error) {
+	if id, found := h.ids.Find(pod.UID); found {
+		return id, nil
+	}
+	handler := ""
+	if class := pod.Spec.RuntimeClassName; class != nil && *class != "" {
+		var err error
+		if handler, err = h.handler(ctx, *class); err != nil {
+			return 0, err
+		}
+	}
+	can, err := h.runtime.UserNamespaces(ctx, handler)
+	if err != nil {
+		return 0, fmt.Errorf("spec.hostUsers: features of the container runtime: %w", err)
+	}
+	if !can {
+		return 0, fmt.Errorf("spec.hostUsers: the container runtime does not announce user namespaces for its handler %q; "+
+			"another runtime, or hostUsers: true, runs the pod: %w", handler, errdefs.ErrNotImplemented)
+	}
+	return h.ids.Allocate(pod.UID)
+}

@@ -1,0 +1,58 @@
+package podspec
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// mapped says whether mappings give a container the 65536 ids from first.
+func mapped(list []*runtimeapi.IDMapping, first uint32) bool {
+	return len(list) == 1 && list[0].GetHostId() == first && list[0].GetContainerId() == 0 && list[0].GetLength() == 65536
+}
+
+// TestUserNamespace is the same for the sandbox, its containers and their mounts; a pod that asks for none has none.
+func TestUserNamespace(t *testing.T) {
+	g := testGenerator(t, func(o *Options) {
+		o.FirstUserID = func(context.Context, *v1.Pod) (uint32, error) { return 131072, nil }
+	})
+	for _, own := range []bool{true, false} {
+		pod := testPod(func(p *v1.Pod) {
+			p.Spec.HostUsers = new(!own)
+			p.Spec.Containers[0].TerminationMessagePath = "/dev/termination-log"
+		})
+		sandbox, err := g.Sandbox(t.Context(), pod, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, undo, err := g.Container(t.Context(), input(pod))
+		if err != nil {
+			t.Fatal(err)
+		}
+		undo()
+		for what, options := range map[string]*runtimeapi.NamespaceOption{
+			"sandbox":   sandbox.GetLinux().GetSecurityContext().GetNamespaceOptions(),
+			"container": config.GetLinux().GetSecurityContext().GetNamespaceOptions(),
+		} {
+			users := options.GetUsernsOptions()
+			if has := mapped(users.GetUids(), 131072) && mapped(users.GetGids(), 131072) && users.GetMode() == runtimeapi.NamespaceMode_POD; has != own || !own && users != nil {
+				t.Errorf("%s with hostUsers %v: %v", what, !own, users)
+			}
+		}
+		if len(config.GetMounts()) == 0 {
+			t.Error("nothing is mounted")
+		}
+		for _, mount := range config.GetMounts() {
+			if has := mapped(mount.GetUidMappings(), 131072) && mapped(mount.GetGidMappings(), 131072); has != own {
+				t.Errorf("%s with hostUsers %v: %v", mount.GetContainerPath(), !own, mount)
+			}
+		}
+	}
+	pod := testPod(func(p *v1.Pod) { p.Spec.HostUsers = new(false) })
+	if _, err := testGenerator(t, func(*Options) {}).Sandbox(t.Context(), pod, 0); err == nil || !strings.Contains(err.Error(), "spec.hostUsers") {
+		t.Errorf("without ids: %v", err)
+	}
+}

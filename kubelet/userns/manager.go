@@ -1,0 +1,128 @@
+package userns
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/containerd/errdefs"
+	"github.com/google/renameio/v2"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// Length is how many ids a pod has: those that a process expects, 0 to 65535.
+	Length = 1 << 16
+	// first is the first id that pods get: the host's own are below. ranges are those that there are in 32 bits, but for
+	// the last, which has the id that means none.
+	first, ranges = Length, 1<<16 - 2
+)
+
+// Manager keeps the ranges. It is safe for concurrent use.
+type Manager struct {
+	path string
+
+	mu   sync.Mutex
+	pods map[types.UID]uint32 // the first id of each
+}
+
+// Open reads the ranges that pods have; a missing file has none. One that cannot be read is an error, because what runs
+// might get a neighbour's ids: the file may be removed when no pod with a user namespace is left.
+func Open(path string) (*Manager, error) {
+	m := &Manager{path: path, pods: map[types.UID]uint32{}}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return m, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &m.pods)
+	}
+	if err == nil {
+		err = m.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ids of pods' user namespaces: %s: %w; remove the file when no pod with hostUsers: false is left", path, err)
+	}
+	return m, nil
+}
+
+// check finds what no allocation can have made.
+func (m *Manager) check() error {
+	holders := map[uint32]types.UID{}
+	for uid, id := range m.pods {
+		if id%Length != 0 || id < first || id >= first+ranges*Length {
+			return fmt.Errorf("pod %s has the ids from %d, which begin no range", uid, id)
+		}
+		if other, taken := holders[id]; taken {
+			return fmt.Errorf("pods %s and %s have the same ids", uid, other)
+		}
+		holders[id] = uid
+	}
+	return nil
+}
+
+// Find returns the first id of a pod's range, if it has one.
+func (m *Manager) Find(uid types.UID) (id uint32, found bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	id, found = m.pods[uid]
+	return id, found
+}
+
+// Allocate returns the first id of a pod's range, which it has from now on until Keep takes it back. It may be repeated.
+func (m *Manager) Allocate(uid types.UID) (uint32, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if id, ok := m.pods[uid]; ok {
+		return id, nil
+	}
+	taken := map[uint32]bool{}
+	for id := range maps.Values(m.pods) {
+		taken[id] = true
+	}
+	for i := range uint32(ranges) {
+		id := uint32(first) + i*Length
+		if taken[id] {
+			continue
+		}
+		m.pods[uid] = id
+		if err := m.save(); err != nil {
+			delete(m.pods, uid)
+			return 0, err
+		}
+		return id, nil
+	}
+	return 0, fmt.Errorf("all %d ranges of ids for user namespaces are in use: %w", ranges, errdefs.ErrResourceExhausted)
+}
+
+// Keep takes back the ranges of pods of which nothing is left.
+func (m *Manager) Keep(exists func(types.UID) bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := maps.Clone(m.pods)
+	maps.DeleteFunc(m.pods, func(uid types.UID, _ uint32) bool { return !exists(uid) })
+	if len(m.pods) == len(before) {
+		return nil
+	}
+	if err := m.save(); err != nil {
+		m.pods = before
+		return err
+	}
+	return nil
+}
+
+// save writes the file. The caller holds mu.
+func (m *Manager) save() error {
+	raw, err := json.MarshalIndent(m.pods, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(m.path, raw, 0o600, renameio.WithTempDir(filepath.Dir(m.path))); err != nil {
+		return fmt.Errorf("ids of pods' user namespaces: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package userns
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func open(t *testing.T, path string) *Manager {
+	t.Helper()
+	m, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func allocate(t *testing.T, m *Manager, uid types.UID) uint32 {
+	t.Helper()
+	id, err := m.Allocate(uid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// TestRanges are unique, kept over a restart, and used again when their pod is gone.
+func TestRanges(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ids.json")
+	m := open(t, path)
+	a, b := allocate(t, m, "a"), allocate(t, m, "b")
+	if a != 65536 || b != 131072 || allocate(t, m, "a") != a {
+		t.Errorf("ids from %d and %d", a, b)
+	}
+	m = open(t, path)
+	if c := allocate(t, m, "c"); c == a || c == b || allocate(t, m, "b") != b {
+		t.Errorf("after a restart: ids from %d", c)
+	}
+	for range 2 {
+		if err := m.Keep(func(uid types.UID) bool { return uid != "a" }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m = open(t, path)
+	if _, found := m.Find("a"); found {
+		t.Error("it has the ids of a pod that is gone")
+	}
+	if d := allocate(t, m, "d"); d != a {
+		t.Errorf("ids from %d, want those of the pod that is gone", d)
+	}
+}
+
+// TestRangesOfManyPods at the same time.
+func TestRangesOfManyPods(t *testing.T) {
+	m := open(t, filepath.Join(t.TempDir(), "ids.json"))
+	var group sync.WaitGroup
+	ids := make([]uint32, 20)
+	for i := range ids {
+		group.Go(func() { ids[i], _ = m.Allocate(types.UID(fmt.Sprint(i))) })
+	}
+	group.Wait()
+	seen := map[uint32]bool{}
+	for _, id := range ids {
+		if id == 0 || seen[id] {
+			t.Errorf("ids from %d are given to two pods, or to none", id)
+		}
+		seen[id] = true
+	}
+}
+
+// TestNoRangeIsLeft and none is given that was not written.
+func TestNoRangeIsLeft(t *testing.T) {
+	m := open(t, filepath.Join(t.TempDir(), "ids.json"))
+	for i := range uint32(ranges) {
+		m.pods[types.UID(fmt.Sprint(i))] = first + i*Length
+	}
+	if err := m.check(); err != nil {
+		t.Error(err)
+	}
+	if _, err := m.Allocate("more"); !errdefs.IsResourceExhausted(err) {
+		t.Errorf("error %v", err)
+	}
+	if last := m.pods[types.UID(fmt.Sprint(ranges-1))]; uint64(last)+Length >= 1<<32 {
+		t.Errorf("the last range begins at %d", last)
+	}
+	m = open(t, filepath.Join(t.TempDir(), "none", "ids.json"))
+	if id, err := m.Allocate("a"); err == nil || len(m.pods) > 0 {
+		t.Errorf("ids from %d are given without being written", id)
+	}
+}
+
+// TestUnreadableRanges are no empty ones: a pod that runs has some of them.
+func TestUnreadableRanges(t *testing.T) {
+	for text, want := range map[string]string{
+		`{`: "unexpected end", `{"a": 7}`: "begin no range", `{"a": 65536, "b": 65536}`: "the same ids", `{"a": 4294901760}`: "begin no range",
+	} {
+		path := filepath.Join(t.TempDir(), "ids.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
