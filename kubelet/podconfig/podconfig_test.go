@@ -194,15 +194,11 @@ func TestHasPod(t *testing.T) {
 			t.Errorf("%s is refused and HasPod does not know it yet", r.Pod.UID)
 		}
 	}})
+	read := make(chan struct{})
 	go func() {
-		for t.Context().Err() == nil {
-			select {
-			case u := <-m.Updates():
-				if u.Op == Add && !m.HasPod(u.Pods[0].UID) {
-					t.Errorf("%s is added and HasPod does not know it yet", u.Pods[0].UID)
-				}
-			case <-t.Context().Done():
-			}
+		defer close(read)
+		if u := <-m.Updates(); u.Op != Add || !m.HasPod(u.Pods[0].UID) {
+			t.Errorf("%v and HasPod does not know it yet", u)
 		}
 	}()
 	first := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "d", UID: "1"}}
@@ -216,6 +212,7 @@ func TestHasPod(t *testing.T) {
 	if !m.HasPod("1") || !m.HasPod("2") || m.HasPod("3") {
 		t.Error("both pods are named, and no other one")
 	}
+	<-read // one was accepted; the other has its name
 	if err := m.Set(t.Context(), model.SourceAPI, nil); err != nil {
 		t.Fatal(err)
 	}
