@@ -18,6 +18,9 @@ import (
 // engine gives none: the shell's for a command that could not be started.
 const cannotRunExitCode = 128
 
+// maxRefreshPause is the longest pause between two looks at a container that was started, six in all.
+const maxRefreshPause = 400 * time.Millisecond
+
 // Start starts a created container (CRI StartContainer). It fails with ErrFailedPrecondition in any other state and
 // when the pod is not ready. A container that cannot run (no such command) becomes EXITED with the engine's exit code
 // and text, which is the error's text as well. One whose limits the kernel refuses, of those that the engine does not
@@ -52,7 +55,7 @@ func (s *Service) Start(ctx context.Context, id string) error {
 func (s *Service) settle(ctx context.Context, c *state.Container) error {
 	ctx, cancel := settling(ctx)
 	defer cancel()
-	now, err := s.opts.Cache.RefreshContainer(ctx, c.ID)
+	now, err := s.refreshStarted(ctx, c.ID)
 	if err != nil {
 		log.G(ctx).WithError(err).Warn("cannot inspect container after its start")
 		return nil
@@ -66,6 +69,21 @@ func (s *Service) settle(ctx context.Context, c *state.Container) error {
 		return errors.Join(err, docker.IgnoreNotFound(s.opts.Engine.StopContainer(ctx, now.ID, 0)), s.ended(ctx, now))
 	}
 	return nil
+}
+
+// refreshStarted looks at a container that was started, once more after an answer that was cut or refused: until then its
+// client, who was told that it runs, is shown what it was before, and its limits are not complete.
+func (s *Service) refreshStarted(ctx context.Context, id string) (now *state.Container, err error) {
+	for pause := 20 * time.Millisecond; ; pause *= 2 {
+		if now, err = s.opts.Cache.RefreshContainer(ctx, id); err == nil || errdefs.IsNotFound(err) || pause > maxRefreshPause {
+			return now, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 // cannotRun publishes the end of a container that the engine refused to run and still calls created.
