@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/criadapter/criadapter/test/docs/fence"
@@ -24,7 +27,7 @@ func TestSystemDocuments(t *testing.T) {
 			continue
 		}
 		command := exec.CommandContext(t.Context(), "bash", "-c", script)
-		command.Dir = root
+		command.Dir, command.Env = root, readersEnviron()
 		output, err := command.CombinedOutput()
 		if err != nil {
 			t.Errorf("%s: %v\n%s", document.Path, err, output)
@@ -34,4 +37,11 @@ func TestSystemDocuments(t *testing.T) {
 	if ran < 2 {
 		t.Errorf("only %d blocks were run", ran)
 	}
+}
+
+// readersEnviron is the environment without what the rig and continuous integration tell tests, which a reader does not have.
+func readersEnviron() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "CI=") || strings.HasPrefix(variable, "CRIADAPTER_") || strings.HasPrefix(variable, "MAKE")
+	})
 }

@@ -31,7 +31,8 @@ func (s *suite) rpm(ctx context.Context) error {
 	}
 	if _, err := s.machine.Shell(ctx, `
 		echo 'log-level: debug' >> /etc/criadapter/config.yaml
-		rpm --upgrade --nodeps --force-debian `+file(newVersion)+`
+		rpm --upgrade --nodeps --force-debian `+file(newVersion)+` 2> /run/upgrade
+		not grep . /run/upgrade
 		grep -q 'log-level: debug' /etc/criadapter/config.yaml
 		systemctl is-active `+ownUnits); err != nil {
 		return err

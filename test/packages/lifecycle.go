@@ -67,6 +67,18 @@ func (s *suite) install(ctx context.Context) error {
 	return s.serves(ctx, ownSocket, oldVersion)
 }
 
+// recovered restarts the service over running pods: systemd hears that it is ready when it knows them, not before.
+func (s *suite) recovered(ctx context.Context) error {
+	_, err := s.machine.Shell(ctx, `
+		before=$(systemctl show --property MainPID --value criadapter)
+		systemctl restart criadapter
+		systemctl show --property StatusText --value criadapter | grep -x 'Serving CRI, 2 pods and 2 containers'
+		not test "$(systemctl show --property MainPID --value criadapter)" = "$before"
+		test "$(systemctl show --property WatchdogUSec --value criadapter)" = 1min
+		systemctl is-active criadapter.socket`)
+	return errors.Join(err, s.untouched(ctx))
+}
+
 // upgrade installs the next release over running pods, while a client asks and the configuration is an operator's own.
 func (s *suite) upgrade(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, "echo 'log-level: debug' >> /etc/criadapter/config.yaml"); err != nil {

@@ -29,6 +29,7 @@ func checks() []check {
 		{"AlertsFireWhenTheyShould", (*suite).alerts},
 		{"Install", (*suite).install},
 		{"PodsComeUp", (*suite).podsUp},
+		{"ReadyOnceRecovered", (*suite).recovered},
 		{"Upgrade", (*suite).upgrade},
 		{"NamesOfCRIDockerd", (*suite).takeNames},
 		{"Minikube", (*suite).minikube},
