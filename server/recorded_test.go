@@ -39,7 +39,7 @@ func recorded(t *testing.T) []request {
 		}
 		all = append(all, request{line.RPC, message})
 	}
-	if err := lines.Err(); err != nil || len(all) < 40 {
+	if err := lines.Err(); err != nil || len(all) < 100 {
 		t.Fatalf("only %d requests were read: %v", len(all), err)
 	}
 	return all
