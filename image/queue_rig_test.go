@@ -21,9 +21,9 @@ const engineSlots = 3
 // TestRigQueuedPullOutlivesTheDeadline pulls an image while another pull has all slots: one that stalls and is cancelled,
 // then one that takes longer than the deadline.
 func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
-	const deadline = 5 * rigenv.SlowPause
+	const deadline = 15 * rigenv.SlowPause // much longer than a busy machine pauses
 	r := newRig(t, image.Options{PullProgressDeadline: deadline})
-	r.push(t, freshLayers(t, engineSlots, 16*rigenv.SlowPiece, v1.Config{}), name(t)+"-ahead:1")
+	r.push(t, freshLayers(t, engineSlots, 26*rigenv.SlowPiece, v1.Config{}), name(t)+"-ahead:1")
 	r.push(t, fresh(t, 1000, v1.Config{}), name(t)+":1")
 	behind := spec(r.env.Image(name(t) + ":1"))
 
@@ -49,7 +49,7 @@ func TestRigQueuedPullOutlivesTheDeadline(t *testing.T) {
 	if _, err := r.Pull(t.Context(), behind, nil); err != nil {
 		t.Errorf("behind a slow pull: %v", err)
 	}
-	if took := time.Since(begun); took < 2*deadline {
+	if took := time.Since(begun); took < deadline {
 		t.Errorf("it waited only %s, which shows nothing", took)
 	}
 	if err := <-ahead; err != nil {
@@ -74,7 +74,7 @@ func TestRigQueuedBehindOthersEnds(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no progress") {
 		t.Errorf("got %v, want DeadlineExceeded for want of progress", err)
 	}
-	if took := time.Since(begun); took > 10*time.Second {
+	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("noticed after %s", took)
 	}
 }

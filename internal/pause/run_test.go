@@ -103,8 +103,8 @@ func requireExit(t *testing.T, cmd *exec.Cmd, want int) {
 		if got := cmd.ProcessState; !got.Exited() || got.ExitCode() != want {
 			t.Errorf("the program ended with %v, want exit status %d", got, want)
 		}
-	case <-time.After(5 * time.Second):
-		t.Fatal("the program did not end within 5 s")
+	case <-time.After(time.Minute):
+		t.Fatal("the program did not end within a minute")
 	}
 }
 

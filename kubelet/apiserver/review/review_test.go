@@ -19,6 +19,8 @@ import (
 	authentication "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorization "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // server knows the token "good" of the user ann, who may get what there is, and counts what it is asked.
@@ -176,9 +178,7 @@ func TestTooMany(t *testing.T) {
 			}
 		})
 	}
-	for deadline := time.Now().Add(5 * time.Second); s.asked.Load() < 2*concurrent && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	testutil.Until(t, "all of them wait", func() bool { return s.asked.Load() >= 2*concurrent })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	_, _, tokenErr := s.Token(ctx, "one more")
