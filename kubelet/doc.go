@@ -48,7 +48,8 @@
 //
 // Package prober has a goroutine per probe of each running container; a step starts and ends them. Package housekeeping
 // ends what nobody wants, removes what pods left, and keeps the disk free. Package eviction ends pods that use more of it
-// than they may, and others when the node is short of memory or disk, by what package podstats counts.
+// than they may, and others when the node is short of memory or disk, by what package podstats counts. Package nodeshutdown ends all of them in order
+// when logind tells that the machine goes down.
 //
 // # In a cluster
 //

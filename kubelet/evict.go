@@ -4,7 +4,6 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/eviction"
@@ -32,7 +31,7 @@ func (k *Kubelet) newEviction(allocated *allocation.Manager) *eviction.Manager {
 		Evict: func(pod *v1.Pod, why model.Failure) bool {
 			return k.workers.End(pod.UID, podworkers.Termination{Reason: "evicted: " + why.Message, Grace: new(int64(evictionGrace)), Failure: &why})
 		},
-		Gone: func(uid types.UID) bool { return !k.workers.Has(uid) || k.workers.Finished(uid) },
+		Gone: k.gone,
 	})
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/nodeapi"
 	"github.com/criadapter/criadapter/kubelet/nodelock"
+	"github.com/criadapter/criadapter/kubelet/nodeshutdown"
 	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podconfig"
 	"github.com/criadapter/criadapter/kubelet/podspec"
@@ -60,6 +61,7 @@ type Kubelet struct {
 	stats      *podstats.Provider
 	monitor    *eviction.Monitor
 	eviction   *eviction.Manager
+	shutdown   *nodeshutdown.Manager
 
 	// alive is the context of workers and probes; end ends it.
 	alive context.Context
@@ -122,6 +124,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 			}
 		},
 	})
+	k.shutdown = k.newShutdown()
 	var err error
 	if k.cluster, err = k.newCluster(objects, rejected, recorder); err != nil {
 		return err
@@ -149,7 +152,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		NameInUse: k.pleg.NameInUse, Ended: k.cluster.PodFinished,
 	})
 	admitter := admission.NewAdmitter(admission.Options{
-		Node: k.cluster, Active: func() []*v1.Pod { return allocated.AllocatedPods(k.workers.Active()) }, Observed: k.pleg.Has, Rejections: rejected, Status: k.status, Events: recorder,
+		Node: k.cluster, Active: func() []*v1.Pod { return allocated.AllocatedPods(k.workers.Active()) }, Observed: k.pleg.Has, ShutdownErr: k.shutdown.Err, Rejections: rejected, Status: k.status, Events: recorder,
 	})
 	config := k.newPodConfig(admitter, recorder)
 	k.cleaner = housekeeping.NewCleaner(housekeeping.CleanerOptions{
@@ -183,7 +186,7 @@ func (k *Kubelet) newCluster(static volumekinds.Objects, rejected *admission.Rej
 		Node: apiserver.NodeOptions{
 			Name: k.opts.NodeName, IPs: k.opts.NodeIPs, Labels: opts.Labels, Taints: opts.Taints, MaxPods: opts.MaxPods,
 			Reserved: opts.Reserved, StatusEvery: opts.StatusEvery, Port: k.opts.API.Port, RootDir: k.opts.RootDir,
-			Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, Runtime: k.runtime, State: k.state, PLEGErr: k.pleg.Err,
+			Pressure: k.monitor.Pressure, Kept: k.monitor.Kept, ShutdownErr: k.shutdown.Err, Runtime: k.runtime, State: k.state, PLEGErr: k.pleg.Err,
 		},
 		Static: static, Status: k.status, Events: recorder,
 		Finished: func(uid types.UID) bool { return k.cleaner.Finished(uid) },
@@ -305,7 +308,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 // parts run beside the sync loop.
 func (k *Kubelet) parts() []func(context.Context) error {
 	return []func(context.Context) error{
-		k.sources.run, k.endpoints.runReadOnly, k.endpoints.runNodeAPI, k.collectors.Run, k.cluster.Run, k.evict,
+		k.sources.run, k.endpoints.runReadOnly, k.endpoints.runNodeAPI, k.collectors.Run, k.cluster.Run, k.evict, k.shutdown.Run,
 		func(ctx context.Context) error {
 			k.pleg.Run(ctx)
 			return nil

@@ -19,6 +19,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/cgroup"
 	"github.com/criadapter/criadapter/kubelet/eviction"
 	"github.com/criadapter/criadapter/kubelet/housekeeping"
+	"github.com/criadapter/criadapter/kubelet/nodeshutdown"
 )
 
 // Options configure a Kubelet. RuntimeEndpoint is required; everything else has the kubelet's defaults, so that tests
@@ -104,6 +105,10 @@ type Options struct {
 	EvictionHard       []string
 	PressureTransition time.Duration
 	thresholds         eviction.Thresholds
+
+	// ShutdownGrace is how long the machine's shutdown is delayed at most, by logind, while pods end; zero leaves shutdowns
+	// alone. ShutdownGraceCritical is the part of it that pods of a critical priority get, which end last.
+	ShutdownGrace, ShutdownGraceCritical time.Duration
 }
 
 // ClusterOptions say which cluster the node belongs to, and as what. Zero values are the kubelet's defaults.
@@ -192,6 +197,9 @@ func (o *Options) complete() error {
 	var err error
 	if o.thresholds, err = eviction.ParseThresholds(o.EvictionHard); err != nil {
 		return fmt.Errorf("eviction threshold %w", err)
+	}
+	if err := nodeshutdown.CheckPeriods(o.ShutdownGrace, o.ShutdownGraceCritical); err != nil {
+		return err
 	}
 	if err := o.API.check(o.Cluster.Kubeconfig != ""); err != nil {
 		return err

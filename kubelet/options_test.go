@@ -1,12 +1,16 @@
 package kubelet
 
 import (
+	"reflect"
+	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/criadapter/criadapter/kubelet/cgroup"
+	"github.com/criadapter/criadapter/kubelet/eviction"
 )
 
 // TestAPINeedsClients refuses an API that nobody could use, or everybody.
@@ -42,6 +46,33 @@ func TestImageGCWithoutACluster(t *testing.T) {
 		opts.GC.HighPercent = c.high
 		if err := opts.complete(); err != nil || opts.GC.HighPercent != c.want {
 			t.Errorf("%+v: %d, %v", c, opts.GC.HighPercent, err)
+		}
+	}
+}
+
+// TestEvictionAndShutdown: no thresholds at all are the defaults, an empty list is none, and what is wrong is named before
+// anything begins.
+func TestEvictionAndShutdown(t *testing.T) {
+	for _, c := range []struct {
+		hard            []string
+		grace, critical time.Duration
+		thresholds      []string
+		want            string
+	}{
+		{hard: nil, thresholds: eviction.DefaultThresholds()},
+		{hard: []string{}, thresholds: nil},
+		{hard: []string{"memory.available<1Gi"}, thresholds: []string{"memory.available<1Gi"}, grace: time.Minute, critical: time.Second},
+		{hard: []string{"pid.available<1"}, want: `eviction threshold "pid.available<1"`},
+		{grace: time.Second, critical: time.Minute, want: "is longer than that of all pods"},
+	} {
+		opts := Options{RuntimeEndpoint: "unix:///cri.sock", EvictionHard: c.hard, ShutdownGrace: c.grace, ShutdownGraceCritical: c.critical}
+		err := opts.complete()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		wanted, wrong := eviction.ParseThresholds(c.thresholds)
+		if wrong != nil || err == nil && !reflect.DeepEqual(opts.thresholds, wanted) {
+			t.Errorf("%+v: %+v, %v", c, opts.thresholds, wrong)
 		}
 	}
 }

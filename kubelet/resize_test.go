@@ -60,7 +60,7 @@ func resizeLoop(t *testing.T) (*syncLoop, *countedSteps) {
 	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: counted, Ended: l.cluster.PodFinished})
 	l.admitter = admission.NewAdmitter(admission.Options{
 		Node: fourGi{}, Active: func() []*v1.Pod { return l.allocation.AllocatedPods(l.workers.Active()) },
-		Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
+		ShutdownErr: func() error { return nil }, Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
 	})
 	return l, counted
 }

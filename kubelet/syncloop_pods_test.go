@@ -87,7 +87,7 @@ func testLoop(t *testing.T) *syncLoop {
 	l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: steps{}, Ended: l.cluster.PodFinished})
 	l.cleaner = housekeeping.NewCleaner(housekeeping.CleanerOptions{PLEG: l.pleg, Cache: l.cache, Workers: l.workers, Rejections: l.rejected})
 	l.admitter = admission.NewAdmitter(admission.Options{
-		Node: l.cluster, Active: l.workers.Active, Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
+		Node: l.cluster, Active: l.workers.Active, ShutdownErr: func() error { return nil }, Observed: l.pleg.Has, Rejections: l.rejected, Status: l.status, Events: l.events,
 	})
 	return l
 }

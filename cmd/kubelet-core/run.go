@@ -75,6 +75,8 @@ func runCommand() *cobra.Command {
 	flags.DurationVar(&opts.GC.Images, "image-gc-period", 0, "how often disk usage by images is checked (default 5m)")
 	flags.StringSliceVar(&opts.EvictionHard, "eviction-hard", nil, "`thresholds` of memory.available, nodefs.available, nodefs.inodesFree, imagefs.available and imagefs.inodesFree below which pods are evicted; empty for none (default "+strings.Join(eviction.DefaultThresholds(), ",")+")")
 	flags.DurationVar(&opts.PressureTransition, "eviction-pressure-transition-period", 0, "how long the node's conditions show pressure after it ended (default 5m)")
+	flags.DurationVar(&opts.ShutdownGrace, "shutdown-grace-period", 0, "how long logind is to delay a shutdown of the machine while pods end; 0 for not at all")
+	flags.DurationVar(&opts.ShutdownGraceCritical, "shutdown-grace-period-critical-pods", 0, "the part of it for pods of a critical priority, which end last")
 	flags.Int64Var(&opts.Logs.MaxSize, "container-log-max-size", 0, "the size in `bytes` from which a log is rotated (default 10485760)")
 	flags.IntVar(&opts.Logs.MaxFiles, "container-log-max-files", 0, "how many files of a log are kept (default 5)")
 	flags.DurationVar(&opts.Logs.Check, "container-log-monitor-interval", 0, "how often log sizes are checked (default 10s)")

@@ -24,6 +24,7 @@ const (
 	reasonOutOfMemory           = "OutOfmemory"
 	reasonOutOfEphemeralStorage = "OutOfephemeral-storage"
 	reasonOutOfPods             = "OutOfpods"
+	reasonNodeShutdown          = "NodeShutdown"
 	prefixOutOf                 = "OutOf"
 )
 

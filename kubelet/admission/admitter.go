@@ -33,10 +33,12 @@ type Options struct {
 	// Active lists the pods that the node has taken and that are to run.
 	Active func() []*v1.Pod
 	// Observed says whether the runtime shows something of a pod.
-	Observed   func(types.UID) bool
-	Rejections *Rejections
-	Status     *status.Manager
-	Events     *events.Recorder
+	Observed func(types.UID) bool
+	// ShutdownErr says that the node is being shut down, nil that it is not.
+	ShutdownErr func() error
+	Rejections  *Rejections
+	Status      *status.Manager
+	Events      *events.Recorder
 }
 
 // Admitter has check judge pods as they come, and shows those that the node does not take. One goroutine may use it.
@@ -64,6 +66,10 @@ func (a *Admitter) Sort(pods []*v1.Pod) {
 func (a *Admitter) Admit(ctx context.Context, pod *v1.Pod) bool {
 	if model.Terminal(pod.Status.Phase) {
 		return true // there is nothing to start
+	}
+	if a.opts.ShutdownErr() != nil {
+		a.Reject(pod, Rejection{reasonNodeShutdown, "Pod was rejected as the node is shutting down."})
+		return false
 	}
 	in := input{Node: a.opts.Node.Node(), Running: a.running(), Pod: pod, Admitted: a.AdmittedBefore(pod)}
 	rejection := check(in)

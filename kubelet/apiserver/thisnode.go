@@ -33,6 +33,8 @@ type NodeOptions struct {
 	// Pressure and Kept are what eviction knows of memory and disk, as in node.Options.
 	Pressure func(kind v1.NodeConditionType) (bool, error)
 	Kept     func(capacity v1.ResourceList) v1.ResourceList
+	// ShutdownErr says that the node is being shut down.
+	ShutdownErr func() error
 	// Runtime and its State are required. PLEGErr is why the runtime's pods are not known, nil when they are.
 	Runtime *cri.Runtime
 	State   *cri.State
@@ -48,6 +50,7 @@ func (o NodeOptions) reporter(clients *connect.Clients, recorder *events.Recorde
 		RuntimeVersion: func() string { return o.Runtime.Name + "://" + o.Runtime.Version },
 		RuntimeErr:     func() error { return errors.Join(o.State.Runtime(), o.PLEGErr()) },
 		NetworkErr:     o.State.Network,
+		ShutdownErr:    o.ShutdownErr,
 		Features: func() ([]v1.NodeRuntimeHandler, *v1.NodeFeatures) {
 			return node.RuntimeFeatures(o.State.Last())
 		},

@@ -17,17 +17,26 @@ const (
 	ReasonEvicted = "Evicted"
 	// ReasonDeadlineExceeded is that of a pod that ran longer than its activeDeadlineSeconds.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
+	// ReasonTerminated is that of a pod that the machine's shutdown ended.
+	ReasonTerminated = "Terminated"
 )
 
 // IsFailure says whether a pod whose status has that reason ends as failed.
 func IsFailure(reason string) bool {
-	return reason == ReasonEvicted || reason == ReasonDeadlineExceeded
+	return reason == ReasonEvicted || reason == ReasonDeadlineExceeded || reason == ReasonTerminated
 }
 
 // criticalPriority is from where a priority is the system's (SystemCriticalPriority).
 const criticalPriority = 2_000_000_000
 
 // IsCritical says whether the pod is one that the node needs itself: it is taken under pressure, and never evicted.
-func IsCritical(pod *v1.Pod) bool {
-	return IsStatic(pod) || IsMirror(pod) || pod.Spec.Priority != nil && *pod.Spec.Priority >= criticalPriority
+func IsCritical(pod *v1.Pod) bool { return IsStatic(pod) || IsMirror(pod) || HasCriticalPriority(pod) }
+
+// HasCriticalPriority says whether the pod has a priority of the system's. Of a pod that no API server gave the number of
+// its class, the class counts.
+func HasCriticalPriority(pod *v1.Pod) bool {
+	if pod.Spec.Priority == nil {
+		return pod.Spec.PriorityClassName == "system-node-critical" || pod.Spec.PriorityClassName == "system-cluster-critical"
+	}
+	return *pod.Spec.Priority >= criticalPriority
 }

@@ -6,6 +6,22 @@ import (
 	v1 "k8s.io/api/core/v1"
 )
 
+func TestHasCriticalPriority(t *testing.T) {
+	for _, test := range []struct {
+		class    string
+		priority *int32
+		want     bool
+	}{
+		{"", nil, false}, {"high", nil, false}, {"system-node-critical", nil, true}, {"system-cluster-critical", nil, true},
+		{"high", new(int32(2_000_001_000)), true}, {"system-node-critical", new(int32(7)), false},
+	} {
+		pod := &v1.Pod{Spec: v1.PodSpec{PriorityClassName: test.class, Priority: test.priority}}
+		if got := HasCriticalPriority(pod); got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
 func TestIsCritical(t *testing.T) {
 	tests := []struct {
 		annotations map[string]string

@@ -209,6 +209,36 @@ func TestRestoredReadinessIsHeld(t *testing.T) {
 	}
 }
 
+// TestFailureOfTheNode: a pod that the node ends has failed with the node's reason; another process that finds it half
+// ended ends it, too; one that is over by itself keeps its word.
+func TestFailureOfTheNode(t *testing.T) {
+	b := newBench(t)
+	why := podworkers.Termination{Failure: &model.Failure{Reason: model.ReasonEvicted, Message: "too much"}}
+	pod, half, over := testPod("pod", false), testPod("half", false), testPod("over", false)
+	for _, each := range []*v1.Pod{pod, half} {
+		if _, _, err := b.SyncPod(t.Context(), each, time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.SyncTerminatingPod(t.Context(), pod, why, time.Now()); err != nil || b.running(t, pod) {
+		t.Errorf("the end of a pod: %v", err)
+	}
+	if got := b.opts.Status.Status(pod); got.Phase != v1.PodFailed || got.Reason != "Evicted" || got.Message != "too much" {
+		t.Errorf("%s %s: %s", got.Phase, got.Reason, got.Message)
+	}
+	b.opts.Status.Set(half, status.Failing(b.opts.Status.Status(half), *why.Failure, time.Now()))
+	if ended, _, err := b.SyncPod(t.Context(), half, time.Time{}); !ended || err != nil {
+		t.Errorf("a pod that is half ended: ended %v, %v", ended, err)
+	}
+	b.opts.Status.Set(over, v1.PodStatus{Phase: v1.PodSucceeded})
+	if err := b.SyncTerminatingPod(t.Context(), over, why, time.Now()); err != nil {
+		t.Error(err)
+	}
+	if got := b.opts.Status.Status(over); got.Phase != v1.PodSucceeded || got.Reason != "" {
+		t.Errorf("%s %s", got.Phase, got.Reason)
+	}
+}
+
 // TestCgroupIsNotLoweredTooEarly keeps the room of a container that is to restart with less and could not be stopped.
 func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 	b := newBench(t, cgroup.Options{Driver: cgroup.Cgroupfs, Root: "test-podsync-lowered"})

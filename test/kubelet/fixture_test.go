@@ -45,6 +45,8 @@ type node struct {
 	name, manifests, logs, root string
 	// flags are added to the kubelet's.
 	flags []string
+	// environment is added to the kubelet's.
+	environment []string
 
 	program string
 	cmd     *exec.Cmd
@@ -142,6 +144,7 @@ func (n *node) start() {
 	}, n.flags...)
 	n.cmd = exec.Command(n.program, args...)
 	n.cmd.Stdout, n.cmd.Stderr = log, log
+	n.cmd.Env = append(os.Environ(), n.environment...)
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := n.cmd.Start(); err != nil {
 		n.t.Fatal(err)

@@ -81,6 +81,9 @@ func (r *Reporter) readiness(capacityErr error) nodeCondition {
 	note("container runtime not ready", ask(r.opts.RuntimeErr))
 	note("container runtime network not ready", ask(r.opts.NetworkErr))
 	note("missing node capacity", capacityErr)
+	if err := ask(r.opts.ShutdownErr); err != nil {
+		why = append(why, err.Error())
+	}
 	if len(why) == 0 {
 		return nodeCondition{v1.NodeReady, v1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"}
 	}

@@ -90,6 +90,11 @@ func TestReadiness(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	runtime, network = nil, nil
+	r.opts.ShutdownErr = func() error { return errors.New("node is shutting down") }
+	if got := r.readiness(nil); got.status != v1.ConditionFalse || got.reason != "KubeletNotReady" || got.message != "node is shutting down" {
+		t.Errorf("%+v", got)
+	}
+	r.opts.ShutdownErr = nil
 	if got := r.readiness(nil); got.status != v1.ConditionTrue || got.reason != "KubeletReady" {
 		t.Errorf("%+v", got)
 	}

@@ -53,6 +53,8 @@ type Options struct {
 	// RuntimeErr and NetworkErr are why the runtime and its network cannot be used. Nil functions and errors mean
 	// they can. They, RuntimeVersion, Features and Event answer from memory: the status waits for them.
 	RuntimeErr, NetworkErr func() error
+	// ShutdownErr says that the node is being shut down; nil functions and errors mean that it is not.
+	ShutdownErr func() error
 	// Features is what the runtime says of its handlers and of itself, see RuntimeFeatures. Nil means nothing.
 	Features func() ([]v1.NodeRuntimeHandler, *v1.NodeFeatures)
 	// Images lists the images, see ContainerImages. It is asked every 30 seconds at most. Nil means none are reported.

@@ -1,0 +1,67 @@
+package nodeshutdown
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// pod has a name, a priority and a grace period; less than zero is none.
+func pod(name string, priority int32, grace int64) *v1.Pod {
+	p := &v1.Pod{}
+	p.Name, p.UID, p.Spec.Priority = name, types.UID(name), &priority
+	if grace >= 0 {
+		p.Spec.TerminationGracePeriodSeconds = &grace
+	}
+	return p
+}
+
+func TestGroups(t *testing.T) {
+	const critical = 2_000_000_000
+	tests := []struct {
+		name            string
+		pods            []*v1.Pod
+		grace, ofGroups time.Duration
+		want            string
+	}{
+		{"no pods", nil, 30 * time.Second, 10 * time.Second, ""},
+		{"both", []*v1.Pod{pod("a", critical, 60), pod("b", 0, 60), pod("c", critical+1000, 5), pod("d", critical-1, 5)}, 30 * time.Second, 10 * time.Second,
+			"20s: b=20 d=5; 10s: a=10 c=5"},
+		{"no critical ones: nobody waits for them", []*v1.Pod{pod("b", 0, 60)}, 30 * time.Second, 10 * time.Second, "20s: b=20"},
+		{"critical ones alone", []*v1.Pod{pod("a", critical, -1)}, 30 * time.Second, 10 * time.Second, "10s: a=10"},
+		{"nothing for critical ones", []*v1.Pod{pod("a", critical, 60), pod("b", 0, 0)}, 30 * time.Second, 0, "30s: b=0; 0s: a=0"},
+	}
+	for _, test := range tests {
+		var got []string
+		for _, each := range groups(test.pods, test.grace, test.ofGroups) {
+			text := each.period.String() + ":"
+			for _, p := range each.pods {
+				text += fmt.Sprintf(" %s=%d", p.Name, each.graceOf(p))
+			}
+			got = append(got, text)
+		}
+		if text := strings.Join(got, "; "); text != test.want {
+			t.Errorf("%s: %s, want %s", test.name, text, test.want)
+		}
+	}
+}
+
+func TestPeriods(t *testing.T) {
+	for _, test := range []struct {
+		grace, critical time.Duration
+		want            string
+	}{
+		{0, 0, ""}, {30 * time.Second, 10 * time.Second, ""}, {30 * time.Second, 30 * time.Second, ""},
+		{10 * time.Second, 20 * time.Second, "is longer than that of all pods"}, {0, time.Second, "is longer than that of all pods"},
+		{time.Millisecond, 0, "shutdown grace period 1ms is neither"}, {time.Minute, time.Millisecond, "critical pods 1ms is neither"}, {-time.Second, 0, "neither 0"},
+	} {
+		err := CheckPeriods(test.grace, test.critical)
+		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%v and %v: %v, want %q", test.grace, test.critical, err, test.want)
+		}
+	}
+}

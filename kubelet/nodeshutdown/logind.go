@@ -1,0 +1,97 @@
+package nodeshutdown
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/google/renameio/v2"
+)
+
+const (
+	logindName       = "org.freedesktop.login1"
+	logindPath       = dbus.ObjectPath("/org/freedesktop/login1")
+	logindManager    = logindName + ".Manager"
+	prepareForMember = "PrepareForShutdown"
+	systemdName      = "org.freedesktop.systemd1"
+	systemdPath      = dbus.ObjectPath("/org/freedesktop/systemd1")
+)
+
+// logind is a connection to systemd-logind.
+type logind struct {
+	conn    *dbus.Conn
+	signals chan *dbus.Signal
+}
+
+// connect connects by way of a bus and subscribes to the signal.
+func connect(ctx context.Context, bus func(...dbus.ConnOption) (*dbus.Conn, error)) (*logind, error) {
+	conn, err := bus(dbus.WithContext(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("D-Bus: %w", err)
+	}
+	// Signals that nobody takes at once are kept by the library, in order.
+	l := &logind{conn: conn, signals: make(chan *dbus.Signal, 4)}
+	conn.Signal(l.signals)
+	err = conn.AddMatchSignalContext(ctx, dbus.WithMatchObjectPath(logindPath), dbus.WithMatchInterface(logindManager), dbus.WithMatchMember(prepareForMember))
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("subscribe to logind: %w", err)
+	}
+	return l, nil
+}
+
+func (l *logind) close() { l.conn.Close() }
+
+// prepare says of a signal whether it is the one of a shutdown, and whether that begins or was given up.
+func prepare(signal *dbus.Signal) (begins, ok bool) {
+	if signal.Name != logindManager+"."+prepareForMember || len(signal.Body) != 1 {
+		return false, false
+	}
+	begins, ok = signal.Body[0].(bool)
+	return begins, ok
+}
+
+// maxDelay is how long logind delays a shutdown at most.
+func (l *logind) maxDelay() (time.Duration, error) {
+	value, err := l.conn.Object(logindName, logindPath).GetProperty(logindManager + ".InhibitDelayMaxUSec")
+	if err != nil {
+		return 0, fmt.Errorf("logind's InhibitDelayMaxUSec: %w", err)
+	}
+	microseconds, ok := value.Value().(uint64)
+	if !ok {
+		return 0, fmt.Errorf("logind's InhibitDelayMaxUSec is %v and no number", value)
+	}
+	return time.Duration(microseconds) * time.Microsecond, nil
+}
+
+// inhibit delays shutdowns until the file is closed.
+func (l *logind) inhibit(ctx context.Context) (*os.File, error) {
+	var fd dbus.UnixFD
+	err := l.conn.Object(logindName, logindPath).CallWithContext(ctx, logindManager+".Inhibit", 0,
+		"shutdown", "kubelet-core", "Pods need time to end", "delay").Store(&fd)
+	if err != nil {
+		return nil, fmt.Errorf("logind's Inhibit: %w", err)
+	}
+	return os.NewFile(uintptr(fd), "inhibitor"), nil
+}
+
+// raiseDelay has logind delay shutdowns so long from now on: by a file of its configuration, and a reload.
+func (l *logind) raiseDelay(ctx context.Context, dir string, delay time.Duration) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("# Made by kubelet-core for its --shutdown-grace-period.\n[Login]\nInhibitDelayMaxSec=%d\n", int64((delay+time.Second-1)/time.Second))
+	if err := renameio.WriteFile(filepath.Join(dir, "99-kubelet-core.conf"), []byte(text), 0o644); err != nil {
+		return err
+	}
+	// logind reads its configuration anew on SIGHUP, which systemd sends to the unit.
+	call := l.conn.Object(systemdName, systemdPath).CallWithContext(ctx, systemdName+".Manager.KillUnit", 0, "systemd-logind.service", "all", int32(syscall.SIGHUP))
+	if call.Err != nil {
+		return fmt.Errorf("reload logind: %w", call.Err)
+	}
+	return nil
+}

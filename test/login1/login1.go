@@ -1,0 +1,211 @@
+// Package login1 is a D-Bus with a logind on it, for tests: the daemon is the real one, and the service sends the real
+// signal and hands out real inhibitors. Nothing of the machine is shut down.
+package login1
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/godbus/dbus/v5"
+	"github.com/godbus/dbus/v5/prop"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// config is that of a bus on which everybody may do everything.
+const config = `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>system</type>
+  <listen>unix:path=%s</listen>
+  <auth>EXTERNAL</auth>
+  <policy context="default"><allow user="*"/><allow own="*"/><allow send_destination="*"/><allow receive_sender="*"/></policy>
+</busconfig>
+`
+
+const (
+	login1Path   = "/org/freedesktop/login1"
+	login1       = "org.freedesktop.login1"
+	systemd1Path = "/org/freedesktop/systemd1"
+	systemd1     = "org.freedesktop.systemd1"
+	patience     = time.Minute
+)
+
+// Service is logind.
+type Service struct {
+	// Address is the bus's, for DBUS_SYSTEM_BUS_ADDRESS.
+	Address string
+
+	t          testing.TB
+	conn       *dbus.Conn
+	properties *prop.Properties
+	daemon     *exec.Cmd
+
+	mu       sync.Mutex
+	reloaded func()
+	locks    []*lock
+}
+
+// lock is one inhibitor: a pipe whose other end the client has.
+type lock struct {
+	text     string
+	ours     *os.File
+	released chan struct{}
+}
+
+// Start starts the daemon and the service, which delays shutdowns so long at most.
+func Start(t testing.TB, delay time.Duration) *Service {
+	t.Helper()
+	program, err := exec.LookPath("dbus-daemon")
+	if err != nil {
+		t.Fatal("dbus-daemon is missing: install the package dbus (Debian) or dbus-daemon")
+	}
+	dir, err := os.MkdirTemp("", "login1-") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	socket, file := filepath.Join(dir, "bus"), filepath.Join(dir, "bus.conf")
+	if err := os.WriteFile(file, fmt.Appendf(nil, config, socket), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &Service{Address: "unix:path=" + socket, t: t}
+	s.daemon = exec.Command(program, "--config-file="+file, "--nofork", "--nopidfile", "--nosyslog")
+	output := &testutil.Buffer{}
+	s.daemon.Stdout, s.daemon.Stderr = output, output
+	if err := s.daemon.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Stop() })
+	testutil.EventuallyWithin(t, patience, "the bus", func() error {
+		var err error
+		if s.conn, err = dbus.Connect(s.Address); err != nil {
+			return fmt.Errorf("%w\n%s", err, output.String())
+		}
+		return nil
+	})
+	s.export(delay)
+	return s
+}
+
+func (s *Service) export(delay time.Duration) {
+	s.t.Helper()
+	var err error
+	s.properties, err = prop.Export(s.conn, login1Path, prop.Map{login1 + ".Manager": {
+		"InhibitDelayMaxUSec": {Value: uint64(delay.Microseconds()), Emit: prop.EmitFalse},
+	}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.conn.Export(manager{s}, login1Path, login1+".Manager"); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.conn.Export(units{s}, systemd1Path, systemd1+".Manager"); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, name := range []string{login1, systemd1} {
+		if reply, err := s.conn.RequestName(name, dbus.NameFlagDoNotQueue); err != nil || reply != dbus.RequestNameReplyPrimaryOwner {
+			s.t.Fatalf("%s: %v, %v", name, reply, err)
+		}
+	}
+}
+
+// Stop ends the daemon, as an update of the package may.
+func (s *Service) Stop() {
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	_ = s.daemon.Process.Kill() // it may have ended
+	_ = s.daemon.Wait()         // it was killed
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, each := range s.locks {
+		each.ours.Close() // it may be closed already
+	}
+}
+
+// OnReload has a function called when logind is to read its configuration anew.
+func (s *Service) OnReload(reloaded func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reloaded = reloaded
+}
+
+// SetDelay changes how long shutdowns are delayed at most.
+func (s *Service) SetDelay(delay time.Duration) {
+	s.properties.SetMust(login1+".Manager", "InhibitDelayMaxUSec", uint64(delay.Microseconds()))
+}
+
+// Locks are the inhibitors that were handed out, those that are released included: what, who and mode.
+func (s *Service) Locks() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []string
+	for _, each := range s.locks {
+		list = append(list, each.text)
+	}
+	return list
+}
+
+// PrepareForShutdown sends the signal: a shutdown begins, or was given up. Whoever asked for an inhibitor must have
+// received it. What it returns is closed when the last inhibitor is released.
+func (s *Service) PrepareForShutdown(begins bool) (released <-chan struct{}) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done := make(chan struct{})
+	locks := s.locks
+	for _, each := range locks {
+		each.ours.Close() // the client's is the only one now; a second time it is an error that says nothing
+	}
+	go func() {
+		defer close(done)
+		for _, each := range locks {
+			<-each.released
+		}
+	}()
+	if err := s.conn.Emit(login1Path, login1+".Manager.PrepareForShutdown", begins); err != nil {
+		s.t.Fatal(err)
+	}
+	return done
+}
+
+// manager is the interface org.freedesktop.login1.Manager.
+type manager struct{ s *Service }
+
+// Inhibit hands out an inhibitor.
+func (m manager) Inhibit(what, who, _, mode string) (dbus.UnixFD, *dbus.Error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return 0, dbus.MakeFailedError(err)
+	}
+	made := &lock{text: what + " " + who + " " + mode, ours: write, released: make(chan struct{})}
+	go func() {
+		defer close(made.released)
+		_, _ = read.Read(make([]byte, 1)) // nobody writes: it ends with the last writer
+		read.Close()
+	}()
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	m.s.locks = append(m.s.locks, made)
+	return dbus.UnixFD(write.Fd()), nil
+}
+
+// units is the interface org.freedesktop.systemd1.Manager.
+type units struct{ s *Service }
+
+// KillUnit takes the signal for a reload of logind.
+func (u units) KillUnit(name, who string, signal int32) *dbus.Error {
+	u.s.mu.Lock()
+	reloaded := u.s.reloaded
+	u.s.mu.Unlock()
+	if name != "systemd-logind.service" || who != "all" || signal != 1 || reloaded == nil {
+		return dbus.MakeFailedError(fmt.Errorf("signal %d to %s of %s", signal, who, name))
+	}
+	reloaded()
+	return nil
+}
