@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -50,7 +51,19 @@ func (s *Service) Checkpoint(ctx context.Context, id, location string) (err erro
 	if err := s.dump(ctx, c, dir); err != nil {
 		return err
 	}
-	return dump.Archive(ctx, dir, location)
+	return notWritable(dump.Archive(ctx, dir, location))
+}
+
+// notWritable names the field of what the file system refuses.
+func notWritable(err error) error {
+	var (
+		path *fs.PathError
+		link *os.LinkError
+	)
+	if errors.As(err, &path) || errors.As(err, &link) {
+		return fmt.Errorf("location: %w: %w", err, errdefs.ErrFailedPrecondition)
+	}
+	return err
 }
 
 // CheckpointAll writes running containers of a pod into directories below dir, each with the container's name, as of one
@@ -173,6 +186,9 @@ func mounted(config *runtimeapi.ContainerConfig, name string) bool {
 // saveFiles archives files of a running container, as it sees them.
 func (s *Service) saveFiles(ctx context.Context, pid int, names []string, archive string) error {
 	root, err := os.OpenRoot(filepath.Join(s.proc, strconv.Itoa(pid), "root"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("its process has ended meanwhile: %w: %w", err, errdefs.ErrFailedPrecondition)
+	}
 	if err != nil {
 		return err
 	}
