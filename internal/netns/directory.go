@@ -18,6 +18,14 @@ const (
 	lockRetry = 10 * time.Millisecond
 )
 
+// ShareDir prepares a directory for pins; [Pin] does so by itself. It is idempotent.
+func ShareDir(dir string) error {
+	if err := shareDir(dir); err != nil {
+		return fmt.Errorf("preparing %s for pinned namespaces: %w", dir, err)
+	}
+	return nil
+}
+
 // shareDir makes the directory of the pins and turns it into a mount point with shared propagation, as iproute2 does: a
 // pin made here then appears in every mount namespace that got the directory from this one, and an unpinned one
 // disappears there. Without it a namespace would stay alive in each copy.

@@ -58,19 +58,25 @@ func openProcess(pid int) (*os.File, error) {
 
 // openNamespace opens the file of a network namespace. It returns errdefs.ErrNotFound when there is no file, and
 // errdefs.ErrFailedPrecondition when the file is something else, such as what is left of a pin after a reboot.
-func openNamespace(path string) (*os.File, error) {
+func openNamespace(path string) (*os.File, error) { return openKind(path, unix.CLONE_NEWNET) }
+
+// kindNames are for messages.
+var kindNames = map[int]string{unix.CLONE_NEWNET: "network", unix.CLONE_NEWIPC: "IPC", unix.CLONE_NEWUTS: "UTS"}
+
+// openKind is openNamespace for a namespace that was made with the clone flag kind.
+func openKind(path string, kind int) (*os.File, error) {
 	// Without O_NONBLOCK a named pipe in the file's place would block.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-		return nil, fmt.Errorf("network namespace %s is gone: %w", path, errdefs.ErrNotFound)
+		return nil, fmt.Errorf("%s namespace %s is gone: %w", kindNames[kind], path, errdefs.ErrNotFound)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening the network namespace: %w", err)
+		return nil, fmt.Errorf("opening the %s namespace: %w", kindNames[kind], err)
 	}
-	kind, err := unix.IoctlRetInt(int(f.Fd()), unix.NS_GET_NSTYPE)
-	if err != nil || kind != unix.CLONE_NEWNET {
+	found, err := unix.IoctlRetInt(int(f.Fd()), unix.NS_GET_NSTYPE)
+	if err != nil || found != kind {
 		f.Close()
-		return nil, fmt.Errorf("%s is not a network namespace (any more): %w", path, errdefs.ErrFailedPrecondition)
+		return nil, fmt.Errorf("%s is not a %s namespace (any more): %w", path, kindNames[kind], errdefs.ErrFailedPrecondition)
 	}
 	return f, nil
 }

@@ -47,8 +47,8 @@ func Pin(pid int, name string, opts PinOptions) (Handle, error) {
 	if err := refuseOwn(ns); err != nil {
 		return Handle{}, err
 	}
-	if err := shareDir(dir); err != nil {
-		return Handle{}, fmt.Errorf("preparing %s for pinned network namespaces: %w", dir, err)
+	if err := ShareDir(dir); err != nil {
+		return Handle{}, err
 	}
 	path := filepath.Join(dir, name)
 	if err := pin(ns, path); err != nil {

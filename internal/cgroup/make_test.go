@@ -1,0 +1,33 @@
+package cgroup
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestMake makes a cgroup below others, as they look on version 2, and leaves one alone that is there.
+func TestMake(t *testing.T) {
+	root := t.TempDir()
+	for name, content := range map[string]string{"cgroup.controllers": "cpu memory\n", "cgroup.subtree_control": ""} {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := filepath.Join(root, "kubepods", "pod1")
+	for range 2 {
+		if err := Make(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		t.Errorf("%v, %v", info, err)
+	}
+	// The kernel takes each write by itself; a plain file keeps the last.
+	if got, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control")); err != nil || string(got) != "+memory" {
+		t.Errorf("handed down was %q, %v", got, err)
+	}
+	if err := Make(filepath.Join(root, "cgroup.controllers", "below")); err == nil {
+		t.Error("made a cgroup below a file")
+	}
+}

@@ -1,0 +1,135 @@
+package netns
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+func newSet(t *testing.T) Set {
+	t.Helper()
+	dir := newDir(t).Dir
+	if err := ShareDir(dir); err != nil {
+		t.Fatal(err)
+	}
+	s := Set{Network: filepath.Join(dir, "net"), IPC: filepath.Join(dir, "ipc"), UTS: filepath.Join(dir, "uts")}
+	t.Cleanup(func() {
+		if err := s.Unpin(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// inside runs a command in the namespaces of a set.
+func inside(t *testing.T, s Set, command ...string) string {
+	t.Helper()
+	args := append([]string{"--net=" + s.Network, "--ipc=" + s.IPC, "--uts=" + s.UTS}, command...)
+	output, err := exec.Command("nsenter", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("nsenter %q: %v\n%s", command, err, output)
+	}
+	return strings.TrimSpace(string(output))
+}
+
+// TestSetIsMade looks at namespaces that nobody is in from the inside, and at what the node kept.
+func TestSetIsMade(t *testing.T) {
+	s := newSet(t)
+	before, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Hostname = "web-0"
+	s.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "7", "kernel.shm_rmid_forced": "1"}
+	if s.Alive() {
+		t.Error("alive before it was made")
+	}
+	if err := s.Make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Alive() {
+		t.Error("not alive")
+	}
+	for want, command := range map[string][]string{
+		"web-0": {"cat", "/proc/sys/kernel/hostname"},
+		"7":     {"cat", "/proc/sys/net/ipv4/ip_unprivileged_port_start"},
+		"1":     {"cat", "/proc/sys/kernel/shm_rmid_forced"},
+	} {
+		if got := inside(t, s, command...); got != want {
+			t.Errorf("%q tells %q, want %q", command, got, want)
+		}
+	}
+	if err := Open(s.Network).Do(t.Context(), func() error {
+		lo, err := netlink.LinkByName("lo")
+		if err == nil && lo.Attrs().Flags&net.FlagUp == 0 {
+			err = fmt.Errorf("its flags are %v", lo.Attrs().Flags)
+		}
+		return err
+	}); err != nil {
+		t.Errorf("the loopback interface: %v", err)
+	}
+	if after, err := os.Hostname(); err != nil || after != before {
+		t.Errorf("the node is called %q, %v, and was %q", after, err, before)
+	}
+	if err := s.Make(t.Context()); !errdefs.IsAlreadyExists(err) || !s.Alive() {
+		t.Errorf("a second Make: %v, and alive is %v", err, s.Alive())
+	}
+	for range 2 {
+		if err := s.Unpin(); err != nil || s.Alive() {
+			t.Errorf("Unpin: %v, alive is %v", err, s.Alive())
+		}
+	}
+}
+
+// TestSetLeavesOutTheNodes makes what has a path alone.
+func TestSetLeavesOutTheNodes(t *testing.T) {
+	s := newSet(t)
+	s.Network, s.UTS = "", ""
+	if err := s.Make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(filepath.Dir(s.IPC))
+	if err != nil || len(entries) != 1 || !s.Alive() {
+		t.Errorf("pinned are %v, %v; alive is %v", entries, err, s.Alive())
+	}
+}
+
+// TestSetThatCannotBeMadeLeavesNothing gives sysctls that the kernel refuses.
+func TestSetThatCannotBeMadeLeavesNothing(t *testing.T) {
+	for name, value := range map[string]string{"net.ipv4.nonesuch": "1", "net.ipv4.ip_unprivileged_port_start": "many"} {
+		s := newSet(t)
+		s.Sysctls = map[string]string{name: value}
+		if err := s.Make(t.Context()); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s=%s: %v", name, value, err)
+		}
+		if entries, err := os.ReadDir(filepath.Dir(s.Network)); err != nil || len(entries) > 0 {
+			t.Errorf("%s=%s: left are %v, %v", name, value, entries, err)
+		}
+	}
+}
+
+// TestSetOfAnotherKindIsNotAlive has the pin of a network namespace in the place of an IPC namespace's, and what a
+// reboot leaves.
+func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
+	s := newSet(t)
+	if err := s.Make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if swapped := (Set{IPC: s.Network}); swapped.Alive() {
+		t.Error("a network namespace passes for an IPC namespace")
+	}
+	if err := unix.Unmount(s.UTS, unix.MNT_DETACH); err != nil {
+		t.Fatal(err)
+	}
+	if s.Alive() {
+		t.Error("alive without its UTS namespace")
+	}
+}
