@@ -9,6 +9,10 @@ import (
 // clone returns a copy of r that shares no mutable memory with it.
 func (r Record) clone() Record {
 	r.Config = bytes.Clone(r.Config)
+	if r.Namespaces != nil {
+		n := *r.Namespaces
+		r.Namespaces = &n
+	}
 	if r.Cgroup != nil {
 		r.Cgroup = &Cgroup{Driver: r.Cgroup.Driver, Parent: r.Cgroup.Parent}
 	}

@@ -26,7 +26,8 @@ const (
 // Record is what must survive a crash of one pod and what Docker Engine cannot keep. The engine stays the truth for
 // what runs, the container labels carry the CRI metadata.
 type Record struct {
-	// SandboxID is the engine's full container id of the sandbox and the record's key.
+	// SandboxID is the record's key: the engine's full container id of the sandbox, or where Namespaces is set one of its
+	// form.
 	SandboxID string `json:"sandboxID"`
 	// Name, Namespace, UID and Attempt repeat the pod's metadata for a human
 	// reader and for CNI DEL after the sandbox container is gone.
@@ -41,17 +42,31 @@ type Record struct {
 	Phase     Phase     `json:"phase"`
 	// NetnsPath is the pinned network namespace, empty for host network.
 	NetnsPath string `json:"netnsPath,omitempty"`
+	// Namespaces are those of a pod without a sandbox container, nil for a pod that has one.
+	Namespaces *Namespaces `json:"namespaces,omitempty"`
 	// Config is the pod's PodSandboxConfig as protobuf JSON, as the client sent it, with the resources of the last
 	// UpdatePodSandboxResources.
 	Config json.RawMessage `json:"config,omitempty"`
 	// RuntimeHandler is the handler the pod was created with, "" for the default one.
 	RuntimeHandler string `json:"runtimeHandler,omitempty"`
-	// Cgroup is the pod's cgroup where the engine has made it for this pod, nil where somebody else did.
+	// Cgroup is the pod's cgroup where it was made for this pod, nil where somebody else did.
 	Cgroup *Cgroup `json:"cgroup,omitempty"`
 	// Network is the outcome of CNI ADD, nil before it and for host network.
 	Network *Network `json:"network,omitempty"`
 	// Containers holds the records of the pod's containers by container id.
 	Containers map[string]Container `json:"containers,omitempty"`
+}
+
+// Namespaces is what a pod without a sandbox container has in its place, beside its network namespace. The paths are
+// empty where the pod uses the node's.
+type Namespaces struct {
+	// Dir is there for as long as the pod runs, and not after a reboot.
+	Dir string `json:"dir"`
+	// IPC and UTS are the pins of the namespaces.
+	IPC string `json:"ipc,omitempty"`
+	UTS string `json:"uts,omitempty"`
+	// Shm is the directory that is the containers' /dev/shm.
+	Shm string `json:"shm,omitempty"`
 }
 
 // Cgroup is a pod's cgroup.

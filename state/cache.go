@@ -35,6 +35,12 @@ type Options struct {
 	// what carries the mark of another one is left out, unless Records holds
 	// its pod, as after the directory was moved.
 	RootDirectory string
+	// Alive says of the record of a pod without a sandbox container whether the pod runs all the same. Nil says that none
+	// does. It is quick.
+	Alive func(checkpoint.Record) bool
+	// Unrecorded, when not nil, returns what is known otherwise of pods without a sandbox container, whose records may be
+	// lost.
+	Unrecorded func() []checkpoint.Record
 	// Adopt, when not nil, is given the engine's first list of sandboxes and containers before any of them is shown,
 	// and sees to it that Records has what another shim's pods need. An error is a reason not to show them, and Adopt is
 	// tried again like the list.
@@ -86,6 +92,9 @@ type Cache struct {
 func New(opts Options) *Cache {
 	if opts.relistPeriod == 0 {
 		opts.relistPeriod = 5 * time.Minute
+	}
+	if opts.Alive == nil {
+		opts.Alive = func(checkpoint.Record) bool { return false }
 	}
 	opts.quietPeriod = cmp.Or(opts.quietPeriod, 4*time.Second)
 	opts.probeTimeout = cmp.Or(opts.probeTimeout, 8*time.Second)
@@ -180,6 +189,9 @@ func (c *Cache) UpdateContainer(id string, change func(*ContainerStatus)) {
 		return ok
 	})
 }
+
+// EndPod notes that a pod does not run (any more). The engine tells the end of a sandbox container by itself.
+func (c *Cache) EndPod(id string) { c.UpdatePod(id, (*PodStatus).end) }
 
 // RemovePod forgets a pod for good.
 func (c *Cache) RemovePod(id string) { c.forget(id) }

@@ -20,6 +20,8 @@
 //     overwrites newer. A removed id never comes back. An event is inspected a
 //     few milliseconds later, unless somebody has inspected meanwhile: whoever
 //     changes something looks at it at once.
+//   - A pod without a sandbox container is known from its record alone. Each
+//     full relist looks whether it is still alive.
 //   - A container never goes from exited back to running under one start time.
 //   - The engine's list is used only to learn which containers exist; what
 //     they do is always taken from an inspect, because after a die event the

@@ -38,6 +38,7 @@ func (c *Cache) relist(ctx context.Context, trusted func(container.Summary) bool
 	}
 	c.vanishUnlisted(ctx, listed, asked.seq)
 	c.showOrphans(ctx, listed)
+	c.showLost(ctx, list)
 	return nil
 }
 

@@ -5,13 +5,14 @@ import (
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker"
 )
 
 // Pod is one sandbox as the cache knows it. A Pod in a snapshot is immutable,
 // and so is everything it points to: a change makes a new Pod.
 type Pod struct {
-	// ID is the sandbox container's full id.
+	// ID is the sandbox container's full id, or one of its form.
 	ID     string
 	Meta   PodMeta
 	Status PodStatus
@@ -19,7 +20,7 @@ type Pod struct {
 
 // PodMeta is what never changes in a pod's life.
 type PodMeta struct {
-	// Name is the sandbox container's name in the engine.
+	// Name is the sandbox container's name in the engine, or what it would be.
 	Name string
 	// Config is the pod's configuration as the client sent it. For a pod of another shim, or one whose checkpoint was
 	// lost, it is rebuilt from the container's labels and holds metadata, labels and annotations only.
@@ -28,28 +29,40 @@ type PodMeta struct {
 	CreatedAt      time.Time
 	// HostNetwork says that the pod uses the node's network: it has no addresses of its own and no pinned namespace.
 	HostNetwork bool
-	// ImageID is the id of the sandbox image.
+	// ImageID is the id of the sandbox image, empty where there is no sandbox container.
 	ImageID string
 }
 
 // PodStatus is what changes in a pod's life.
 type PodStatus struct {
-	// Running says that the sandbox container runs.
+	// Running says that the sandbox container runs, or that the pod's namespaces are alive without one.
 	Running bool
 	// NetworkReady says that the pod's network is complete (always true for host network while the sandbox runs).
 	NetworkReady bool
 	// Stopping says that StopPodSandbox has begun: the pod is never READY again.
 	Stopping bool
-	// PID is the sandbox process in the host's PID namespace, 0 when it does not run.
+	// PID is the sandbox process in the host's PID namespace, 0 when there is none.
 	PID int
 	// NetnsPath is the pinned network namespace, empty for host network.
 	NetnsPath string
+	// Namespaces are the others of a pod without a sandbox container, nil for a pod that has one.
+	Namespaces *checkpoint.Namespaces
 	// IPs are the pod's addresses, the primary one first.
 	IPs []string
 	// Overhead and Resources are what limits the pod, of its configuration or of the last update; nil for nothing said.
 	Overhead, Resources *runtimeapi.LinuxContainerResources
 	StartedAt           time.Time
 	finishedAt          time.Time
+	// lost says that neither a record nor the engine has the pod, of which something is left all the same.
+	lost bool
+}
+
+// end makes the pod one that does not run.
+func (s *PodStatus) end() {
+	s.Running, s.PID = false, 0
+	if s.finishedAt.Before(s.StartedAt) || s.finishedAt.IsZero() {
+		s.finishedAt = time.Now()
+	}
 }
 
 // State is READY only while the sandbox runs with a complete network and nobody has asked to stop it.

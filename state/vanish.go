@@ -6,6 +6,7 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
+	"github.com/moby/moby/api/types/container"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
@@ -15,11 +16,12 @@ import (
 // vanished takes note that the engine has no such container (any more). A container is forgotten. A pod stays,
 // NOTREADY, for as long as it has a checkpoint, also one that cannot be read now: it may still hold an address, and
 // only a pod that is listed will be stopped and removed by the kubelet. So does one that was never shown, because its
-// roll-back took the container away and then failed.
+// roll-back took the container away and then failed. A pod that has no sandbox container runs for as long as it is
+// alive without.
 func (c *Cache) vanished(ctx context.Context, id string) {
 	c.mu.Lock()
-	_, isPod := c.pods[id]
-	known := c.knows(id)
+	pod, isPod := c.pods[id]
+	known, lost := c.knows(id), isPod && pod.Status.lost
 	c.mu.Unlock()
 	if known && !isPod {
 		c.forget(id)
@@ -27,20 +29,17 @@ func (c *Cache) vanished(ctx context.Context, id string) {
 	}
 	record, err := c.opts.Records.Load(ctx, id)
 	switch {
+	case errdefs.IsNotFound(err) && lost: // until it is removed
 	case errdefs.IsNotFound(err) && known:
 		c.forget(id)
 	case errdefs.IsNotFound(err): // leave no tombstone for the many containers that are not ours
 	case !known && err != nil:
 		log.G(ctx).WithError(err).WithField("podSandboxID", id).Warn("cannot read checkpoint of pod sandbox without container")
 	case !known:
-		c.PutPod(orphan(ctx, record))
+		c.PutPod(c.orphan(ctx, record))
+	case err == nil && c.alive(record):
 	default:
-		c.UpdatePod(id, func(s *PodStatus) {
-			s.Running, s.PID = false, 0
-			if s.finishedAt.Before(s.StartedAt) || s.finishedAt.IsZero() {
-				s.finishedAt = time.Now()
-			}
-		})
+		c.EndPod(id)
 	}
 }
 
@@ -57,15 +56,64 @@ func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
 	}
 	for _, record := range records {
 		if _, ok := listed[record.SandboxID]; !ok {
-			c.PutPod(orphan(ctx, record))
+			c.PutPod(c.orphan(ctx, record))
 		}
 	}
 }
 
-// orphan is a pod of which only the checkpoint is left.
-func orphan(ctx context.Context, record checkpoint.Record) Pod {
+// showLost publishes pods whose record was lost and that have no sandbox container (any more), as NOTREADY: they have
+// namespaces, or containers, and somebody has to stop and remove them. It follows showOrphans.
+func (c *Cache) showLost(ctx context.Context, list []container.Summary) {
+	select {
+	case <-c.synced:
+		return
+	default:
+	}
+	if c.opts.Unrecorded != nil {
+		for _, record := range c.opts.Unrecorded() {
+			if c.Snapshot().pod(record.SandboxID) == nil {
+				pod := PodOf(ctx, record)
+				pod.Status.Running, pod.Status.NetworkReady = false, false
+				pod.Status.finishedAt, pod.Status.lost = record.CreatedAt, true
+				c.PutPod(pod)
+			}
+		}
+	}
+	for _, summary := range list {
+		for _, name := range summary.Names {
+			config, id, ok := translate.PodOfContainer(summary.Labels, name)
+			if !ok || c.Snapshot().pod(id) != nil || c.Snapshot().container(summary.ID) == nil {
+				continue
+			}
+			created := time.Unix(summary.Created, 0)
+			pod := Pod{ID: id, Meta: PodMeta{Name: translate.SandboxName(config.GetMetadata()), Config: config, CreatedAt: created}}
+			pod.Status.finishedAt, pod.Status.lost = created, true
+			c.PutPod(pod)
+		}
+	}
+}
+
+// orphan is a pod that the engine does not have: only its record is left, or it is alive without a sandbox container.
+func (c *Cache) orphan(ctx context.Context, record checkpoint.Record) Pod {
+	pod := PodOf(ctx, record)
+	if !c.alive(record) {
+		pod.Status.Running = false
+		pod.Status.finishedAt = record.CreatedAt
+	}
+	return pod
+}
+
+func (c *Cache) alive(record checkpoint.Record) bool {
+	return record.Namespaces != nil && c.opts.Alive(record)
+}
+
+// PodOf makes the cache's entry of a running pod without a sandbox container.
+func PodOf(ctx context.Context, record checkpoint.Record) Pod {
 	pod := Pod{ID: record.SandboxID, Meta: PodMeta{CreatedAt: record.CreatedAt}}
-	pod.Status.finishedAt = record.CreatedAt
+	pod.Status.Running = true
+	if record.Namespaces != nil {
+		pod.Status.StartedAt = record.CreatedAt
+	}
 	fromRecord(ctx, &pod, record)
 	pod.Meta.Name = translate.SandboxName(pod.Meta.Config.GetMetadata())
 	pod.Meta.HostNetwork = pod.Meta.Config.GetLinux().GetSecurityContext().GetNamespaceOptions().GetNetwork() == runtimeapi.NamespaceMode_NODE

@@ -1,0 +1,93 @@
+package state
+
+import (
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/dockertest"
+)
+
+// kernelRecord is that of a pod without a sandbox container.
+func kernelRecord(id, name string) checkpoint.Record {
+	record := readyRecord(id, name)
+	record.CreatedAt = time.Now()
+	record.Namespaces = &checkpoint.Namespaces{Dir: "/run/pods/" + id}
+	return record
+}
+
+// A pod without a sandbox container is known from its record, and runs until it is not alive any more.
+func TestPodWithoutASandboxContainer(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		var alive atomic.Bool
+		alive.Store(true)
+		n.cache = New(Options{Engine: n.engine, Records: n.records, Alive: func(r checkpoint.Record) bool {
+			return r.SandboxID != "dead" && alive.Load()
+		}})
+		n.records.save(kernelRecord("kernel", "web"))
+		n.records.save(kernelRecord("dead", "old"))
+		n.sync()
+		n.wantPod("kernel", podReady)
+		n.wantPod("dead", podNotReady)
+		pod := n.pod("kernel")
+		if pod.Status.PID != 0 || pod.Status.Namespaces == nil || pod.Status.StartedAt.IsZero() || !pod.Status.finishedAt.IsZero() {
+			n.Errorf("the pod is %+v", pod.Status)
+		}
+		time.Sleep(20 * time.Minute) // several relists
+		n.wantPod("kernel", podReady)
+		changes := n.cache.Subscribe()
+		defer changes.Close()
+		alive.Store(false)
+		time.Sleep(6 * time.Minute)
+		n.wantPod("kernel", podNotReady)
+		change, err := changes.Next(n.Context())
+		if err != nil || change.ID != "kernel" || change.Type != Stopped {
+			n.Errorf("told was %+v, %v", change, err)
+		}
+	})
+}
+
+// A pod that was made says so once, and its end is told by its maker.
+func TestEventsOfAPodWithoutASandboxContainer(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		n.sync()
+		changes := n.cache.Subscribe()
+		defer changes.Close()
+		n.cache.PutPod(PodOf(n.Context(), kernelRecord("kernel", "web")))
+		n.cache.EndPod("kernel")
+		n.cache.EndPod("kernel")
+		n.cache.RemovePod("kernel")
+		var told []ChangeType
+		for range 4 {
+			change, err := changes.Next(n.Context())
+			n.must(err)
+			told = append(told, change.Type)
+		}
+		if want := []ChangeType{Created, Started, Stopped, Deleted}; !slices.Equal(told, want) {
+			n.Errorf("told were %v, want %v", told, want)
+		}
+	})
+}
+
+// A pod without a record is shown as long as somebody has not removed it.
+func TestPodWhoseRecordIsLostIsShown(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		kept := kernelRecord("kept", "kept")
+		n.records.save(kept)
+		n.cache = New(Options{
+			Engine: n.engine, Records: n.records,
+			Alive:      func(checkpoint.Record) bool { return true },
+			Unrecorded: func() []checkpoint.Record { return []checkpoint.Record{kept, kernelRecord("lost", "web")} },
+		})
+		n.sync()
+		n.wantPod("kept", podReady)
+		n.wantPod("lost", podNotReady)
+		time.Sleep(20 * time.Minute)
+		n.wantPod("lost", podNotReady)
+		n.cache.RemovePod("lost")
+		time.Sleep(6 * time.Minute)
+		n.wantUnknown("lost")
+	})
+}
