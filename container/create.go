@@ -156,6 +156,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 			Config:         pod.Meta.Config,
 			RuntimeHandler: pod.Meta.RuntimeHandler,
 			HostNetwork:    pod.Meta.HostNetwork,
+			Namespaces:     namespacesOf(pod),
 		},
 		ImageID:       imageID,
 		Features:      features,
@@ -186,6 +187,15 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 		return nil, err
 	}
 	return d, nil
+}
+
+// namespacesOf is what a container joins in a pod without a sandbox container.
+func namespacesOf(pod *state.Pod) *translate.PodNamespaces {
+	others := pod.Status.Namespaces
+	if others == nil {
+		return nil
+	}
+	return &translate.PodNamespaces{Network: pod.Status.NetnsPath, IPC: others.IPC, UTS: others.UTS, Shm: others.Shm}
 }
 
 // makeHidden makes the container while nobody sees it: the engine's events would show it before it has its record.

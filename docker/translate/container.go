@@ -16,6 +16,8 @@ type SandboxRef struct {
 	Config *runtimeapi.PodSandboxConfig
 	// RuntimeHandler is the handler that the pod was made with.
 	RuntimeHandler string
+	// Namespaces are those of a pod without a sandbox container, nil for a pod that has one.
+	Namespaces *PodNamespaces
 	// HostNetwork says that the pod uses the node's network, also when Config
 	// was rebuilt from labels and does not tell.
 	HostNetwork bool
@@ -75,6 +77,9 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 
 		rootDirectory: in.RootDirectory,
 	}
+	if in.Sandbox.Namespaces != nil {
+		id.podAttempt = in.Sandbox.Config.GetMetadata().GetAttempt()
+	}
 	if id.logPath, err = logPath("config.log_path", in.Sandbox.Config, in.Config.GetLogPath()); err != nil {
 		return docker.ContainerSpec{}, err
 	}
@@ -128,7 +133,7 @@ func containerLinux(in ContainerInput, config *container.Config, host *container
 	linux := in.Config.GetLinux()
 	sc := linux.GetSecurityContext()
 	const field = "config.linux.security_context"
-	if err := containerNamespaces(field+".namespace_options", sc.GetNamespaceOptions(), in.Sandbox, host); err != nil {
+	if err := containerNamespaces(field+".namespace_options", in, config, host, more); err != nil {
 		return err
 	}
 	host.CgroupnsMode = cgroupNamespace(in.Features, sc.GetPrivileged())

@@ -124,5 +124,27 @@ func ContainerConfig(labels map[string]string, name string) (config *runtimeapi.
 	}, labels[LabelSandboxID], nil
 }
 
+// PodOfContainer rebuilds the configuration of a pod from the labels and the name of a container of ours in it, for a
+// pod of which nothing else is left: its metadata, and the labels by which a kubelet knows it.
+func PodOfContainer(labels map[string]string, name string) (config *runtimeapi.PodSandboxConfig, sandboxID string, ok bool) {
+	parsed, isName := parseName(name)
+	r, isOurs := readRecord(labels)
+	if Identify(name, labels) != KindContainer || !isName || !isOurs || r.Name != trimName(name) {
+		return nil, "", false
+	}
+	config = &runtimeapi.PodSandboxConfig{Metadata: &runtimeapi.PodSandboxMetadata{
+		Name: parsed.pod, Namespace: parsed.namespace, Uid: parsed.uid, Attempt: r.PodAttempt,
+	}}
+	for _, key := range []string{"io.kubernetes.pod.name", "io.kubernetes.pod.namespace", "io.kubernetes.pod.uid"} {
+		if value, ok := labels[key]; ok {
+			if config.Labels == nil {
+				config.Labels = map[string]string{}
+			}
+			config.Labels[key] = value
+		}
+	}
+	return config, labels[LabelSandboxID], true
+}
+
 // trimName removes the slash that the engine puts before names.
 func trimName(name string) string { return strings.TrimPrefix(name, "/") }

@@ -56,6 +56,9 @@ type record struct {
 	// HiddenLabels are the labels whose names mean something else in the
 	// engine. They are kept here alone.
 	HiddenLabels map[string]string `json:"hiddenLabels,omitempty"`
+	// PodAttempt is that of a container's pod, which the container's name does not tell. It is there for pods that have
+	// no sandbox container.
+	PodAttempt uint32 `json:"podAttempt,omitempty"`
 }
 
 // identity is what identifies a container as ours, beside its name.
@@ -66,6 +69,7 @@ type identity struct {
 	logPath   string
 	// rootDirectory is the mark of its owner, empty for none.
 	rootDirectory string
+	podAttempt    uint32
 }
 
 // encodeLabels makes a container's labels from what identifies it and from the
@@ -82,7 +86,7 @@ func encodeLabels(id identity, labels, annotations map[string]string) (map[strin
 	if id.rootDirectory != "" {
 		out[LabelRootDirectory] = id.rootDirectory
 	}
-	r := record{Name: id.name}
+	r := record{Name: id.name, PodAttempt: id.podAttempt}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if isHidden(key, out) {
 			if r.HiddenLabels == nil {

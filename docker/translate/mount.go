@@ -115,7 +115,7 @@ func mounts(in ContainerInput, host *container.HostConfig, more *extra) error {
 			return err
 		}
 	}
-	for _, b := range in.Files.binds(in) {
+	for _, b := range append(in.Files.binds(in), shm(in, host)...) {
 		if taken[b.target] {
 			continue
 		}

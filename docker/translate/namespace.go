@@ -100,14 +100,16 @@ func sandboxNetwork(field string, in SandboxInput, config *container.Config, hos
 
 // containerNamespaces sets the namespaces of a container. It joins its pod's
 // network, which NODE must be the name of if it is given.
-func containerNamespaces(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef, host *container.HostConfig) error {
-	switch {
-	case ns.GetNetwork() == runtimeapi.NamespaceMode_NODE && !sandbox.usesHostNetwork():
+func containerNamespaces(field string, in ContainerInput, config *container.Config, host *container.HostConfig, more *extra) error {
+	ns, sandbox := in.Config.GetLinux().GetSecurityContext().GetNamespaceOptions(), in.Sandbox
+	switch mode := ns.GetNetwork(); {
+	case mode == runtimeapi.NamespaceMode_NODE && !sandbox.usesHostNetwork():
 		return invalid(field+".network", "the pod has a network of its own, which its containers share: use POD")
-	case ns.GetNetwork() == runtimeapi.NamespaceMode_POD, ns.GetNetwork() == runtimeapi.NamespaceMode_NODE:
-		host.NetworkMode = container.NetworkMode(modeContainer + sandbox.ID)
-	default:
-		return invalid(field+".network", "%s is not a mode for a network", ns.GetNetwork())
+	case mode != runtimeapi.NamespaceMode_POD && mode != runtimeapi.NamespaceMode_NODE:
+		return invalid(field+".network", "%s is not a mode for a network", mode)
+	}
+	if err := joinNetwork(field+".network", sandbox, config, host, more); err != nil {
+		return err
 	}
 	if sandbox.usesHostNetwork() {
 		host.UTSMode = modeHost
@@ -115,18 +117,25 @@ func containerNamespaces(field string, ns *runtimeapi.NamespaceOption, sandbox S
 	if err := containerPID(field, ns, sandbox, host); err != nil {
 		return err
 	}
+	if err := containerIPC(field+".ipc", ns, sandbox, host, more); err != nil {
+		return err
+	}
+	return checkUserNamespace(field+".userns_options", ns.GetUsernsOptions())
+}
+
+func containerIPC(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef, host *container.HostConfig, more *extra) error {
 	switch pod := podNamespaces(sandbox.Config); {
 	case ns.GetIpc() == runtimeapi.NamespaceMode_NODE,
 		ns.GetIpc() == runtimeapi.NamespaceMode_POD && pod.GetIpc() == runtimeapi.NamespaceMode_NODE:
 		host.IpcMode = container.IPCModeHost
 	case ns.GetIpc() == runtimeapi.NamespaceMode_POD:
-		host.IpcMode = container.IpcMode(modeContainer + sandbox.ID)
+		return joinIPC(field, sandbox, host, more)
 	case ns.GetIpc() == runtimeapi.NamespaceMode_CONTAINER:
 		host.IpcMode = container.IPCModePrivate
 	default:
-		return invalid(field+".ipc", "%s is not a mode for an IPC namespace", ns.GetIpc())
+		return invalid(field, "%s is not a mode for an IPC namespace", ns.GetIpc())
 	}
-	return checkUserNamespace(field+".userns_options", ns.GetUsernsOptions())
+	return nil
 }
 
 func containerPID(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef, host *container.HostConfig) error {
@@ -137,9 +146,13 @@ func containerPID(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxR
 	case runtimeapi.NamespaceMode_NODE:
 		host.PidMode = modeHost
 	case runtimeapi.NamespaceMode_POD:
-		host.PidMode = container.PidMode(modeContainer + sandbox.ID)
-		if podNamespaces(sandbox.Config).GetPid() == runtimeapi.NamespaceMode_NODE {
+		switch pod := podNamespaces(sandbox.Config).GetPid(); {
+		case pod == runtimeapi.NamespaceMode_NODE:
 			host.PidMode = modeHost
+		case sandbox.Namespaces != nil:
+			return invalid(field+".pid", "the pod was made with %s and has no PID namespace to share: give the pod POD, too", pod)
+		default:
+			host.PidMode = container.PidMode(modeContainer + sandbox.ID)
 		}
 	case runtimeapi.NamespaceMode_CONTAINER:
 		host.PidMode = ""

@@ -30,3 +30,16 @@ func (e *extra) need(field, what string) (*ocinote.Note, error) {
 	}
 	return e.note, nil
 }
+
+// join lets a container join a namespace by its path.
+func (e *extra) join(field, kind, path string) error {
+	note, err := e.need(field, "a container of a pod that has no sandbox container")
+	if err != nil {
+		return err
+	}
+	if note.Namespaces == nil {
+		note.Namespaces = map[string]string{}
+	}
+	note.Namespaces[kind] = path
+	return nil
+}

@@ -1,0 +1,114 @@
+package translate
+
+import (
+	"maps"
+
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// The sysctls that the engine sets in a network namespace of its making, so that a pod's containers may ping and open
+// any port without privileges.
+var engineSysctls = map[string]string{
+	"net.ipv4.ping_group_range":           "0 2147483647",
+	"net.ipv4.ip_unprivileged_port_start": "0",
+}
+
+// ShmSize is the size of a pod's /dev/shm in bytes.
+const ShmSize = shmSize
+
+// KernelPod is what a pod's namespaces are made with that need no container to hold them. A namespace that is not named
+// is the node's; the network's is, if that of UTS is.
+type KernelPod struct {
+	IPC, UTS bool
+	Hostname string
+	Sysctls  map[string]string
+	// CgroupParent is how the engine is told the pod's cgroup.
+	CgroupParent string
+}
+
+// WithoutContainer returns what a pod's namespaces are made with where it needs no sandbox container, and false for a pod
+// that does: its containers share a PID namespace, which lives as long as its first process; Docker's own bridge
+// connects containers only; a container without criadapter-oci joins nothing but containers; and with SELinux each
+// container would see /dev/shm with another's label. Of the input, Image is not needed.
+//
+// It fails as Sandbox does.
+func WithoutContainer(in SandboxInput) (KernelPod, bool, error) {
+	if in.Image == "" {
+		in.Image = "none"
+	}
+	spec, err := Sandbox(in)
+	if err != nil {
+		return KernelPod{}, false, err
+	}
+	more := &extra{features: in.Features, runtime: spec.Host.Runtime}
+	ns := podNamespaces(in.Config)
+	if !more.offered() || in.PublishPorts || in.Features.SELinux || ns.GetPid() == runtimeapi.NamespaceMode_POD {
+		return KernelPod{}, false, nil
+	}
+	pod := KernelPod{
+		UTS:          !usesHostNetwork(in.Config),
+		IPC:          ns.GetIpc() != runtimeapi.NamespaceMode_NODE,
+		Hostname:     spec.Config.Hostname,
+		Sysctls:      map[string]string{},
+		CgroupParent: spec.Host.CgroupParent,
+	}
+	if pod.UTS {
+		maps.Copy(pod.Sysctls, engineSysctls)
+	}
+	maps.Copy(pod.Sysctls, spec.Host.Sysctls)
+	return pod, true, nil
+}
+
+// PodNamespaces are where the namespaces of a pod without a sandbox container are, for those who join them. Paths are
+// empty for the node's.
+type PodNamespaces struct {
+	Network, IPC, UTS string
+	// Shm is the pod's /dev/shm on the node.
+	Shm string
+}
+
+const shmPath = "/dev/shm"
+
+// joinNetwork lets a container join its pod's network and host name.
+func joinNetwork(field string, sandbox SandboxRef, config *container.Config, host *container.HostConfig, more *extra) error {
+	if sandbox.Namespaces == nil {
+		host.NetworkMode = container.NetworkMode(modeContainer + sandbox.ID)
+		return nil
+	}
+	if sandbox.usesHostNetwork() {
+		host.NetworkMode = modeHost
+		return nil
+	}
+	if err := more.join(field, "network", sandbox.Namespaces.Network); err != nil {
+		return err
+	}
+	if err := more.join(field, "uts", sandbox.Namespaces.UTS); err != nil {
+		return err
+	}
+	// The engine makes a network namespace all the same, see sandboxNetwork, and sets what it always sets.
+	host.NetworkMode = modeNone
+	config.NetworkDisabled = true
+	config.Hostname = Hostname(sandbox.Config) // it is in $HOSTNAME, too
+	more.note.Hostname = config.Hostname
+	more.note.DropSysctls = true
+	return nil
+}
+
+// joinIPC lets a container join its pod's IPC namespace.
+func joinIPC(field string, sandbox SandboxRef, host *container.HostConfig, more *extra) error {
+	if sandbox.Namespaces == nil {
+		host.IpcMode = container.IpcMode(modeContainer + sandbox.ID)
+		return nil
+	}
+	host.IpcMode = container.IPCModeNone // one of its own, without a /dev/shm
+	return more.join(field, "ipc", sandbox.Namespaces.IPC)
+}
+
+// shm is the pod's /dev/shm for a container that has joined its IPC namespace.
+func shm(in ContainerInput, host *container.HostConfig) []bind {
+	if in.Sandbox.Namespaces == nil || !host.IpcMode.IsNone() {
+		return nil
+	}
+	return []bind{{field: "sandbox", source: in.Sandbox.Namespaces.Shm, target: shmPath}}
+}

@@ -1,0 +1,201 @@
+package translate
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+// withoutContainer is a container in a pod that has no sandbox container.
+func withoutContainer() ContainerInput {
+	in := noted(containerInput())
+	in.Sandbox.Namespaces = &PodNamespaces{Network: "/run/netns/p", IPC: "/run/p/ipc", UTS: "/run/p/uts", Shm: "/run/p/shm"}
+	in.Sandbox.Config.Linux = &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+	}}
+	in.Config.Linux = &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+		NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+	}}
+	return in
+}
+
+func options(in ContainerInput) *runtimeapi.NamespaceOption {
+	return in.Config.GetLinux().GetSecurityContext().GetNamespaceOptions()
+}
+
+func podOptions(in ContainerInput) *runtimeapi.NamespaceOption {
+	return in.Sandbox.Config.GetLinux().GetSecurityContext().GetNamespaceOptions()
+}
+
+// TestContainerJoinsNamespaces puts containers into pods that no container holds.
+func TestContainerJoinsNamespaces(t *testing.T) {
+	hostname := Hostname(containerInput().Sandbox.Config)
+	for name, tt := range map[string]struct {
+		change  func(*ContainerInput)
+		want    *ocinote.Note
+		network container.NetworkMode
+		ipc     container.IpcMode
+		shm     string
+	}{
+		"its own network": {
+			func(*ContainerInput) {},
+			&ocinote.Note{
+				Namespaces: map[string]string{"network": "/run/netns/p", "uts": "/run/p/uts", "ipc": "/run/p/ipc"},
+				Hostname:   hostname, DropSysctls: true,
+			}, modeNone, container.IPCModeNone, "/run/p/shm",
+		},
+		"an IPC namespace of its own": {
+			func(in *ContainerInput) { options(*in).Ipc = runtimeapi.NamespaceMode_CONTAINER },
+			&ocinote.Note{
+				Namespaces: map[string]string{"network": "/run/netns/p", "uts": "/run/p/uts"},
+				Hostname:   hostname, DropSysctls: true,
+			}, modeNone, container.IPCModePrivate, "",
+		},
+		"a /dev/shm of its own": {
+			func(in *ContainerInput) {
+				in.Config.Mounts = []*runtimeapi.Mount{{HostPath: "/srv/shm", ContainerPath: "/dev/shm"}}
+			},
+			&ocinote.Note{
+				Namespaces: map[string]string{"network": "/run/netns/p", "uts": "/run/p/uts", "ipc": "/run/p/ipc"},
+				Hostname:   hostname, DropSysctls: true,
+			}, modeNone, container.IPCModeNone, "/srv/shm",
+		},
+		"the node's network": {
+			func(in *ContainerInput) {
+				podOptions(*in).Network, options(*in).Network = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE
+			},
+			&ocinote.Note{Namespaces: map[string]string{"ipc": "/run/p/ipc"}}, modeHost, container.IPCModeNone, "/run/p/shm",
+		},
+		"nothing but the node's": {
+			func(in *ContainerInput) {
+				podOptions(*in).Network, options(*in).Network = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE
+				podOptions(*in).Ipc, options(*in).Ipc = runtimeapi.NamespaceMode_NODE, runtimeapi.NamespaceMode_NODE
+			}, nil, modeHost, container.IPCModeHost, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := withoutContainer()
+			tt.change(&in)
+			spec, err := Container(in)
+			if err != nil || !reflect.DeepEqual(spec.Note, tt.want) {
+				t.Fatalf("the note is %+v, %v", spec.Note, err)
+			}
+			if spec.Host.NetworkMode != tt.network || spec.Host.IpcMode != tt.ipc || spec.Config.NetworkDisabled != (tt.network == modeNone) {
+				t.Errorf("network %s, IPC %s, network disabled %v", spec.Host.NetworkMode, spec.Host.IpcMode, spec.Config.NetworkDisabled)
+			}
+			if tt.network == modeNone && spec.Config.Hostname != hostname {
+				t.Errorf("$HOSTNAME is %q", spec.Config.Hostname)
+			}
+			shm := ""
+			for _, m := range spec.Host.Mounts {
+				if m.Target == "/dev/shm" {
+					shm = m.Source
+				}
+			}
+			if shm != tt.shm {
+				t.Errorf("/dev/shm is %q, want %q", shm, tt.shm)
+			}
+			if strings.Contains(string(spec.Host.NetworkMode)+string(spec.Host.IpcMode)+string(spec.Host.PidMode), sandboxID) {
+				t.Error("it joins a sandbox container")
+			}
+		})
+	}
+}
+
+func TestContainerCannotJoin(t *testing.T) {
+	in := withoutContainer()
+	in.Features.OCIRuntime = docker.OCIRuntime{}
+	if _, err := Container(in); !errdefs.IsNotImplemented(err) || !strings.Contains(err.Error(), "criadapter-oci") {
+		t.Errorf("without the runtime: %v", err)
+	}
+	in = withoutContainer()
+	options(in).Pid = runtimeapi.NamespaceMode_POD
+	if _, err := Container(in); !errdefs.IsInvalidArgument(err) || !strings.Contains(err.Error(), "namespace_options.pid") {
+		t.Errorf("a PID namespace that is not there: %v", err)
+	}
+	podOptions(in).Pid = runtimeapi.NamespaceMode_NODE
+	if spec, err := Container(in); err != nil || spec.Host.PidMode != modeHost {
+		t.Errorf("the node's PID namespace: %q, %v", spec.Host.PidMode, err)
+	}
+}
+
+// TestWithoutContainer decides which pods need a sandbox container.
+func TestWithoutContainer(t *testing.T) {
+	able := func() SandboxInput {
+		in := sandboxInput()
+		in.Features = oldEngine()
+		in.Features.OCIRuntime.Name = "criadapter"
+		in.Image = ""
+		in.Config.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_CONTAINER
+		return in
+	}
+	in := able()
+	in.Config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "1024", "kernel.shm_rmid_forced": "1"}
+	got, ok, err := WithoutContainer(in)
+	want := KernelPod{
+		IPC: true, UTS: true, Hostname: "web-0", CgroupParent: got.CgroupParent, Sysctls: map[string]string{
+			"net.ipv4.ip_unprivileged_port_start": "1024", "net.ipv4.ping_group_range": "0 2147483647", "kernel.shm_rmid_forced": "1",
+		},
+	}
+	if err != nil || !ok || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, %v", got, ok, err)
+	}
+	in = able()
+	in.Config.Hostname = ""
+	in.Config.Linux.SecurityContext.NamespaceOptions = &runtimeapi.NamespaceOption{
+		Network: runtimeapi.NamespaceMode_NODE, Ipc: runtimeapi.NamespaceMode_NODE, Pid: runtimeapi.NamespaceMode_NODE,
+	}
+	if got, ok, err := WithoutContainer(in); err != nil || !ok || got.IPC || got.UTS || len(got.Sysctls) > 0 {
+		t.Errorf("on the node's: %+v, %v, %v", got, ok, err)
+	}
+	for name, change := range map[string]func(*SandboxInput){
+		"no runtime": func(in *SandboxInput) { in.Features.OCIRuntime.Name = "" },
+		"a shared PID": func(in *SandboxInput) {
+			in.Config.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_POD
+		},
+		"the engine's bridge": func(in *SandboxInput) { in.PublishPorts = true },
+		"SELinux":             func(in *SandboxInput) { in.Features.SELinux = true },
+		"another handler":     func(in *SandboxInput) { in.RuntimeHandler, in.Features.Runtimes = "crun", []string{"crun", "runc"} },
+	} {
+		in := able()
+		change(&in)
+		if _, ok, err := WithoutContainer(in); ok || err != nil {
+			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+	}
+	in = able()
+	in.Config.Linux.Sysctls = map[string]string{"vm.swappiness": "1"}
+	if _, _, err := WithoutContainer(in); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("a sysctl of the node: %v", err)
+	}
+}
+
+// TestPodOfContainer finds a pod by what its container says of it.
+func TestPodOfContainer(t *testing.T) {
+	in := withoutContainer()
+	in.Config.Labels = map[string]string{"io.kubernetes.pod.uid": "u", "app": "web"}
+	spec, err := Container(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, id, ok := PodOfContainer(spec.Config.Labels, "/"+spec.Name)
+	want, got := in.Sandbox.Config.GetMetadata(), config.GetMetadata()
+	if !ok || id != in.Sandbox.ID || got.GetName() != want.GetName() || got.GetUid() != want.GetUid() || got.GetAttempt() != want.GetAttempt() ||
+		!reflect.DeepEqual(config.GetLabels(), map[string]string{"io.kubernetes.pod.uid": "u"}) {
+		t.Errorf("found %v of %s, %v", config, id, ok)
+	}
+	if _, _, ok := PodOfContainer(spec.Config.Labels, "k8s_other_a_b_c_0"); ok {
+		t.Error("the labels are another container's")
+	}
+	delete(spec.Config.Labels, LabelRecord)
+	if _, _, ok := PodOfContainer(spec.Config.Labels, spec.Name); ok {
+		t.Error("another shim's container names a pod of ours")
+	}
+}
