@@ -54,6 +54,14 @@ func podNetns(pod *state.Pod) string {
 	return processNamespace(pod.Status.PID, "net")
 }
 
+// podIPC is the path of a pod's IPC namespace, empty where that is not known.
+func podIPC(pod *state.Pod) string {
+	if pod.Status.Namespaces != nil {
+		return pod.Status.Namespaces.IPC
+	}
+	return processNamespace(pod.Status.PID, "ipc")
+}
+
 // processNamespace is the path of a namespace of a process, empty for none.
 func processNamespace(pid int, kind string) string {
 	if pid == 0 {
@@ -128,7 +136,7 @@ func containerNamespaces(snapshot *state.Snapshot, pod *state.Pod, config *runti
 		return namespaces
 	}
 	if options.GetIpc() != runtimeapi.NamespaceMode_NODE {
-		namespaces = append(namespaces, specNamespace{Type: "ipc", Path: processNamespace(pod.Status.PID, "ipc")})
+		namespaces = append(namespaces, specNamespace{Type: "ipc", Path: podIPC(pod)})
 	}
 	if !pod.Meta.HostNetwork {
 		namespaces = append(namespaces, specNamespace{Type: "network", Path: podNetns(pod)})

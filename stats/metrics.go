@@ -172,7 +172,7 @@ func (c *Collector) Metrics(ctx context.Context, snapshot *state.Snapshot) []*ru
 	}
 	podSamples := present(c.samplePods(ctx, snapshot, snapshot.Pods(), c.metrics.stats))
 	if c.metrics.network {
-		c.addInterfaces(podSamples)
+		c.addInterfaces(ctx, podSamples)
 	}
 	all := make([]*runtimeapi.PodSandboxMetrics, 0, len(podSamples))
 	for _, ps := range podSamples {
@@ -204,8 +204,15 @@ func (c *Collector) podMetrics(ps podSample) []*runtimeapi.Metric {
 		})
 	}
 	network := &subject{sample: ps.sandbox, interfaces: ps.interfaces}
+	path := ""
+	switch {
+	case ps.sandbox.cgroup != nil:
+		path = ps.sandbox.cgroup.path
+	case ps.ofCgroup:
+		path = ps.whole.cgroup.path
+	}
 	return append(metrics, c.metrics.collect(network, ofNetwork, labels{
-		"", ps.sandbox.cgroup.path, pod.Meta.ImageID, pod.Meta.Name, metadata.GetNamespace(), metadata.GetName(),
+		"", path, pod.Meta.ImageID, pod.Meta.Name, metadata.GetNamespace(), metadata.GetName(),
 	})...)
 }
 

@@ -2,6 +2,8 @@ package stats
 
 import (
 	"bytes"
+	"context"
+	"errors"
 
 	"github.com/criadapter/criadapter/internal/netns"
 	"github.com/criadapter/criadapter/state"
@@ -61,19 +63,34 @@ func trafficOf(counts []uint64) traffic {
 	return traffic{bytes: counts[0], packets: counts[1], errors: counts[2], dropped: counts[3]}
 }
 
-// interfaces returns the network interfaces of a pod, the default one first; nil for a pod on the node's network, and
-// where the sandbox process is not, or no longer, in the pod's namespace.
-func (c *Collector) interfaces(r *reader, pod *state.Pod) []netInterface {
-	if pod.Meta.HostNetwork || pod.Status.PID <= 0 {
-		return nil
-	}
-	if pod.Status.NetnsPath != "" {
-		same, err := netns.Open(pod.Status.NetnsPath).SameAs(pod.Status.PID)
-		if err != nil || !same {
-			return nil
+var errNoNetwork = errors.New("the pod has no network namespace that is known")
+
+// netDev reads a pod's net/dev, of its process or, where it has none, in its namespace.
+func (c *Collector) netDev(ctx context.Context, r *reader, pod *state.Pod) (content []byte, err error) {
+	pin := netns.Open(pod.Status.NetnsPath)
+	switch {
+	case pod.Meta.HostNetwork:
+		return nil, errNoNetwork
+	case pod.Status.PID <= 0 && pod.Status.NetnsPath != "":
+		err := pin.Do(ctx, func() error {
+			content, err = r.read("/proc/thread-self/net/dev")
+			return err
+		})
+		return content, err
+	case pod.Status.PID <= 0:
+		return nil, errNoNetwork
+	case pod.Status.NetnsPath != "":
+		if same, err := pin.SameAs(pod.Status.PID); err != nil || !same {
+			return nil, errors.Join(errNoNetwork, err)
 		}
 	}
-	content, err := r.read(c.procFile(pod.Status.PID, "net/dev"))
+	return r.read(c.procFile(pod.Status.PID, "net/dev"))
+}
+
+// interfaces returns the network interfaces of a pod, the default one first; nil for a pod on the node's network, and
+// where the sandbox process is not, or no longer, in the pod's namespace.
+func (c *Collector) interfaces(ctx context.Context, r *reader, pod *state.Pod) []netInterface {
+	content, err := c.netDev(ctx, r, pod)
 	if err != nil {
 		return nil
 	}

@@ -3,9 +3,6 @@ package stats
 // sum adds up a sandbox and the running containers of its pod. Limits and pressure cannot be added. What is unknown of
 // one is unknown of the sum: a part of it would pass for the whole.
 func sum(sandbox sample, containers []sample) sample {
-	if sandbox.cgroup == nil {
-		return sample{}
-	}
 	total := sample{
 		cgroup: sandbox.cgroup,
 		cgroupStats: cgroupStats{

@@ -16,7 +16,7 @@ import (
 func (c *Collector) Pods(ctx context.Context, snapshot *state.Snapshot, pods []*state.Pod) []*runtimeapi.PodSandboxStats {
 	c.forget(snapshot)
 	podSamples := present(c.samplePods(ctx, snapshot, pods, criStats|statProcesses))
-	c.addInterfaces(podSamples)
+	c.addInterfaces(ctx, podSamples)
 	all := make([]*runtimeapi.PodSandboxStats, 0, len(podSamples))
 	for _, ps := range podSamples {
 		all = append(all, c.podStats(ps))
@@ -31,7 +31,7 @@ func (c *Collector) Pod(ctx context.Context, snapshot *state.Snapshot, pod *stat
 	if len(podSamples) == 0 {
 		return c.podStats(podSample{pod: pod, whole: zeroSample()})
 	}
-	c.addInterfaces(podSamples)
+	c.addInterfaces(ctx, podSamples)
 	return c.podStats(podSamples[0])
 }
 
@@ -40,6 +40,8 @@ type podSample struct {
 	pod *state.Pod
 	// sandbox is the sandbox container, and whole the pod with all in it.
 	sandbox, whole sample
+	// bare says that there is no sandbox container.
+	bare bool
 	// ofCgroup says that whole is one cgroup, and not a sum.
 	ofCgroup bool
 	// containers run, and samples has what was read of each.
@@ -57,9 +59,11 @@ func (c *Collector) samplePods(ctx context.Context, snapshot *state.Snapshot, po
 		if !pod.Status.Running {
 			continue
 		}
-		ps := podSample{pod: pod, ofCgroup: hasOwnParent(pod), containers: running(snapshot.ContainersOf(pod.ID))}
-		podSamples = append(podSamples, ps)
+		ps := podSample{
+			pod: pod, bare: pod.Status.Namespaces != nil, ofCgroup: hasOwnParent(pod), containers: running(snapshot.ContainersOf(pod.ID)),
+		}
 		targets = append(targets, ps.targets()...)
+		podSamples = append(podSamples, ps)
 	}
 	samples := c.sampleAll(ctx, targets, want)
 	for i := range podSamples {
@@ -68,17 +72,23 @@ func (c *Collector) samplePods(ctx context.Context, snapshot *state.Snapshot, po
 	return podSamples
 }
 
-// present returns the samples of those pods whose sandbox's cgroup is there.
+// present returns the samples of those pods whose sandbox's cgroup is there, if they have one.
 func present(podSamples []podSample) []podSample {
-	return slices.DeleteFunc(podSamples, func(ps podSample) bool { return ps.sandbox.cgroup == nil })
+	return slices.DeleteFunc(podSamples, func(ps podSample) bool { return !ps.bare && ps.sandbox.cgroup == nil })
 }
 
-// targets are the cgroups to read: the sandbox, the pod's own cgroup if it has one, and the containers.
-func (v *podSample) targets() []target {
-	sandbox := sandboxTarget(v.pod)
-	targets := []target{sandbox}
+// targets are the cgroups to read: the sandbox, the pod's own cgroup if it has one, and the containers. The pod's own
+// is the one above the sandbox, or above the oldest container: without any it is not read.
+func (v *podSample) targets() (targets []target) {
+	v.ofCgroup = v.ofCgroup && (!v.bare || len(v.containers) > 0)
+	if !v.bare {
+		targets = append(targets, sandboxTarget(v.pod))
+	}
 	if v.ofCgroup {
-		parent := sandbox
+		parent := sandboxTarget(v.pod)
+		if v.bare {
+			parent = containerTarget(v.containers[len(v.containers)-1])
+		}
 		parent.parent = true
 		targets = append(targets, parent)
 	}
@@ -90,14 +100,21 @@ func (v *podSample) targets() []target {
 
 // take takes a pod's samples from the front, in the order of the targets, and returns the others.
 func (v *podSample) take(samples []sample) []sample {
-	v.sandbox, samples = samples[0], samples[1:]
+	if v.bare {
+		v.sandbox = zeroSample()
+	} else {
+		v.sandbox, samples = samples[0], samples[1:]
+	}
 	if v.ofCgroup {
 		v.whole, samples = samples[0], samples[1:]
 	}
 	v.samples, samples = samples[:len(v.containers)], samples[len(v.containers):]
 	parent := v.pod.Meta.Config.GetLinux().GetCgroupParent()
 	if !v.ofCgroup || v.whole.cgroup == nil || path.Base(v.whole.cgroup.path) != path.Base(parent) {
-		v.ofCgroup, v.whole = false, sum(v.sandbox, v.samples)
+		v.ofCgroup, v.whole = false, sample{}
+		if v.bare || v.sandbox.cgroup != nil {
+			v.whole = sum(v.sandbox, v.samples)
+		}
 	}
 	return samples
 }
@@ -108,11 +125,11 @@ func hasOwnParent(pod *state.Pod) bool {
 	return parent != "" && path.Clean(parent) != "/"
 }
 
-func (c *Collector) addInterfaces(podSamples []podSample) {
+func (c *Collector) addInterfaces(ctx context.Context, podSamples []podSample) {
 	r := c.readers.Get().(*reader)
 	defer c.readers.Put(r)
 	for i := range podSamples {
-		podSamples[i].interfaces = c.interfaces(r, podSamples[i].pod)
+		podSamples[i].interfaces = c.interfaces(ctx, r, podSamples[i].pod)
 	}
 }
 

@@ -1,0 +1,91 @@
+package stats
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/state"
+)
+
+// bare takes the pod's sandbox container away.
+func (n *node) bare(netnsPath string) {
+	n.pod.Status.PID = 0
+	n.pod.Status.NetnsPath = netnsPath
+	n.pod.Status.Namespaces = &checkpoint.Namespaces{Dir: "/run/p"}
+	n.cache.PutPod(n.pod)
+}
+
+// The stats of a pod without a sandbox container are those of its cgroup, as with one.
+func TestPodWithoutASandboxContainer(t *testing.T) {
+	for kind := range nodes {
+		t.Run(kind, func(t *testing.T) {
+			n := newTestNode(t, kind, "cpu", "network")
+			with := n.pods(t)[0].GetLinux()
+			n.bare("")
+			without := n.pods(t)
+			if len(without) != 1 {
+				t.Fatalf("there are stats of %d pods", len(without))
+			}
+			got := without[0].GetLinux()
+			if got.GetMemory().GetUsageBytes().GetValue() != with.GetMemory().GetUsageBytes().GetValue() ||
+				got.GetCpu().GetUsageCoreNanoSeconds().GetValue() != with.GetCpu().GetUsageCoreNanoSeconds().GetValue() || len(got.GetContainers()) != 1 {
+				t.Errorf("got %v, want %v", got, with)
+			}
+			if metrics := n.Metrics(t.Context(), n.cache.Snapshot()); len(metrics) != 1 || len(metrics[0].GetMetrics()) == 0 {
+				t.Errorf("the metrics are %v", metrics)
+			}
+			n.cache.RemoveContainer(n.container.ID)
+			if empty := n.pods(t); len(empty) != 1 || empty[0].GetLinux().GetCpu().GetUsageCoreNanoSeconds() == nil {
+				t.Errorf("without containers: %v", empty)
+			}
+		})
+	}
+}
+
+// A pod without a cgroup of its own uses what its containers use.
+func TestPodWithoutASandboxContainerAndACgroup(t *testing.T) {
+	n := newTestNode(t, v1Cgroupfs)
+	n.pod.Meta.Config.Linux.CgroupParent = ""
+	n.bare("")
+	pod := n.pods(t)[0].GetLinux()
+	container := pod.GetContainers()[0]
+	if got, want := pod.GetMemory().GetUsageBytes().GetValue(), container.GetMemory().GetUsageBytes().GetValue(); got != want || want == 0 {
+		t.Errorf("the pod uses %d bytes, its container %d", got, want)
+	}
+}
+
+// The interfaces are read in the pod's namespace where no process of the pod leads there.
+func TestInterfacesWithoutAProcess(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to make and mount a network namespace")
+	}
+	dir := filepath.Join(t.TempDir(), "netns")
+	must(t, netns.ShareDir(dir))
+	set := netns.Set{Network: filepath.Join(dir, "pod")}
+	must(t, set.Make(t.Context()))
+	t.Cleanup(func() {
+		must(t, set.Unpin())
+		must(t, unix.Unmount(dir, unix.MNT_DETACH))
+	})
+	n := newTestNode(t, v1Cgroupfs)
+	n.bare(set.Network)
+	content, err := n.netDev(t.Context(), &reader{}, &n.pod)
+	if lines := strings.Count(string(content), ":"); err != nil || lines != 1 || !strings.Contains(string(content), "lo:") {
+		t.Errorf("a new namespace has %q, %v; want the loopback interface alone", content, err)
+	}
+	for name, pod := range map[string]state.Pod{
+		"its namespace is gone":    {Status: state.PodStatus{NetnsPath: filepath.Join(dir, "gone")}},
+		"on the node's":            {Meta: state.PodMeta{HostNetwork: true}, Status: state.PodStatus{NetnsPath: set.Network}},
+		"no namespace, no process": {},
+	} {
+		if content, err := n.netDev(t.Context(), &reader{}, &pod); err == nil {
+			t.Errorf("%s: %q", name, content)
+		}
+	}
+}
