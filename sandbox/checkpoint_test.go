@@ -31,7 +31,7 @@ func (n *node) dumped(names ...string) string {
 }
 
 func TestRestorePod(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		dir := n.dumped("app", "proxy")
 		id, containers, err := n.Restore(n.Context(), dir, podConfig("web"), "", containerConfigs("proxy", "app"))
 		n.must(err)
@@ -75,7 +75,7 @@ func TestRestorePodRefuses(t *testing.T) {
 }
 
 func TestCheckpointPod(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id, err := n.Run(n.Context(), podConfig("web"), "")
 		n.must(err)
 		dir := n.TempDir()

@@ -1,8 +1,9 @@
 // Package sandbox runs pods: it makes, stops and removes their sandboxes, and
 // finishes after a restart what a crash has cut short.
 //
-// A sandbox is one container of a program that only waits; it holds the network namespace (and, where the pod wants it,
-// the IPC and PID namespaces) that the pod's containers join. Its states, with the checkpoint's phase:
+// A sandbox is the network namespace, and where the pod wants it the IPC and PID namespaces, that the pod's containers
+// join. A container of a program that only waits holds them, or the kernel does: see the interface holder, which alone
+// knows. A sandbox's states, with the checkpoint's phase:
 //
 //	          create, intent           CNI ADD, ready
 //	(nothing) -------------> NOTREADY -------------> READY
@@ -19,7 +20,7 @@
 // left with StopPodSandbox and RemovePodSandbox.
 //
 // CNI ADD begins as soon as the sandbox's network namespace exists, while the
-// engine still starts the sandbox; the intent is on disk before.
+// engine still starts a sandbox container; the intent is on disk before.
 //
 // A Run goes on when its caller's deadline passes: the same request repeated
 // gets the finished pod, a different one under the same name ErrAlreadyExists.

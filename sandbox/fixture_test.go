@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -63,6 +64,7 @@ type node struct {
 	*Service
 
 	dir       string
+	mode      networkMode
 	stopCache func()
 }
 
@@ -82,11 +84,21 @@ func onNode(t *testing.T, mode networkMode, test func(*node)) {
 	})
 }
 
+// onEachKind is onNode for what is the same whoever holds a pod's namespaces.
+func onEachKind(t *testing.T, test func(*node)) {
+	t.Helper()
+	for kind, mode := range map[string]networkMode{"container": withCNI, "kernel": withKernel} {
+		t.Run(kind, func(t *testing.T) { onNode(t, mode, test) })
+	}
+}
+
 type networkMode int
 
 const (
 	withCNI networkMode = iota
 	withBridge
+	// withKernel is withCNI where pods that need no sandbox container have none.
+	withKernel
 )
 
 func newNode(t *testing.T, mode networkMode) *node {
@@ -96,6 +108,7 @@ func newNode(t *testing.T, mode networkMode) *node {
 			{Names: []string{pauseImage, "spare"}}, {Names: []string{appImage}},
 		}}),
 		bridge:    mode == withBridge,
+		runtime:   mode == withKernel,
 		address:   netip.MustParseAddr("172.17.0.9"),
 		processes: map[string]*process{},
 	}
@@ -104,7 +117,7 @@ func newNode(t *testing.T, mode networkMode) *node {
 	n.containers = &containers{node: n}
 	// Mounts that outlive the test would keep the directory from being removed.
 	t.Cleanup(func() {
-		for _, dir := range []string{n.netnsDir(), n.storeDir()} {
+		for _, dir := range []string{n.netnsDir(), n.podsDir(), n.storeDir()} {
 			for unix.Unmount(dir, unix.MNT_DETACH) == nil {
 			}
 		}
@@ -116,6 +129,7 @@ func newNode(t *testing.T, mode networkMode) *node {
 }
 
 func (n *node) netnsDir() string { return filepath.Join(n.dir, "netns") }
+func (n *node) podsDir() string  { return filepath.Join(n.dir, "kernel") }
 func (n *node) storeDir() string { return filepath.Join(n.dir, "pods") }
 
 // start makes the cache and the service as a start of the program does.
@@ -125,12 +139,14 @@ func (n *node) start(mode networkMode) {
 	n.store, err = checkpoint.Open(n.storeDir())
 	n.must(err)
 	n.files = NewFiles(filepath.Join(n.dir, "files"))
-	n.cache = state.New(state.Options{Engine: n.engine, Records: n.store, RootDirectory: n.dir})
+	n.cache = state.New(state.Options{Engine: n.engine, Records: n.store, RootDirectory: n.dir, Alive: Alive,
+		Unrecorded: func() []checkpoint.Record { return ownedPods(n.podsDir(), n.dir) }})
 	opts := Options{
 		Engine: n.engine, Cache: n.cache, Store: n.store, Images: n.images, Containers: n.containers,
 		Files: n.files, NetnsDir: n.netnsDir(), Network: n.network, EngineBridge: mode == withBridge,
-		RootDirectory: n.dir,
+		RootDirectory: n.dir, podsDir: n.podsDir(), WithoutContainers: mode == withKernel,
 	}
+	n.mode = mode
 	n.Service = New(opts)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -156,7 +172,7 @@ func (n *node) end() {
 func (n *node) restart() {
 	n.Helper()
 	n.end()
-	n.start(withCNI)
+	n.start(n.mode)
 }
 
 func (n *node) must(err error) {
@@ -173,16 +189,16 @@ func podConfig(name string) *runtimeapi.PodSandboxConfig {
 		Annotations:  map[string]string{"note": "of " + name},
 		DnsConfig:    &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10"}, Searches: []string{"default.svc"}},
 		PortMappings: []*runtimeapi.PortMapping{{ContainerPort: 80, HostPort: 8080}},
-		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}, // as a kubelet's
+		}},
 	}
 }
 
 func onHostNetwork(config *runtimeapi.PodSandboxConfig) *runtimeapi.PodSandboxConfig {
 	config = proto.CloneOf(config)
 	config.Hostname, config.PortMappings = "", nil
-	config.Linux.SecurityContext = &runtimeapi.LinuxSandboxSecurityContext{
-		NamespaceOptions: &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE},
-	}
+	config.Linux.SecurityContext.NamespaceOptions.Network = runtimeapi.NamespaceMode_NODE
 	return config
 }
 
@@ -205,16 +221,31 @@ func (n *node) addContainer(podID, podName, name string) string {
 	spec, err := translate.Container(translate.ContainerInput{
 		Config: &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: name}, Image: &runtimeapi.ImageSpec{Image: appImage},
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+			}},
 		},
-		Sandbox: translate.SandboxRef{ID: podID, Config: podConfig(podName)}, ImageID: appImage, Features: features,
+		Sandbox: translate.SandboxRef{ID: podID, Config: podConfig(podName), Namespaces: n.namespaces(podID)},
+		ImageID: appImage, Features: features,
 	})
 	n.must(err)
+	spec.Note = nil // the engine in memory has no criadapter-oci
 	id, err := n.engine.CreateContainer(n.Context(), spec)
 	n.must(err)
 	n.must(n.engine.StartContainer(n.Context(), id))
 	_, err = n.cache.RefreshContainer(n.Context(), id)
 	n.must(err)
 	return id
+}
+
+// namespaces is what a container joins in a pod without a sandbox container.
+func (n *node) namespaces(podID string) *translate.PodNamespaces {
+	n.Helper()
+	status := n.pod(podID).Status
+	if status.Namespaces == nil {
+		return nil
+	}
+	return &translate.PodNamespaces{Network: status.NetnsPath, IPC: status.Namespaces.IPC, UTS: status.Namespaces.UTS}
 }
 
 const (
@@ -236,8 +267,15 @@ func (n *node) wantState(id string, want runtimeapi.PodSandboxState) {
 	}
 }
 
+// wantRunning checks a container, or what a pod has in the place of its sandbox container.
 func (n *node) wantRunning(id string, want bool) {
 	n.Helper()
+	if record, err := n.store.Load(n.Context(), id); err == nil && record.Namespaces != nil {
+		if _, err := os.Stat(record.Namespaces.Dir); (err == nil) != want {
+			n.Errorf("the namespaces of pod %s: being there is not %v (%v)", id[:8], want, err)
+		}
+		return
+	}
 	inspect, err := n.engine.InspectContainer(n.Context(), id)
 	if err != nil || inspect.State.Running != want {
 		n.Errorf("container %s: running is not %v (%v)", id[:8], want, err)
@@ -264,7 +302,7 @@ func (n *node) wantNothing() {
 	if records, _, err := n.store.List(n.Context()); err != nil || len(records) > 0 {
 		n.Errorf("the store still has %v, %v", records, err)
 	}
-	for _, dir := range []string{n.files.dir, n.netnsDir()} {
+	for _, dir := range []string{n.files.dir, n.netnsDir(), n.podsDir()} {
 		entries, err := os.ReadDir(dir)
 		if len(entries) > 0 || (err != nil && !os.IsNotExist(err)) {
 			n.Errorf("%s still has %v (%v)", dir, entries, err)
@@ -334,6 +372,9 @@ type engine struct {
 	// bridge says that the engine has a bridge, on which running pods have this address.
 	bridge  bool
 	address netip.Addr
+	// runtime says that the engine has criadapter-oci, and driver is its cgroup driver if it is not the usual one.
+	runtime bool
+	driver  string
 
 	mu        sync.Mutex
 	processes map[string]*process
@@ -392,6 +433,16 @@ func (e *engine) endProcess(id string) {
 		_ = p.stdin.Close()
 		_ = p.cmd.Wait()
 	}
+}
+
+// Features are those of an engine that has criadapter-oci where runtime says so.
+func (e *engine) Features(ctx context.Context) (docker.Features, error) {
+	features, err := e.Engine.Features(ctx)
+	if e.runtime {
+		features.OCIRuntime.Name = "criadapter"
+	}
+	features.CgroupDriver = cmp.Or(e.driver, features.CgroupDriver)
+	return features, err
 }
 
 func (e *engine) StopContainer(ctx context.Context, id string, grace time.Duration) error {

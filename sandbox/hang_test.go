@@ -35,7 +35,7 @@ func TestRecoveryWithAHangingPlugin(t *testing.T) {
 		n.network.set(func() {
 			n.network.onDel = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
 		})
-		n.start(withCNI)
+		n.start(n.mode)
 
 		begun, recovered := time.Now(), make(chan error, 1)
 		go func() { recovered <- n.Recover(n.Context()) }()
@@ -65,7 +65,7 @@ func TestRecoveryWithAHangingPlugin(t *testing.T) {
 
 // All plugins hang for ever: the recovery ends all the same.
 func TestRecoveryEndsThoughAllPluginsHang(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		var ids []string
 		for i := range 16 {
 			ids = append(ids, n.run(fmt.Sprint("stuck-", i)))
@@ -77,7 +77,7 @@ func TestRecoveryEndsThoughAllPluginsHang(t *testing.T) {
 		n.network.set(func() {
 			n.network.onDel = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
 		})
-		n.start(withCNI)
+		n.start(n.mode)
 		ctx, cancel := context.WithTimeout(n.Context(), time.Hour)
 		defer cancel()
 		begun := time.Now()

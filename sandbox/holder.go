@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -16,6 +17,8 @@ type holder interface {
 	start(ctx context.Context, p *pending) error
 	// connect joins a pod with a network of its own and records the result.
 	connect(ctx context.Context, p *pending) error
+	// settled is told that a set-up is over: its record is there, or nothing of it.
+	settled(id string)
 	// abandon pushes what undoes that which start has begun and connect has not taken over.
 	abandon(p *pending)
 	// entry is what the cache shows of a pod that was set up.
@@ -28,5 +31,36 @@ type holder interface {
 	remove(ctx context.Context, id string) error
 }
 
+// chooseHolder decides which holder a new pod has, and prepares what that needs.
+func (s *Service) chooseHolder(ctx context.Context, p *pending, in translate.SandboxInput) error {
+	if s.opts.WithoutContainers {
+		kernel, able, err := translate.WithoutContainer(in)
+		if err != nil {
+			return err
+		}
+		p.cgroupParent = kernel.CgroupParent
+		// A slice that nobody has made comes and goes with the engine's containers.
+		if able && (p.cgroupDriver != systemdDriver || !s.lacksCgroup(p)) {
+			p.holder, p.kernel = kernelHolder{s}, kernel
+			return nil
+		}
+	}
+	var err error
+	if in.Image, err = s.opts.Images.EnsureSandboxImage(ctx); err != nil {
+		return err
+	}
+	p.holder = containerHolder{s}
+	p.container.spec, err = translate.Sandbox(in)
+	if err == nil {
+		p.cgroupParent = p.container.spec.Host.CgroupParent
+	}
+	return err
+}
+
 // holderOf is the holder of a pod that was made before.
-func (s *Service) holderOf(checkpoint.Record) holder { return containerHolder{s} }
+func (s *Service) holderOf(record checkpoint.Record) holder {
+	if record.Namespaces != nil {
+		return kernelHolder{s}
+	}
+	return containerHolder{s}
+}

@@ -119,7 +119,7 @@ func TestSameRequestsAtOnceMakeOnePod(t *testing.T) {
 }
 
 func TestFailureIsNotRepeatedToTheNextRequest(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		n.network.set(func() {
 			n.network.onAdd = func(context.Context, cni.Pod) error {
 				time.Sleep(2 * time.Second)
@@ -139,7 +139,7 @@ func TestFailureIsNotRepeatedToTheNextRequest(t *testing.T) {
 // A finished pod that nobody asked for again is stopped and removed like any
 // other, and is then not given to a late request.
 func TestUndeliveredPodIsForgottenWhenItIsStopped(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		release := n.slowAdd()
 		if _, err := n.runImpatient("web"); err == nil {
 			n.Fatal("Run did not wait for CNI ADD")
@@ -180,7 +180,7 @@ func TestUndeliveredPodThatIsGoneIsMadeAgain(t *testing.T) {
 
 // The set-up itself is bounded, whether or not somebody waits.
 func TestSetUpEndsAfterItsTime(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		n.slowAdd()
 		began := time.Now()
 		_, err := n.Run(n.Context(), podConfig("web"), "")
@@ -196,7 +196,7 @@ func TestSetUpEndsAfterItsTime(t *testing.T) {
 }
 
 func TestCloseRollsBackWhatIsUnderWay(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		n.slowAdd()
 		result := make(chan error, 1)
 		go func() {
@@ -234,7 +234,7 @@ func TestEngineAwayIsUnavailable(t *testing.T) {
 
 // A cache that does not follow the engine cannot tell what is there.
 func TestStaleCacheIsUnavailable(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		repair := n.engine.Inject("ListContainers", dockertest.Fault{Err: errTest})
 		time.Sleep(6 * time.Minute) // until the next relist
 		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errdefs.IsUnavailable(err) {

@@ -90,7 +90,7 @@ func TestNoDelForPodsOfTheBridge(t *testing.T) {
 			n.must(err)
 			n.end()
 			n.loseRecord(id)
-			n.start(withCNI)
+			n.start(n.mode)
 			n.must(n.Remove(n.Context(), id))
 			if n.network.dels != 0 {
 				n.Errorf("CNI DEL was run %d times", n.network.dels)

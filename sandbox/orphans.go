@@ -15,7 +15,7 @@ import (
 // orphanPeriod is the pause between two looks for orphans.
 const orphanPeriod = 10 * time.Minute
 
-// CollectOrphans gives back what the CNI network holds for pods that are there
+// CollectOrphans gives back what the CNI network holds, and the namespaces, of pods that are there
 // no more, now and then every ten minutes, until ctx ends. Call it after Recover.
 func (s *Service) CollectOrphans(ctx context.Context) {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "sandbox"))
@@ -41,7 +41,12 @@ func (s *Service) collectOrphans(ctx context.Context) error {
 		return err // without the engine nobody knows which pods there are
 	}
 	snapshot := s.opts.Cache.Snapshot()
-	err = s.releaseAll(ctx, snapshot, attached)
+	strays := kernelHolder{s}.strays(ctx, snapshot)
+	err = errors.Join(s.releaseAll(ctx, snapshot, attached), inParallel(strays, func(id string) error {
+		ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+		defer cancel()
+		return s.releaseUnknown(ctx, id)
+	}))
 	if s.opts.NetworkGC && !s.opts.EngineBridge {
 		err = errors.Join(err, s.collectNetwork(ctx, snapshot))
 	}

@@ -49,7 +49,7 @@ func TestOrphansGiveTheirAddressesBack(t *testing.T) {
 		n.loseRecord(orphan)
 		n.loseRecord(unrecorded)
 		n.must(n.engine.RemoveContainer(n.Context(), orphan))
-		n.start(withCNI)
+		n.start(n.mode)
 		n.opts.NetworkGC = true
 		n.must(n.Recover(n.Context()))
 		stop := n.collecting()
@@ -95,7 +95,7 @@ func foreignSandbox(n *node, features docker.Features) docker.ContainerSpec {
 }
 
 func TestPodThatIsBeingSetUpIsNoOrphan(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		n.network.set(func() {
 			n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
 				n.network.join(pod)
@@ -110,7 +110,7 @@ func TestPodThatIsBeingSetUpIsNoOrphan(t *testing.T) {
 }
 
 func TestOrphansStayWhileTheEngineIsAway(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		n.must(n.store.Delete(n.Context(), id))
 		n.engine.Away()

@@ -15,7 +15,7 @@ import (
 // DEL and the end of the sandbox take the longer one's time, not both.
 func TestStopDoesAtOnceWhatItCan(t *testing.T) {
 	const stop, del = 3 * time.Second, 4 * time.Second
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			n.addContainer(id, "web", name)
@@ -54,7 +54,7 @@ func TestPodsDoNotWaitForEachOther(t *testing.T) {
 		"Remove": func(n *node, ctx context.Context, id string) error { hangs(n); return n.Remove(ctx, id) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
+			onEachKind(t, func(n *node) {
 				id := n.run("first")
 				ctx, cancel := context.WithCancel(n.Context())
 				hung := make(chan error, 1)

@@ -21,26 +21,36 @@ import (
 )
 
 // A pod's cgroup is the parent that its configuration names. A kubelet makes it before the pod, limits it and removes
-// it. Where nobody has made it, the engine does, and then its limits, and its end, are our affair.
+// it. Where nobody has made it, the engine does with the sandbox container, or we do, and then its limits, and its end, are
+// our affair.
 
-// noteCgroup finds out whether the engine will make the pod's cgroup.
+// systemdDriver is the name of the engine's cgroup driver whose cgroups are systemd's to make.
+const systemdDriver = "systemd"
+
+// noteCgroup notes a pod's cgroup that nobody has made yet: it goes with the pod.
 func (s *Service) noteCgroup(p *pending) {
-	if s.opts.Cgroups == nil || p.config.GetLinux().GetCgroupParent() == "" {
+	if !s.lacksCgroup(p) {
 		return
+	}
+	p.record.Cgroup = &checkpoint.Cgroup{Driver: p.cgroupDriver, Parent: p.cgroupParent}
+	p.undo.push("remove the pod's cgroup", func(ctx context.Context) error {
+		s.removeCgroup(ctx, p.record)
+		return nil
+	})
+}
+
+// lacksCgroup reports whether a pod's cgroup is its own and not there.
+func (s *Service) lacksCgroup(p *pending) bool {
+	if s.opts.Cgroups == nil || p.config.GetLinux().GetCgroupParent() == "" {
+		return false
 	}
 	dirs := s.opts.Cgroups.ParentDirs(p.cgroupDriver, p.cgroupParent)
 	for _, dir := range dirs {
 		if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return
+			return false
 		}
 	}
-	if len(dirs) > 0 {
-		p.record.Cgroup = &checkpoint.Cgroup{Driver: p.cgroupDriver, Parent: p.cgroupParent}
-		p.undo.push("remove the pod's cgroup", func(ctx context.Context) error {
-			s.removeCgroup(ctx, p.record)
-			return nil
-		})
-	}
+	return len(dirs) > 0
 }
 
 // limitPod writes a pod's limits into its cgroup, where that is ours. prefix is before the fields in messages.
@@ -58,7 +68,7 @@ func (s *Service) limitPod(ctx context.Context, record checkpoint.Record, limits
 // removeCgroup removes a pod's cgroup that is ours, and empty; systemd removes its slices by itself. What is left has
 // no processes and no limits that matter, so it keeps no pod from being removed.
 func (s *Service) removeCgroup(ctx context.Context, record checkpoint.Record) {
-	if record.Cgroup == nil || s.opts.Cgroups == nil || record.Cgroup.Driver == "systemd" {
+	if record.Cgroup == nil || s.opts.Cgroups == nil || record.Cgroup.Driver == systemdDriver {
 		return
 	}
 	for _, dir := range s.opts.Cgroups.ParentDirs(record.Cgroup.Driver, record.Cgroup.Parent) {

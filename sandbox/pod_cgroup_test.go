@@ -76,7 +76,7 @@ func TestPodsOwnCgroupIsLimited(t *testing.T) {
 		n.wantFile(filepath.Join(dir, "cpu.max"), "5000 10000")
 
 		n.end()
-		n.start(withCNI)
+		n.start(n.mode)
 		pod, err = n.cache.Snapshot().Pod(id)
 		n.must(err)
 		if !proto.Equal(pod.Status.Resources, resources) {
@@ -87,7 +87,7 @@ func TestPodsOwnCgroupIsLimited(t *testing.T) {
 
 // A kubelet's cgroup is the kubelet's: it is told of a resize before it writes.
 func TestAKubeletsCgroupIsLeftAlone(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		config, dir := n.limitedPod(parents{n.TempDir()})
 		for _, file := range []string{"memory.max", "cpu.max", "cpu.weight"} {
 			testutil.WriteFile(n, filepath.Join(dir, file), "kubelet's")
@@ -109,7 +109,7 @@ func TestAKubeletsCgroupIsLeftAlone(t *testing.T) {
 }
 
 func TestPodsOwnCgroupGoesWithIt(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		config, dir := n.limitedPod(parents{n.TempDir()})
 		config.Linux.Overhead, config.Linux.Resources = nil, nil
 		n.engine.started = func(string) { n.must(os.MkdirAll(dir, 0o755)) }
@@ -131,7 +131,7 @@ func TestPodsOwnCgroupGoesWithIt(t *testing.T) {
 }
 
 func TestUpdateResourcesRefuses(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id, err := n.Run(n.Context(), podConfig("web"), "")
 		n.must(err)
 		update := func(id string, r *runtimeapi.LinuxContainerResources) error {

@@ -44,7 +44,7 @@ func (n *node) crashDuringSetUp(name string) {
 }
 
 func TestRecoverStopsAPodWhoseSetUpWasCutShort(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		other := n.run("other")
 		n.crashDuringSetUp("web")
 		n.restart()
@@ -81,7 +81,7 @@ func TestRecoverStopsAPodWhoseSetUpWasCutShort(t *testing.T) {
 
 // A crash before the intent is on disk: the labels alone tell of the pod.
 func TestSandboxWithoutACheckpointIsNotReady(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		pod := n.network.joined[id]
 		n.must(n.network.Del(n.Context(), pod, ""))
@@ -104,7 +104,7 @@ func TestRecoverPutsBackWhatARunningPodLost(t *testing.T) {
 		n.end()
 		n.must(netns.Open(before.NetnsPath).Unpin())
 		n.must(os.RemoveAll(n.files.dir))
-		n.start(withCNI)
+		n.start(n.mode)
 		n.must(n.Recover(n.Context()))
 		n.wantState(id, ready)
 		if same, err := netns.Open(before.NetnsPath).SameAs(before.PID); err != nil || !same {
@@ -126,7 +126,7 @@ func TestRecoverPutsBackWhatARunningPodLost(t *testing.T) {
 }
 
 func TestRecoverChangesNothingOfAHealthyPod(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		web := n.run("web")
 		host, err := n.Run(n.Context(), onHostNetwork(podConfig("host")), "")
 		n.must(err)
@@ -151,7 +151,7 @@ func TestRecoverFindsASandboxInAnotherNamespace(t *testing.T) {
 		id := n.run("web")
 		n.end()
 		n.engine.newProcess(id)
-		n.start(withCNI)
+		n.start(n.mode)
 		n.must(n.Recover(n.Context()))
 		n.wantState(id, notReady)
 		n.must(n.Stop(n.Context(), id))
@@ -172,7 +172,7 @@ func TestRecoverGoesOnAfterAnError(t *testing.T) {
 		bad := n.network.joined[ids[1]].NetnsPath
 		n.must(netns.Open(bad).Unpin())
 		n.must(os.WriteFile(bad, []byte("not a pin"), 0o600))
-		n.start(withCNI)
+		n.start(n.mode)
 		if err := n.Recover(n.Context()); err == nil {
 			n.Error("Recover said nothing of the second pod")
 		}
@@ -191,7 +191,7 @@ func TestRecoverGoesOnAfterAnError(t *testing.T) {
 }
 
 func TestRecoverTellsOfAFailedStop(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		n.crashDuringSetUp("web")
 		n.restart()
 		n.network.failDel(errTest)
@@ -207,7 +207,7 @@ func TestRecoverTellsOfAFailedStop(t *testing.T) {
 
 // A pod that is stopped while Recover comes to it is left alone: nobody would take its pin away again.
 func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		path := n.pod(id).Status.NetnsPath
 		n.restart()

@@ -32,6 +32,8 @@ type rig struct {
 	server    *adapter.Server
 	engine    *docker.Client
 	namespace string
+	// pid is the mode of the pods' PID namespaces, as a kubelet's by default.
+	pid runtimeapi.NamespaceMode
 }
 
 func newRig(t *testing.T) *rig {
@@ -47,7 +49,10 @@ func newRigOn(t *testing.T, env rigenv.Env, flags ...string) *rig {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = engine.Close() })
-	r := &rig{T: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}), engine: engine}
+	r := &rig{
+		T: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}), engine: engine,
+		pid: runtimeapi.NamespaceMode_CONTAINER,
+	}
 	// Directories of servers have names of their own, and so have their pods.
 	r.namespace = strings.ToLower(filepath.Base(r.server.Dir))
 	t.Cleanup(r.tidy)
@@ -82,7 +87,9 @@ func (r *rig) config(name string, attempt uint32) *runtimeapi.PodSandboxConfig {
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: r.namespace, Uid: "uid-" + name, Attempt: attempt},
 		Hostname:     name,
 		LogDirectory: filepath.Join(r.server.Dir, "logs", name),
-		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+			NamespaceOptions: &runtimeapi.NamespaceOption{Pid: r.pid}, // with POD, the zero value, there is a container
+		}},
 	}
 }
 

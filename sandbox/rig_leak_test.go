@@ -27,6 +27,7 @@ func (r *rig) loseRecord(id string) {
 // Whatever was lost of a pod while criadapter was away, StopPodSandbox by its id gives the address back.
 func TestLostPodsGiveTheirAddressesBack(t *testing.T) {
 	r := newRig(t)
+	r.pid = runtimeapi.NamespaceMode_POD // with a sandbox container
 	for name, lose := range map[string]func(id string){
 		"the checkpoint and, by a reboot, the pin": func(id string) {
 			r.loseRecord(id)
@@ -85,6 +86,7 @@ const passOn = `if [ "$CNI_COMMAND" = ADD ]; then sed 's/.*"prevResult"://; s/,"
 // A DEL that hangs after a crash keeps neither the other pods from their pins nor their StopPodSandbox from its work.
 func TestHangingDelHoldsUpOnePod(t *testing.T) {
 	r := newRig(t)
+	r.pid = runtimeapi.NamespaceMode_POD // with a sandbox container
 	hang := filepath.Join(r.server.Dir, "hang-for")
 	r.must(r.server.Stop(t.Context()))
 	r.addPlugin("slow", `if [ "$CNI_COMMAND" = DEL ] && grep -q "$CNI_CONTAINERID" `+hang+`; then sleep 300; fi

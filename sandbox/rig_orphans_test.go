@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
 	"github.com/criadapter/criadapter/internal/testutil"
 )
 
@@ -14,6 +16,7 @@ import (
 // for: its address goes back at the next start.
 func TestOrphanGivesItsAddressBackAtTheNextStart(t *testing.T) {
 	r := newRig(t)
+	r.pid = runtimeapi.NamespaceMode_POD // with a sandbox container
 	orphan, living := r.run("orphan", 0), r.run("living", 0)
 	r.must(r.server.Stop(t.Context()))
 	r.loseRecord(orphan)

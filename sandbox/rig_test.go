@@ -104,6 +104,7 @@ func TestKillDuringStopPodSandbox(t *testing.T) {
 // through StopPodSandbox, whether or not criadapter was there to see it.
 func TestRemovedSandboxGivesItsAddressBack(t *testing.T) {
 	r := newRig(t)
+	r.pid = runtimeapi.NamespaceMode_POD // with a sandbox container
 	for name, watched := range map[string]bool{"watched": true, "unwatched": false} {
 		id := r.run(name, 0)
 		if len(r.leases()) != 1 {
@@ -143,6 +144,7 @@ func TestLostCheckpointGivesTheAddressBack(t *testing.T) {
 // A sandbox that somebody started again has lost its network.
 func TestSandboxThatWasStartedAgainIsNotReady(t *testing.T) {
 	r := newRig(t)
+	r.pid = runtimeapi.NamespaceMode_POD // with a sandbox container
 	for name, watched := range map[string]bool{"watched": true, "unwatched": false} {
 		id := r.run(name, 0)
 		if !watched {

@@ -152,7 +152,7 @@ func TestPodOfAFailedRollBackStaysUntilItIsRemoved(t *testing.T) {
 
 // An ADD that took itself back needs no DEL: it would fail without a plugin and leave a pod for each attempt.
 func TestFailedAddThatUndidItselfIsNotDeleted(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		n.network.failAdd(errTest)
 		n.network.failDel(errTest)
 		if _, err := n.Run(n.Context(), podConfig("web"), ""); !errors.Is(err, errTest) {

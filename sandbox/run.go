@@ -65,8 +65,9 @@ type pending struct {
 	holder holder
 	// cgroupDriver is the engine's, and cgroupParent how it is told the pod's cgroup.
 	cgroupDriver, cgroupParent string
-	// container is the part of the containerHolder.
+	// container is the part of the containerHolder, kernel that of the kernelHolder.
 	container pendingContainer
+	kernel    translate.KernelPod
 }
 
 // setUp makes the pod. While it does, the pod's name is reserved and nobody
@@ -100,6 +101,8 @@ func (s *Service) makePod(ctx context.Context, name string, config *runtimeapi.P
 	if err != nil {
 		return nil, err
 	}
+	s.noteCgroup(p)
+	defer func() { p.holder.settled(p.record.SandboxID) }()
 	for _, step := range []func(context.Context, *pending) error{
 		s.create, p.holder.start, s.limitNew, s.connect, s.finish,
 	} {
@@ -155,31 +158,11 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 	if err != nil {
 		return nil, err
 	}
-	image, err := s.opts.Images.EnsureSandboxImage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	spec, err := translate.Sandbox(translate.SandboxInput{
-		Config:         config,
-		RuntimeHandler: handler,
-		Image:          image,
-		Features:       features,
-		PublishPorts:   s.opts.EngineBridge,
-		ReadProfile:    translate.ReadProfileFile,
-		RootDirectory:  s.opts.RootDirectory,
-	})
-	if err != nil {
-		return nil, err
-	}
 	raw, err := protojson.Marshal(config)
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", errdefs.ErrInvalidArgument.WithMessage(err.Error()))
 	}
-	p := &pending{
-		name: name, config: config, holder: containerHolder{s}, container: pendingContainer{spec: spec},
-		cgroupDriver: features.CgroupDriver, cgroupParent: spec.Host.CgroupParent,
-	}
-	p.record = checkpoint.Record{
+	p := &pending{name: name, config: config, cgroupDriver: features.CgroupDriver, record: checkpoint.Record{
 		Name:           config.GetMetadata().GetName(),
 		Namespace:      config.GetMetadata().GetNamespace(),
 		UID:            config.GetMetadata().GetUid(),
@@ -187,13 +170,20 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 		Phase:          checkpoint.PhaseIntent,
 		RuntimeHandler: handler,
 		Config:         raw,
+	}}
+	in := translate.SandboxInput{
+		Config:         config,
+		RuntimeHandler: handler,
+		Features:       features,
+		PublishPorts:   s.opts.EngineBridge,
+		ReadProfile:    translate.ReadProfileFile,
+		RootDirectory:  s.opts.RootDirectory,
 	}
-	return p, nil
+	return p, s.chooseHolder(ctx, p, in)
 }
 
 // create gives the pod its id. Until its checkpoint is written it is found again by its holder alone.
 func (s *Service) create(ctx context.Context, p *pending) error {
-	s.noteCgroup(p)
 	id, err := p.holder.create(ctx, p)
 	if err != nil {
 		return err

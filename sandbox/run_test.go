@@ -19,7 +19,7 @@ import (
 )
 
 func TestRunMakesAReadyPod(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		pod := n.pod(id)
 		if pod.Meta.Name != sandboxName("web") || !proto.Equal(pod.Meta.Config, podConfig("web")) || pod.Meta.HostNetwork {
@@ -28,7 +28,11 @@ func TestRunMakesAReadyPod(t *testing.T) {
 		if want := []string{"10.88.0.1", "fd00::1"}; !slices.Equal(pod.Status.IPs, want) {
 			n.Errorf("the addresses are %v, want %v", pod.Status.IPs, want)
 		}
-		if same, err := netns.Open(pod.Status.NetnsPath).SameAs(pod.Status.PID); err != nil || !same {
+		if n.mode == withKernel {
+			if pin := netns.Open(pod.Status.NetnsPath); !pin.Alive() || pod.Status.PID != 0 {
+				n.Errorf("the pod has the process %d, and its pin is alive: %v", pod.Status.PID, pin.Alive())
+			}
+		} else if same, err := netns.Open(pod.Status.NetnsPath).SameAs(pod.Status.PID); err != nil || !same {
 			n.Errorf("the pin %s is not the sandbox's namespace: %v", pod.Status.NetnsPath, err)
 		}
 		record, err := n.store.Load(t.Context(), id)
@@ -53,7 +57,7 @@ func TestRunMakesAReadyPod(t *testing.T) {
 }
 
 func TestRunOnTheHostsNetwork(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id, err := n.Run(n.Context(), onHostNetwork(podConfig("web")), "")
 		n.must(err)
 		n.wantState(id, ready)

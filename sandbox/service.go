@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -71,8 +72,13 @@ type Options struct {
 	// Forget, when not nil, removes what another shim has kept of a pod with this id, which is removed. Without
 	// anything it is cheap and succeeds.
 	Forget func(id string) error
+	// WithoutContainers leaves out the sandbox container of each new pod that needs none.
+	WithoutContainers bool
 	// NetnsDir is where network namespaces are pinned, /run/netns when empty.
 	NetnsDir string
+	// podsDir is where pods without a sandbox container have their namespaces, defaultPodsDir when empty. It must not
+	// outlive the machine.
+	podsDir string
 	// setUpTimeout bounds the set-up of one pod, 4 minutes when zero: as long as a kubelet waits for it.
 	setUpTimeout time.Duration
 }
@@ -90,6 +96,8 @@ type Service struct {
 	locks    keylock.Locks
 	inflight inflightRuns
 
+	kernelPods kernelPods
+
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 	group  sync.WaitGroup // set-ups under way
@@ -97,6 +105,7 @@ type Service struct {
 
 // New makes the service. Close ends it.
 func New(opts Options) *Service {
+	opts.podsDir = cmp.Or(opts.podsDir, defaultPodsDir)
 	if opts.setUpTimeout == 0 {
 		opts.setUpTimeout = 4 * time.Minute
 	}

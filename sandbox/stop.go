@@ -88,6 +88,9 @@ func (s *Service) recordOf(ctx context.Context, pod *state.Pod) (checkpoint.Reco
 		UID:       metadata.GetUid(),
 		Attempt:   metadata.GetAttempt(),
 	}
+	if h := (kernelHolder{s}); h.holds(pod.ID) {
+		record.Namespaces = h.namespacesOf(pod.ID)
+	}
 	joined, err := s.mayBeJoined(pod)
 	if joined {
 		record.NetnsPath = s.netnsPath(pod.ID)

@@ -20,7 +20,7 @@ import (
 )
 
 func TestStopEndsAllOfAPodAndKeepsItListed(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		other := n.run("other")
 		first, second := n.addContainer(id, "web", "first"), n.addContainer(id, "web", "second")
@@ -49,7 +49,7 @@ func TestStopEndsAllOfAPodAndKeepsItListed(t *testing.T) {
 }
 
 func TestRemoveTakesAllOfAPod(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		n.addContainer(id, "web", "app")
 		n.must(n.Remove(n.Context(), id)) // without a Stop before
@@ -58,7 +58,7 @@ func TestRemoveTakesAllOfAPod(t *testing.T) {
 }
 
 func TestStopAndRemoveAreIdempotent(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		for range 3 {
 			n.must(n.Stop(n.Context(), id))
@@ -76,7 +76,7 @@ func TestStopAndRemoveAreIdempotent(t *testing.T) {
 }
 
 func TestIDsOfStopAndRemove(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		for _, call := range []func(context.Context, string) error{n.Stop, n.Remove} {
 			n.must(call(n.Context(), "0123456789abcdef"))
 			if err := call(n.Context(), ""); !errdefs.IsInvalidArgument(err) {
@@ -96,7 +96,7 @@ func TestIDsOfStopAndRemove(t *testing.T) {
 }
 
 func TestFailedDelKeepsThePodForARetry(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		path := n.pod(id).Status.NetnsPath
 		n.network.failDel(errTest)
@@ -154,7 +154,7 @@ func TestFailedStopKeepsThePodForARetry(t *testing.T) {
 
 // To stop and remove pods is what makes room on a full disk.
 func TestStopAndRemoveOnAFullDisk(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		n.addContainer(id, "web", "app")
 		empty := n.fillStore()
@@ -205,7 +205,7 @@ func TestStopGivesBackTheAddressOfADeadSandbox(t *testing.T) {
 		"it was removed while criadapter was away": func(n *node, id string) {
 			n.end()
 			n.must(n.engine.RemoveContainer(n.Context(), id))
-			n.start(withCNI)
+			n.start(n.mode)
 		},
 	}
 	for name, die := range tests {
@@ -263,11 +263,11 @@ func TestStopGivesBackTheAddressOfAPodWhoseCheckpointIsLost(t *testing.T) {
 	}
 	for name, lose := range tests {
 		t.Run(name, func(t *testing.T) {
-			onNode(t, withCNI, func(n *node) {
+			onEachKind(t, func(n *node) {
 				id := n.run("web")
 				n.end()
 				lose(n, filepath.Join(n.storeDir(), id+".json"))
-				n.start(withCNI)
+				n.start(n.mode)
 				n.must(n.Recover(n.Context()))
 				n.wantState(id, notReady)
 				n.network.failDel(errTest)
@@ -302,7 +302,7 @@ func TestPodWithoutACheckpointCanBeStoppedAndRemoved(t *testing.T) {
 }
 
 func TestStopRespectsItsCallersTime(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		id := n.run("web")
 		n.network.set(func() {
 			n.network.onDel = func(ctx context.Context, _ cni.Pod) error { <-ctx.Done(); return ctx.Err() }
@@ -334,7 +334,7 @@ func TestStopRespectsItsCallersTime(t *testing.T) {
 // Run, Stop and Remove of the same pods at once, many times over: nobody fails
 // but a Run whose pod is there, nothing is left, and nothing waits for ever.
 func TestCallsForOnePodAtOnce(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		var group sync.WaitGroup
 		for worker := range 4 {
 			group.Go(func() {
@@ -372,7 +372,7 @@ func (n *node) someID() string {
 
 // A pod that is being set up is nobody's to stop: its id is not known yet.
 func TestPodIsNotSeenBeforeItIsReady(t *testing.T) {
-	onNode(t, withCNI, func(n *node) {
+	onEachKind(t, func(n *node) {
 		n.network.set(func() {
 			n.network.onAdd = func(_ context.Context, pod cni.Pod) error {
 				time.Sleep(10 * time.Minute / 4)

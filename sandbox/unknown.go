@@ -29,8 +29,14 @@ func (s *Service) releaseUnknown(ctx context.Context, id string) error {
 	}
 	defer unlock()
 	joined, err := s.opts.Network.Joined(id)
-	if err != nil || !joined {
+	if err != nil {
 		return err
+	}
+	if h := (kernelHolder{s}); h.holds(id) {
+		return s.releaseStray(ctx, h, id, joined)
+	}
+	if !joined {
+		return nil
 	}
 	if _, err := s.opts.Engine.InspectContainer(ctx, id); !errdefs.IsNotFound(err) {
 		return err // nil for another criadapter's pod
@@ -44,4 +50,22 @@ func (s *Service) releaseUnknown(ctx context.Context, id string) error {
 		return fmt.Errorf("removing the pod's files: %w", err)
 	}
 	return netns.Open(path).Unpin()
+}
+
+// releaseStray removes a pod without a sandbox container whose record is lost, or was never written.
+func (s *Service) releaseStray(ctx context.Context, h kernelHolder, id string, joined bool) error {
+	log.G(ctx).WithField("podSandboxID", id).Warn("pod sandbox is known from its namespaces alone, removing it")
+	path := s.netnsPath(id)
+	if joined {
+		if err := s.opts.Network.Del(ctx, cni.Pod{ID: id, NetnsPath: path}, ""); err != nil {
+			return err
+		}
+	}
+	if err := s.opts.Files.remove(id); err != nil {
+		return fmt.Errorf("removing the pod's files: %w", err)
+	}
+	if err := netns.Open(path).Unpin(); err != nil {
+		return err
+	}
+	return h.remove(ctx, id)
 }

@@ -109,6 +109,8 @@ func build(ctx context.Context, cfg config.Config, metrics *telemetry.Metrics) (
 		Engine:        r.engine,
 		Records:       r.store,
 		RootDirectory: filepath.Clean(cfg.RootDirectory),
+		Alive:         sandbox.Alive,
+		Unrecorded:    func() []checkpoint.Record { return sandbox.Unrecorded(filepath.Clean(cfg.RootDirectory)) },
 		ObserveEvent:  metrics.Event,
 	}
 	if cfg.Migrate == config.MigrateCRIDockerd {
@@ -158,6 +160,8 @@ func (r *services) wire(cfg config.Config, files *sandbox.Files) {
 		RootDirectory: filepath.Clean(cfg.RootDirectory),
 		EngineBridge:  cfg.NetworkPlugin != config.NetworkCNI,
 		NetworkGC:     cfg.CNIGC,
+
+		WithoutContainers: cfg.SandboxContainer == config.SandboxContainerNeeded,
 	}
 	r.sandboxes = sandbox.New(opts)
 }

@@ -36,6 +36,12 @@ const (
 	LogModeSymlink = "symlink"
 )
 
+// Values of SandboxContainer.
+const (
+	SandboxContainerNeeded = "needed"
+	sandboxContainerAlways = "always"
+)
+
 // Values of OCIRuntime.
 const (
 	ociRuntimeAuto     = "auto"
@@ -79,6 +85,8 @@ type Config struct {
 
 	// OCIRuntime is ociRuntimeAuto, ociRuntimeOff or ociRuntimeRequired.
 	OCIRuntime string `json:"oci-runtime"`
+	// SandboxContainer is SandboxContainerNeeded or sandboxContainerAlways.
+	SandboxContainer string `json:"sandbox-container"`
 
 	// Migrate is MigrateCRIDockerd or MigrateNone; the lists that follow, with commas, are directories that cri-dockerd
 	// and dockershim may have used for their checkpoints and for libcni's cache.
@@ -152,6 +160,7 @@ func Default() Config {
 		ContainerLogBufferSize:    "30M",
 		LogLevel:                  "info",
 		OCIRuntime:                ociRuntimeAuto,
+		SandboxContainer:          sandboxContainerAlways,
 		LogFormat:                 LogText,
 	}
 }
@@ -221,6 +230,7 @@ func (c Config) Validate() error {
 		checkTLS(c),
 		checkPositive("streaming-connection-idle-timeout", c.StreamingIdleTimeout),
 		checkOCIRuntime(c.OCIRuntime),
+		checkSandboxContainer(c.SandboxContainer),
 		checkLogMode(c.ContainerLogMode),
 		checkLogBuffer(c.ContainerLogBufferSize),
 		checkMigrate(c),
@@ -312,6 +322,15 @@ func checkTLS(c Config) error {
 		return errors.New("--streaming-tls-cert-file and --streaming-tls-private-key-file go together: give both or neither")
 	}
 	return nil
+}
+
+func checkSandboxContainer(mode string) error {
+	switch mode {
+	case SandboxContainerNeeded, sandboxContainerAlways:
+		return nil
+	default:
+		return fmt.Errorf("--sandbox-container: %q is neither %s nor %s", mode, sandboxContainerAlways, SandboxContainerNeeded)
+	}
 }
 
 func checkOCIRuntime(mode string) error {

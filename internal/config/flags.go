@@ -26,6 +26,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.MigrateLogHistory, "migrate-log-history", c.MigrateLogHistory, "how many bytes of a container's log from before are converted to the CRI format, as a quantity; log collectors read them a second time")
 	flags.StringVar(&c.SandboxImage, "pod-infra-container-image", c.SandboxImage, "image of the pods' sandboxes, pulled when missing (default: built in, nothing to pull)")
 	flags.StringVar(&c.OCIRuntime, "oci-runtime", c.OCIRuntime, "whether containers may use the engine's runtime criadapter-oci for what the Docker API cannot say: auto (where the engine has it and it works), off or required")
+	flags.StringVar(&c.SandboxContainer, "sandbox-container", c.SandboxContainer, "which new pods have a sandbox container: always (each pod), or needed (where criadapter-oci works, only pods that cannot do without, such as those that share their PID namespace)")
 	flags.Var(&c.ImagePullProgressDeadline, "image-pull-progress-deadline", "cancel a pull without progress for this long, sixty times as long while the engine queues its layers behind other pulls")
 	flags.Var(&c.RuntimeRequestTimeout, "runtime-request-timeout", "bound of a request whose client set no deadline, and of a CNI ADD (a CNI DEL has half of it); pulls, stops and execs have their own")
 	flags.StringVar(&c.StreamingBindAddr, "streaming-bind-addr", c.StreamingBindAddr, "address for exec, attach and port-forward, port 0 for any")

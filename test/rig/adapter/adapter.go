@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"time"
 
@@ -116,7 +117,7 @@ func (s *Server) CNIConfig() string { return filepath.Join(s.CNIConfDir, "10-tes
 
 // flags is the command line.
 func (s *Server) flags() []string {
-	return append([]string{
+	return slices.Concat([]string{
 		"--container-runtime-endpoint=" + s.Endpoint,
 		"--docker-endpoint=" + s.opts.Env.DockerHost,
 		"--network-plugin=cni",
@@ -126,7 +127,23 @@ func (s *Server) flags() []string {
 		"--root-directory=" + s.RootDir,
 		"--streaming-bind-addr=127.0.0.1:0",
 		"--log-level=debug",
-	}, s.opts.Flags...)
+	}, modeFlags(os.Getenv(VarMode)), s.opts.Flags)
+}
+
+// VarMode is the environment variable that says which kind of pods servers make, see modeFlags.
+const VarMode = "RUNTIME_MODE"
+
+// modeFlags are the flags of a mode: with "oci" pods do without a sandbox container where they can, and with "container"
+// they all have one; any other leaves it to the program.
+func modeFlags(mode string) []string {
+	switch mode {
+	case "oci":
+		return []string{"--sandbox-container=needed"}
+	case "container":
+		return []string{"--sandbox-container=always"}
+	default:
+		return nil
+	}
 }
 
 // SetFlags takes other flags in the place of Options.Flags from the next start on.

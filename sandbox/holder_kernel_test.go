@@ -1,0 +1,277 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/cgroup"
+	"github.com/criadapter/criadapter/internal/netns"
+)
+
+// creates is how many containers the engine was asked for.
+func (n *node) creates() int { return n.engine.Calls("CreateContainer") }
+
+// A pod is made and ended without a word to the engine, and its namespaces are its own.
+func TestPodOfTheKernel(t *testing.T) {
+	onNode(t, withKernel, func(n *node) {
+		config := podConfig("web")
+		config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "7"}
+		id, err := n.Run(n.Context(), config, "")
+		n.must(err)
+		n.wantState(id, ready)
+		status := n.pod(id).Status
+		for path, want := range map[string]string{
+			"/proc/sys/net/ipv4/ip_unprivileged_port_start": "7", // the pod's, and not the engine's
+			"/proc/sys/net/ipv4/ping_group_range":           "0\t2147483647",
+		} {
+			n.must(netns.Open(status.NetnsPath).Do(n.Context(), func() error {
+				got, err := os.ReadFile(path)
+				if strings.TrimSpace(string(got)) != want {
+					n.Errorf("%s is %q, want %q", path, got, want)
+				}
+				return err
+			}))
+		}
+		var shm unix.Statfs_t
+		n.must(unix.Statfs(status.Namespaces.Shm, &shm))
+		if shm.Type != unix.TMPFS_MAGIC || uint64(shm.Bsize)*shm.Blocks != 64<<20 {
+			n.Errorf("/dev/shm is %+v", shm)
+		}
+		n.must(n.Stop(n.Context(), id))
+		n.wantState(id, notReady)
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+		if n.creates() != 0 {
+			n.Errorf("the engine made %d containers", n.creates())
+		}
+	})
+}
+
+// What the kernel cannot hold has a container.
+func TestPodThatNeedsASandboxContainerHasOne(t *testing.T) {
+	for name, change := range map[string]func(*node, *runtimeapi.PodSandboxConfig){
+		"shares its PID namespace": func(_ *node, c *runtimeapi.PodSandboxConfig) {
+			c.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_POD
+		},
+		"no runtime that joins": func(n *node, _ *runtimeapi.PodSandboxConfig) { n.engine.runtime = false },
+		"it is not wanted":      func(n *node, _ *runtimeapi.PodSandboxConfig) { n.opts.WithoutContainers = false },
+		"a slice that nobody has made": func(n *node, c *runtimeapi.PodSandboxConfig) {
+			n.engine.driver = systemdDriver
+			n.opts.Cgroups = parents{n.TempDir()}
+			c.Linux.CgroupParent = "/kubepods.slice/kubepods-pod1.slice"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withKernel, func(n *node) {
+				config := podConfig("web")
+				change(n, config)
+				id, err := n.Run(n.Context(), config, "")
+				n.must(err)
+				n.wantState(id, ready)
+				if n.creates() != 1 || n.pod(id).Status.Namespaces != nil {
+					n.Errorf("the engine made %d containers", n.creates())
+				}
+				n.must(n.Remove(n.Context(), id))
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+// A pod lives on over a restart of the program, and with the other kind beside it.
+func TestPodOfTheKernelOutlivesTheProgram(t *testing.T) {
+	onNode(t, withKernel, func(n *node) {
+		id := n.run("web")
+		n.restart()
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, ready)
+		n.mode = withCNI
+		n.restart()
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, ready)
+		other := n.run("other")
+		if n.creates() != 1 {
+			n.Errorf("the engine made %d containers, want the other pod's", n.creates())
+		}
+		for _, id := range []string{id, other} {
+			n.must(n.Stop(n.Context(), id))
+			n.must(n.Remove(n.Context(), id))
+		}
+		n.wantNothing()
+	})
+}
+
+// rebootKernel takes away what a machine does not keep.
+func (n *node) rebootKernel(id string) {
+	n.Helper()
+	record, err := n.store.Load(n.Context(), id)
+	n.must(err)
+	n.must(netns.Open(record.NetnsPath).Unpin())
+	n.must(kernelHolder{n.Service}.remove(n.Context(), id))
+}
+
+// After a reboot a pod is there and not ready, and gives its address back. The same goes for one namespace that somebody
+// has unpinned.
+func TestPodOfTheKernelIsNotReadyAfterAReboot(t *testing.T) {
+	for name, lose := range map[string]func(*node, string){
+		"reboot":       (*node).rebootKernel,
+		"IPC unpinned": func(n *node, id string) { n.must(unix.Unmount(n.pod(id).Status.Namespaces.IPC, unix.MNT_DETACH)) },
+		"net unpinned": func(n *node, id string) { n.must(netns.Open(n.pod(id).Status.NetnsPath).Unpin()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withKernel, func(n *node) {
+				id := n.run("web")
+				lose(n, id)
+				n.restart()
+				n.must(n.Recover(n.Context()))
+				n.wantState(id, notReady)
+				if len(n.network.joined) != 1 {
+					n.Errorf("joined are %v", n.network.joined)
+				}
+				n.must(n.Stop(n.Context(), id))
+				n.wantUnjoined()
+				n.must(n.Remove(n.Context(), id))
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+// A pod whose record is lost is found by its namespaces, or after a reboot by its containers.
+func TestPodOfTheKernelWhoseRecordIsLost(t *testing.T) {
+	for name, lose := range map[string]func(*node, string){
+		"the record":              func(*node, string) {},
+		"the record and a reboot": (*node).rebootKernel,
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withKernel, func(n *node) {
+				id := n.run("web")
+				c := n.addContainer(id, "web", "app")
+				lose(n, id)
+				n.must(n.store.Delete(n.Context(), id))
+				n.restart()
+				n.must(n.Recover(n.Context()))
+				n.wantState(id, notReady)
+				metadata := n.pod(id).Meta.Config.GetMetadata()
+				if metadata.GetName() != "web" || metadata.GetUid() != "uid-web" || metadata.GetNamespace() != "default" {
+					n.Errorf("the pod is %v", metadata)
+				}
+				n.must(n.collectOrphans(n.Context()))
+				n.wantRunning(c, true)
+				n.must(n.Stop(n.Context(), id))
+				n.wantUnjoined()
+				n.wantRunning(c, false)
+				n.must(n.Remove(n.Context(), id))
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+// What a crash left before there was a record is swept, and another criadapter's is not.
+func TestNamespacesOfNobodyAreSwept(t *testing.T) {
+	onNode(t, withKernel, func(n *node) {
+		mine, theirs := n.run("mine"), n.run("theirs")
+		for _, id := range []string{mine, theirs} {
+			n.must(n.store.Delete(n.Context(), id))
+			n.cache.RemovePod(id)
+		}
+		found, err := readOwner(kernelHolder{n.Service}.dirOf(theirs))
+		n.must(err)
+		found.RootDirectory = "/another"
+		n.must(writeOwner(kernelHolder{n.Service}.dirOf(theirs), found))
+		n.network.joined = nil // neither plugin nor cache knows them
+		n.must(n.collectOrphans(n.Context()))
+		entries, err := os.ReadDir(n.podsDir())
+		if err != nil || len(entries) != 1 || entries[0].Name() != theirs {
+			n.Errorf("left are %v, %v", entries, err)
+		}
+		if netns.Open(n.netnsPath(mine)).Alive() || !netns.Open(n.netnsPath(theirs)).Alive() {
+			n.Error("the wrong network namespace was unpinned")
+		}
+		n.must(n.Remove(n.Context(), theirs))
+		if !netns.Open(n.netnsPath(theirs)).Alive() {
+			n.Error("another criadapter's pod was removed")
+		}
+		n.must(netns.Open(n.netnsPath(theirs)).Unpin())
+		n.must(kernelHolder{n.Service}.remove(n.Context(), theirs))
+	})
+}
+
+// A failed set-up of each step leaves nothing.
+func TestPodOfTheKernelThatFailsLeavesNothing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		breakIt func(*node, *runtimeapi.PodSandboxConfig)
+		is      func(error) bool
+		want    string
+	}{
+		"a sysctl that the kernel refuses": {func(_ *node, c *runtimeapi.PodSandboxConfig) {
+			c.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "many"}
+		}, errdefs.IsInvalidArgument, "config.linux.sysctls"},
+		"CNI ADD": {func(n *node, _ *runtimeapi.PodSandboxConfig) { n.network.failAdd(errTest) }, nil, errTest.Error()},
+		"no place for the namespaces": {func(n *node, _ *runtimeapi.PodSandboxConfig) {
+			n.must(os.WriteFile(n.podsDir(), nil, 0o600))
+		}, nil, "preparing"},
+		"no place for the record": {func(n *node, _ *runtimeapi.PodSandboxConfig) { n.fillStore() }, nil, "space"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withKernel, func(n *node) {
+				config := podConfig("web")
+				tt.breakIt(n, config)
+				_, err := n.Run(n.Context(), config, "")
+				if err == nil || !strings.Contains(err.Error(), tt.want) || tt.is != nil && !tt.is(err) {
+					n.Errorf("Run returned %v, want %s", err, tt.want)
+				}
+				_ = os.Remove(filepath.Join(n.storeDir(), ".tmp-filler"))
+				if info, err := os.Lstat(n.podsDir()); err == nil && info.Mode().IsRegular() {
+					n.must(os.Remove(n.podsDir()))
+				}
+				n.wantNothing()
+			})
+		})
+	}
+}
+
+// The kernel's own limits are in force before the first container, in a cgroup that nobody has made.
+func TestCgroupIsMadeForAPodOfTheKernel(t *testing.T) {
+	onNode(t, withKernel, func(n *node) {
+		dir := n.TempDir()
+		n.opts.Cgroups = parents{dir}
+		config := podConfig("web")
+		config.Linux.CgroupParent = "/kubepods/pod1"
+		id, err := n.Run(n.Context(), config, "")
+		n.must(err)
+		var made []string
+		for _, d := range n.opts.Cgroups.ParentDirs("cgroupfs", "/kubepods/pod1") {
+			if _, err := os.Stat(d); err == nil {
+				made = append(made, d)
+			}
+		}
+		record, err := n.store.Load(n.Context(), id)
+		if err != nil || len(made) == 0 || record.Cgroup == nil {
+			n.Errorf("made are %v, the record says %+v (%v)", made, record.Cgroup, err)
+		}
+		n.must(n.Remove(n.Context(), id))
+		for _, d := range made {
+			if _, err := os.Stat(d); !os.IsNotExist(err) {
+				n.Errorf("%s is left (%v)", d, err)
+			}
+		}
+		n.must(cgroup.Make(dir)) // it is there
+		n.wantNothing()
+	})
+}
+
+// Alive is false for a pod with a sandbox container.
+func TestAliveIsOfTheKernelAlone(t *testing.T) {
+	if Alive(checkpoint.Record{NetnsPath: "/proc/self/ns/net"}) {
+		t.Error("a pod with a sandbox container is alive without it")
+	}
+}

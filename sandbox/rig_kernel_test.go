@@ -1,0 +1,104 @@
+package sandbox_test
+
+import (
+	"strings"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestPodWithoutASandboxContainer runs a container in a pod that the kernel holds, over a restart of criadapter and with
+// the option switched off again.
+func TestPodWithoutASandboxContainer(t *testing.T) {
+	env := rigenv.Require(t)
+	r := newRigOn(t, env, "--sandbox-container=needed", "--oci-runtime=required")
+	_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(t.Context(), &runtimeapi.PullImageRequest{
+		Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
+	})
+	r.must(err)
+	config := r.config("web", 3)
+	config.Linux.CgroupParent = "/" + r.namespace
+	config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "80", "kernel.shm_rmid_forced": "1"}
+	config.Linux.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20}
+	response, err := r.runtime().RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
+	r.must(err)
+	id := response.GetPodSandboxId()
+	r.wantReady(id)
+	if made := r.containers(t.Context()); len(made) != 0 {
+		t.Fatalf("the engine has %v", made)
+	}
+	first := r.start(id, config, "first")
+	r.must(r.server.Stop(t.Context()))
+	r.server.SetFlags("--sandbox-container=always")
+	r.must(r.server.Start(t.Context()))
+	r.wantReady(id)
+	second := r.start(id, config, "second")
+	if made := r.containers(t.Context()); len(made) != 2 {
+		t.Errorf("the engine has %v, want the two containers", made)
+	}
+	address := r.status(id).GetNetwork().GetIp()
+	for command, want := range map[string]string{
+		"hostname; echo $HOSTNAME": "web\nweb",
+		"cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/kernel/shm_rmid_forced": "80\n1",
+		"cat /proc/sys/net/ipv4/ping_group_range":                                            "0\t2147483647",
+		"grep -c ' /dev/shm tmpfs ' /proc/mounts":                                            "1",
+		"tail -n 1 /etc/hosts":                                                               address + "\tweb",
+	} {
+		if got := r.exec(second, command); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+	// They share the network, the host name and /dev/shm.
+	r.exec(first, "echo told > /dev/shm/word")
+	if got := r.exec(second, "cat /dev/shm/word"); got != "told" {
+		t.Errorf("the second container reads %q", got)
+	}
+	for _, kind := range []string{"net", "ipc", "uts"} {
+		link := "readlink /proc/self/ns/" + kind
+		if one, other := r.exec(first, link), r.exec(second, link); one != other || one == "" {
+			t.Errorf("the namespaces %s are %s and %s", kind, one, other)
+		}
+	}
+	stats, err := r.runtime().PodSandboxStats(t.Context(), &runtimeapi.PodSandboxStatsRequest{PodSandboxId: id})
+	r.must(err)
+	linux := stats.GetStats().GetLinux()
+	if linux.GetNetwork().GetDefaultInterface().GetName() != "eth0" || linux.GetMemory().GetUsageBytes().GetValue() == 0 || len(linux.GetContainers()) != 2 {
+		t.Errorf("the stats are %v", linux)
+	}
+	r.stop(id)
+	r.remove(id)
+	r.wantNothing([]string{id})
+}
+
+// start makes a container that waits, in a pod, and starts it.
+func (r *rig) start(sandboxID string, pod *runtimeapi.PodSandboxConfig, name string) string {
+	r.Helper()
+	created, err := r.runtime().CreateContainer(r.Context(), &runtimeapi.CreateContainerRequest{
+		PodSandboxId: sandboxID, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: name},
+			Image:    &runtimeapi.ImageSpec{Image: rigenv.Require(r.T).Image("test/busybox:latest")},
+			Command:  []string{"sleep", "1000"},
+			LogPath:  name + ".log",
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+			}},
+		},
+	})
+	r.must(err)
+	_, err = r.runtime().StartContainer(r.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
+	r.must(err)
+	return created.GetContainerId()
+}
+
+// exec is what a command says in a container.
+func (r *rig) exec(id, command string) string {
+	r.Helper()
+	response, err := r.runtime().ExecSync(r.Context(), &runtimeapi.ExecSyncRequest{ContainerId: id, Cmd: []string{"sh", "-c", command}, Timeout: 60})
+	r.must(err)
+	if response.GetExitCode() != 0 {
+		r.Errorf("%s: exit code %d, %s", command, response.GetExitCode(), response.GetStderr())
+	}
+	return strings.TrimSpace(string(response.GetStdout()))
+}
