@@ -62,7 +62,7 @@ func Start(t testing.TB, delay time.Duration) *Service {
 	t.Helper()
 	program, err := exec.LookPath("dbus-daemon")
 	if err != nil {
-		t.Fatal("dbus-daemon is missing: install the package dbus (Debian) or dbus-daemon")
+		t.Fatal("dbus-daemon is missing: install the package dbus-daemon (Debian) or dbus")
 	}
 	dir, err := os.MkdirTemp("", "login1-") // a socket's path must be short
 	if err != nil {

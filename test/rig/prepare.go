@@ -58,11 +58,12 @@ func readPlan(scratchDir string) (plan, error) {
 func (p plan) stays() bool { return len(p.Command) == 0 && p.Tests == nil }
 
 // tools are the host's programs that the private engine and the CNI plugins run, where an engine that is not installed
-// does not bring its own.
+// does not bring its own, and those that tests run.
 var tools = []images.Tool{
 	{Program: "runc", Package: "runc"},
 	{Program: "containerd-shim-runc-v2", Package: "containerd"},
 	{Program: "iptables", Package: "iptables"},
+	{Program: "dbus-daemon", Package: "dbus-daemon"},
 }
 
 // describe fills in what tests on any engine are told, except for the server's program; it builds the plugins and
