@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"sync/atomic"
 	"time"
@@ -12,8 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookPeriod is how often a connection is looked at while a session lasts.
-const lookPeriod = 2 * time.Second
+const (
+	// lookPeriod is how often a connection is looked at while a session lasts.
+	lookPeriod = 2 * time.Second
+	// lingerTime is how long a client may take to read the end of its session and to hang up.
+	lingerTime = 5 * time.Second
+)
 
 // listener hands out connections that notice when their client is gone.
 type listener struct{ *net.TCPListener }
@@ -32,6 +37,10 @@ type client struct {
 	// ctx ends when the client is gone or the server ends.
 	ctx  context.Context
 	gone context.CancelFunc
+	// upgraded says that the connection carries a session's streams, and HTTP no more.
+	upgraded atomic.Bool
+	// ending says that the server has written all and waits for the client to hang up.
+	ending atomic.Bool
 	// reading counts the reads under way.
 	reading atomic.Int32
 }
@@ -70,7 +79,25 @@ func (c *client) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Close ends the connection. The client of a session gets everything that was written before: where input lies unread,
+// or still comes, the kernel would throw away what is on its way to the client.
 func (c *client) Close() error {
+	if c.upgraded.Swap(false) {
+		c.linger()
+	}
+	return c.hangUp()
+}
+
+// linger waits until the client hangs up, the server ends or the time is over.
+func (c *client) linger() {
+	c.ending.Store(true)
+	if c.CloseWrite() == nil && c.SetReadDeadline(time.Now().Add(lingerTime)) == nil {
+		_, _ = io.Copy(io.Discard, c.TCPConn)
+	}
+}
+
+// hangUp ends the connection at once, and whatever waits for it.
+func (c *client) hangUp() error {
 	c.leave()
 	return c.TCPConn.Close()
 }
@@ -94,11 +121,11 @@ func (c *client) guard() (release func()) {
 			case <-stop:
 				return
 			case <-c.ctx.Done():
-				_ = c.Close()
+				_ = c.hangUp()
 				return
 			case <-look.C:
-				if !c.present() {
-					_ = c.Close()
+				if !c.present() && !c.ending.Load() { // in this order: linger makes it look absent
+					_ = c.hangUp()
 					return
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand"
+	"strings"
 	"testing"
 	"time"
 
@@ -230,6 +231,33 @@ func TestClientThatLeavesUnreadInput(t *testing.T) {
 		await(t, "the client's write ends", stuck)
 		check()
 	})
+}
+
+// A command need not read its input. What it wrote reaches the client all the same: the connection ends, and is not
+// reset, which would take with it what the client has not read.
+func TestUnreadInputCostsNoOutput(t *testing.T) {
+	end := make(chan struct{})
+	s := serve(t, Options{Runtime: fakeRuntime{exec: func(_ context.Context, _ []string, streams Streams) (int, error) {
+		<-end
+		_, err := io.WriteString(streams.Stdout, "the output")
+		return 0, err
+	}}})
+	ws, raw := dialWebSocket(t, execURL(t, s, request(remotecommand.Options{Stdin: true, Stdout: true})), protocolV5)
+	input := channel{ws, channelStdin}
+	for range 10 { // more than the server reads ahead
+		if _, err := input.Write(make([]byte, 32<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(end)
+	var got bytes.Buffer
+	_ = raw.SetReadDeadline(time.Now().Add(patience))
+	if _, err := io.Copy(&got, raw); err != nil {
+		t.Errorf("the connection ends with %v", err)
+	}
+	if !strings.Contains(got.String(), "the output") || !strings.Contains(got.String(), "Success") {
+		t.Errorf("got %q", &got)
+	}
 }
 
 func TestServerEndsSessions(t *testing.T) {

@@ -22,13 +22,17 @@ type session struct {
 // takeover notes whether the connection was taken over from HTTP.
 type takeover struct {
 	http.ResponseWriter
-	taken bool
+	client *client
+	taken  bool
 }
 
 // Hijack implements http.Hijacker.
 func (t *takeover) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(t.ResponseWriter).Hijack()
-	t.taken = t.taken || err == nil
+	if err == nil {
+		t.taken = true
+		t.client.upgraded.Store(true)
+	}
 	return conn, buffered, err
 }
 
@@ -48,7 +52,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.ended(kind)
 	defer client.guard()()
-	current, connection := &session{}, &takeover{ResponseWriter: w}
+	current, connection := &session{}, &takeover{ResponseWriter: w, client: client}
 	defer noPanic(r.Context(), kind)
 	defer current.work.Wait()
 	defer func() {
