@@ -42,8 +42,8 @@ rig:
 	@go build -o build/bin/rig ./test/rig
 
 .PHONY: test
-test: rig ## Run every test; HALF=private|system for one half, PKG=./package for one package, ENGINE=name for another engine
-	@build/bin/rig test $(if $(CACHED),-cached) $(PKG)
+test: rig ## Run every test; HALF=private|system for one half, PKG=./package for one package, RUN=pattern for some tests, ENGINE=name for another engine
+	@build/bin/rig test $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)') $(PKG)
 
 .PHONY: e2e
 e2e: rig ## Run pods through the kubelet core, every test by its name; RUNTIME=criadapter, containerd or both, RUN=pattern

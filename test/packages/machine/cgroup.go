@@ -22,12 +22,14 @@ func (m *Machine) makeCgroups() ([]string, error) {
 	}
 	var controllers []string
 	for _, entry := range entries {
-		if !entry.IsDir() || entry.Name() == "unified" {
+		if !entry.IsDir() {
 			continue
 		}
-		controllers = append(controllers, entry.Name())
 		if err := os.MkdirAll(filepath.Join(cgroupRoot, entry.Name(), m.cgroup), 0o755); err != nil {
 			return nil, err
+		}
+		if entry.Name() != "unified" { // that of cgroup v2 beside them
+			controllers = append(controllers, entry.Name())
 		}
 	}
 	if !slices.Contains(controllers, "systemd") {
