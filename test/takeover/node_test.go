@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/moby/moby/client"
+	"golang.org/x/sys/unix"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	cri "k8s.io/cri-client/pkg"
 
@@ -62,6 +63,7 @@ func newNode(t *testing.T) *node {
 			t.Fatal(err)
 		}
 	}
+	n.mountLogs()
 	if n.programs.Kubelet != "" {
 		n.prepareReal()
 	}
@@ -72,6 +74,19 @@ func newNode(t *testing.T) *node {
 func (n *node) path(name string) string { return filepath.Join(n.adapter.Dir, name) }
 func (n *node) manifests() string       { return n.path("manifests") }
 func (n *node) logs() string            { return n.path("logs") }
+
+// mountLogs gives the logs a file system of their own: how much history is converted depends on its free space.
+func (n *node) mountLogs() {
+	n.t.Helper()
+	if err := unix.Mount("tmpfs", n.logs(), "tmpfs", 0, "size=256m"); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() {
+		if err := unix.Unmount(n.logs(), unix.MNT_DETACH); err != nil {
+			n.t.Error(err)
+		}
+	})
+}
 
 // startEngine starts an engine that nobody else's pods are on, and gives it the sandbox image.
 func (n *node) startEngine() {
