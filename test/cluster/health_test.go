@@ -23,7 +23,7 @@ spec:
   - name: main
     image: SHELL
     command: [sleep, "3600"]
-    readinessProbe: {exec: {command: [test, -f, /tmp/ready]}, periodSeconds: 1, failureThreshold: 1}
+    readinessProbe: {exec: {command: [test, -f, /tmp/ready]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
 `)
 	s.kubectl("wait", "--for=jsonpath={.status.phase}=Running", "pod/gate", waitLimit)
 	s.endpointIs("false")
@@ -63,8 +63,8 @@ spec:
   - name: main
     image: SHELL
     command: [sh, -c, "echo begin; touch /tmp/alive; sleep 3600"]
-    startupProbe: {exec: {command: [test, -f, /tmp/alive]}, periodSeconds: 1, failureThreshold: 60}
-    livenessProbe: {exec: {command: [test, -f, /tmp/alive]}, periodSeconds: 1, failureThreshold: 1}
+    startupProbe: {exec: {command: [test, -f, /tmp/alive]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 60}
+    livenessProbe: {exec: {command: [test, -f, /tmp/alive]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
 ---
 apiVersion: v1
 kind: Pod
@@ -74,8 +74,8 @@ spec:
   containers:
   - name: main
     image: HELLO
-    startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, failureThreshold: 60}
-    livenessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+    startupProbe: {tcpSocket: {port: 8080}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 60}
+    livenessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1, timeoutSeconds: 30}
 `)
 	s.ready("pod/fragile", "pod/solid")
 	before, err := container(s.pod("fragile"))

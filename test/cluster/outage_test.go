@@ -114,7 +114,7 @@ spec:
   - name: main
     image: SHELL
     command: [sleep, "3600"]
-    livenessProbe: {exec: {command: ["true"]}, periodSeconds: 2}
+    livenessProbe: {exec: {command: ["true"]}, periodSeconds: 2, timeoutSeconds: 30}
 `)
 	s.kubectl("rollout", "status", "deployment/web", waitLimit)
 	s.ready("pod/probed")

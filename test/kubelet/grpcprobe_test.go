@@ -46,7 +46,7 @@ spec:
     command: [sleep, "1000"]
     startupProbe: {grpc: {port: PORT}, periodSeconds: 1}
     readinessProbe: {grpc: {port: PORT, service: ready}, periodSeconds: 1}
-    livenessProbe: {grpc: {port: PORT, service: alive}, periodSeconds: 1, failureThreshold: 1}
+    livenessProbe: {grpc: {port: PORT, service: alive}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
 `, "PORT", fmt.Sprint(listener.Addr().(*net.TCPAddr).Port)))
 	if event := n.event("pod", "Unhealthy"); !strings.Contains(event.Message, "Readiness probe failed") || !strings.Contains(event.Message, "NOT_SERVING") {
 		t.Errorf("the event says %q", event.Message)

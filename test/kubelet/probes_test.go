@@ -26,7 +26,7 @@ spec:
   - name: main
     image: SHELL
     command: [sh, -c, "trap '' TERM; touch /tmp/ok; sleep 2; rm /tmp/ok; while :; do sleep 0.1; done"]
-    livenessProbe: {exec: {command: [cat, /tmp/ok]}, periodSeconds: 1, failureThreshold: 2, terminationGracePeriodSeconds: 1}
+    livenessProbe: {exec: {command: [cat, /tmp/ok]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 2, terminationGracePeriodSeconds: 1}
   - {name: other, image: SHELL, command: [sleep, "1000"]}
 `)
 	pod := n.restarted("pod", "main", 1)
@@ -70,7 +70,7 @@ func TestStartupProbe(t *testing.T) {
 	n := newNode(t)
 	manifest := strings.TrimRight(simple("NAME", "sleep SECONDS; touch /tmp/up; sleep 1000"), "}\n") +
 		", startupProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 5}" +
-		", livenessProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, failureThreshold: 1}}\n"
+		", livenessProbe: {exec: {command: [test, -e, /tmp/up]}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}}\n"
 	n.write("slow.yaml", strings.NewReplacer("NAME", "slow", "SECONDS", "2").Replace(manifest))
 	n.write("never.yaml", strings.NewReplacer("NAME", "never", "SECONDS", "1000").Replace(manifest))
 	slow := n.ready("slow")
