@@ -37,7 +37,7 @@ type client struct {
 	// ctx ends when the client is gone or the server ends.
 	ctx  context.Context
 	gone context.CancelFunc
-	// upgraded says that the connection carries a session's streams, and HTTP no more.
+	// upgraded says that the connection carries a session's streams, and HTTP no more, until it is closed.
 	upgraded atomic.Bool
 	// ending says that the server has written all and waits for the client to hang up.
 	ending atomic.Bool

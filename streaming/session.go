@@ -19,18 +19,16 @@ type session struct {
 	work sync.WaitGroup
 }
 
-// takeover notes whether the connection was taken over from HTTP.
+// takeover tells the client's connection when it is taken over from HTTP.
 type takeover struct {
 	http.ResponseWriter
 	client *client
-	taken  bool
 }
 
 // Hijack implements http.Hijacker.
-func (t *takeover) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (t takeover) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffered, err := http.NewResponseController(t.ResponseWriter).Hijack()
 	if err == nil {
-		t.taken = true
 		t.client.upgraded.Store(true)
 	}
 	return conn, buffered, err
@@ -52,16 +50,16 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer s.ended(kind)
 	defer client.guard()()
-	current, connection := &session{}, &takeover{ResponseWriter: w, client: client}
+	current := &session{}
 	defer noPanic(r.Context(), kind)
 	defer current.work.Wait()
 	defer func() {
 		// The library leaves a connection open on some of its errors.
-		if connection.taken {
+		if client.upgraded.Load() {
 			_ = client.Close()
 		}
 	}()
-	ticket.serve(current, connection, r)
+	ticket.serve(current, takeover{ResponseWriter: w, client: client}, r)
 }
 
 // begin counts a session, unless the server has been closed.
