@@ -35,14 +35,14 @@ func boot(t *testing.T) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cgroup := ownCgroup(t)
+	cgroups := ownCgroups(t)
 	units, err := filepath.Abs("../../contrib/systemd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The cgroup first, because the namespace of cgroups begins where its maker is.
-	cmd := exec.Command("sh", "-c", `echo $$ > "$0/cgroup.procs" && exec unshare --cgroup --pid --fork --kill-child --mount --uts --ipc --net bash "$@"`,
-		cgroup, "testdata/boot.sh", dir, env.Criadapter, units)
+	// The cgroups first, because the namespace of cgroups begins where its maker is.
+	cmd := exec.Command("sh", "-ec", `for dir in $0; do echo $$ > "$dir/cgroup.procs"; done; exec unshare --cgroup --pid --fork --kill-child --mount --uts --ipc --net bash "$@"`,
+		strings.Join(cgroups, " "), "testdata/boot.sh", dir, env.Criadapter, units)
 	var output testutil.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -79,13 +79,23 @@ func (m *machine) find(parent int) error {
 	return nil
 }
 
-// ownCgroup makes a cgroup that is removed, with all that systemd has made in it, when the test ends.
-func ownCgroup(t *testing.T) string {
+// ownCgroups makes a cgroup in each hierarchy that systemd uses: its own of version 1 and that of version 2 beside it, or
+// the one of version 2.
+func ownCgroups(t *testing.T) []string {
 	t.Helper()
-	root := "/sys/fs/cgroup/systemd"
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		root = "/sys/fs/cgroup"
+		return []string{ownCgroup(t, "/sys/fs/cgroup")}
 	}
+	own := []string{ownCgroup(t, "/sys/fs/cgroup/systemd")}
+	if _, err := os.Stat("/sys/fs/cgroup/unified"); err == nil {
+		own = append(own, ownCgroup(t, "/sys/fs/cgroup/unified"))
+	}
+	return own
+}
+
+// ownCgroup makes a cgroup below root that is removed, with all that systemd has made in it, when the test ends.
+func ownCgroup(t *testing.T, root string) string {
+	t.Helper()
 	dir, err := os.MkdirTemp(root, "criadapter-test")
 	if err != nil {
 		t.Fatal(err)
