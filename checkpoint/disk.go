@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"os"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // disk is what changes a store's directory. Every step that a power cut can come between is a method, so that tests put a
@@ -31,15 +33,22 @@ func (realDisk) createTemp(dir string) (tempFile, error) {
 	return os.CreateTemp(dir, tempPrefix+"*") // mode 0600
 }
 
-func (realDisk) rename(from, to string) error { return os.Rename(from, to) }
+func (realDisk) rename(from, to string) error {
+	defer step.At("record: rename")()
+	return os.Rename(from, to)
+}
 
-func (realDisk) remove(path string) error { return os.Remove(path) }
+func (realDisk) remove(path string) error {
+	defer step.At("record: remove")()
+	return os.Remove(path)
+}
 
 func (realDisk) syncDir(dir string) error { return syncDir(dir) }
 
 // writeTemp writes content to a new temporary file of dir, durable and for the
 // owner alone, and returns its path. On an error nothing is left.
 func writeTemp(d disk, dir string, content []byte) (path string, err error) {
+	defer step.At("record: write")()
 	f, err := d.createTemp(dir)
 	if err != nil {
 		return "", err

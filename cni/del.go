@@ -12,6 +12,8 @@ import (
 	"github.com/containerd/log"
 	"github.com/containernetworking/cni/libcni"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // Del takes the pod off its network. It runs the plugins with the configuration and the arguments that Add used,
@@ -174,6 +176,7 @@ func liveNetns(path string) string {
 
 // forget removes what is left of the pod in the cache directory: its note, and entries that libcni could not read.
 func (n *Network) forget(id string) error {
+	defer step.At("CNI: forget")()
 	results := filepath.Join(n.opts.CacheDir, "results")
 	entries, err := os.ReadDir(results)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

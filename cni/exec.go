@@ -18,6 +18,8 @@ import (
 	"github.com/containernetworking/cni/pkg/invoke"
 	"github.com/containernetworking/cni/pkg/types"
 	"github.com/containernetworking/cni/pkg/version"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 const (
@@ -57,6 +59,7 @@ func (*pluginExec) FindInPath(plugin string, dirs []string) (string, error) {
 // a *types.Error. When ctx ends, the plugin and all that it started are killed and the error wraps ctx.Err(). A plugin
 // that does not even end then is left alone.
 func (*pluginExec) ExecPlugin(ctx context.Context, path string, stdin []byte, environ []string) ([]byte, error) {
+	defer step.At("CNI: run plugin")()
 	name := filepath.Base(path)
 	for try := 1; ; try++ {
 		stdout, stderr, err := runPlugin(ctx, path, stdin, environ)

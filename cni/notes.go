@@ -9,6 +9,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"github.com/containernetworking/cni/libcni"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // notes are the records of attachments whose ADD has begun and whose result is not in libcni's cache yet: one file per
@@ -22,6 +24,7 @@ type notes struct {
 
 // begin notes that plugins are about to run. It fails with errdefs.ErrAlreadyExists when the pod has a note.
 func (n notes) begin(list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+	defer step.At("CNI: begin note")()
 	content, err := json.Marshal(libcni.NetworkAttachment{
 		ContainerID:    rt.ContainerID,
 		Network:        list.Name,
@@ -53,6 +56,7 @@ func (n notes) begin(list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) err
 
 // end removes the pod's note. No note is fine.
 func (n notes) end(id string) error {
+	defer step.At("CNI: end note")()
 	err := os.Remove(n.path(id))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

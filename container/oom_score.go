@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/step"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -102,6 +103,7 @@ func oomScoreFile(pid int) string {
 
 // writeOOMScore changes one process; one that has ended is none.
 func writeOOMScore(pid int, score string) error {
+	defer step.At("OOM score: write")()
 	err := os.WriteFile(oomScoreFile(pid), []byte(score), 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 		return nil

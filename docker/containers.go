@@ -12,10 +12,13 @@ import (
 	"github.com/moby/moby/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // CreateContainer implements Containers.
 func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (string, error) {
+	defer step.At("engine: create container")()
 	o := op{verb: "create container", object: spec.Name}
 	var created client.ContainerCreateResult
 	err := c.short(ctx, o, func(ctx context.Context, s *session) (err error) {
@@ -67,6 +70,7 @@ func logWarnings(ctx context.Context, call, containerID string, warnings []strin
 // StartContainer implements Containers. The engine answers 304 for a container
 // that runs, which is no error.
 func (c *Client) StartContainer(ctx context.Context, id string) error {
+	defer step.At("engine: start container")()
 	return c.onContainer(ctx, "start container", id, func(ctx context.Context, s *session) error {
 		_, err := s.api.ContainerStart(ctx, id, client.ContainerStartOptions{})
 		return err
@@ -76,6 +80,7 @@ func (c *Client) StartContainer(ctx context.Context, id string) error {
 // StopContainer implements Containers. The grace period is rounded up to whole
 // seconds, the engine's unit; a negative one counts as none.
 func (c *Client) StopContainer(ctx context.Context, id string, grace time.Duration) error {
+	defer step.At("engine: stop container")()
 	seconds := graceSeconds(grace)
 	grace = time.Duration(seconds) * time.Second
 	o := op{verb: "stop container", object: id, bound: c.timeout + grace, grace: grace}
@@ -121,6 +126,7 @@ var removalBackoff = wait.Backoff{
 // a removal that is already under way: then it waits until the container is
 // gone, so that its name is free when the call succeeds.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
+	defer step.At("engine: remove container")()
 	return c.onContainer(ctx, "remove container", id, func(ctx context.Context, s *session) (err error) {
 		defer func() {
 			if err == nil || errdefs.IsNotFound(err) {
@@ -144,6 +150,7 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 
 // UpdateContainer implements Containers.
 func (c *Client) UpdateContainer(ctx context.Context, id string, resources container.Resources) error {
+	defer step.At("engine: update container")()
 	return c.onContainer(ctx, "update container", id, func(ctx context.Context, s *session) error {
 		if err := CheckUpdate(resources, s.features); err != nil {
 			return err

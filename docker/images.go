@@ -12,6 +12,8 @@ import (
 	"github.com/moby/moby/api/types/registry"
 	"github.com/moby/moby/client"
 	"github.com/opencontainers/go-digest"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // ListImages implements Images.
@@ -48,6 +50,7 @@ func (c *Client) InspectImage(ctx context.Context, ref string) (*image.InspectRe
 // PullImage implements Images. It lasts as long as its context: Progress tells
 // the caller whether the transfer is alive.
 func (c *Client) PullImage(ctx context.Context, ref string, opts PullOptions) error {
+	defer step.At("engine: pull image")()
 	o := op{verb: "pull image", object: ref}
 	if err := checkImage(ref); err != nil {
 		return typed(ctx, o, err)
@@ -85,6 +88,7 @@ func encodeAuth(auth *Auth) (string, error) {
 
 // LoadImage implements Images. An error of archive is returned as it is.
 func (c *Client) LoadImage(ctx context.Context, archive io.Reader) error {
+	defer step.At("engine: load image")()
 	source := &errorKeeper{r: archive}
 	return c.do(ctx, op{verb: "load image"}, func(ctx context.Context, s *session) error {
 		response, err := s.api.ImageLoad(ctx, source, client.ImageLoadWithQuiet(true))
@@ -123,6 +127,7 @@ func (k *errorKeeper) err() error {
 
 // SaveImage implements Images. It lasts as long as its context.
 func (c *Client) SaveImage(ctx context.Context, ref string, archive io.Writer) error {
+	defer step.At("engine: save image")()
 	o := op{verb: "save image", object: ref}
 	if err := checkImage(ref); err != nil {
 		return typed(ctx, o, err)
@@ -170,6 +175,7 @@ func (c *Client) ForceRemoveImage(ctx context.Context, id string) error {
 }
 
 func (c *Client) removeImage(ctx context.Context, ref string, opts client.ImageRemoveOptions) error {
+	defer step.At("engine: remove image")()
 	return c.onImage(ctx, "remove image", ref, func(ctx context.Context, s *session) error {
 		_, err := s.api.ImageRemove(ctx, ref, opts)
 		return err

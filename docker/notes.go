@@ -10,6 +10,7 @@ import (
 	"github.com/moby/moby/client"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // withRuntime is the host configuration with another runtime.
@@ -26,6 +27,7 @@ func withRuntime(host *container.HostConfig, runtime string) *container.HostConf
 // container could not start, so it is removed when that fails. A crash between the
 // two leaves a container that nobody was given.
 func (s *session) saveNote(ctx context.Context, id string, note ocinote.Note) error {
+	defer step.At("note: write")()
 	note.Engine, note.Runtime = s.engineID, s.real
 	err := s.features.OCIRuntime.Notes.Save(id, note)
 	if err == nil {
@@ -38,6 +40,7 @@ func (s *session) saveNote(ctx context.Context, id string, note ocinote.Note) er
 // removeNote removes the note of a container that is gone, if it has one, also where
 // no more are made. One that stays is removed when a program connects to the engine.
 func (s *session) removeNote(ctx context.Context, id string) {
+	defer step.At("note: remove")()
 	if !ocinote.IsID(id) {
 		return
 	}

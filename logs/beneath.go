@@ -9,6 +9,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // The log directories are the kubelet's, but not its alone: collectors and pods that mount them may write there. A link
@@ -19,6 +21,7 @@ import (
 // MakeDirectory makes the directory of a log, which is root or below it. It fails with ErrFailedPrecondition where a link
 // leads out of root; an empty root is the directory itself.
 func MakeDirectory(root, dir string) error {
+	defer step.At("log directory: make")()
 	opened, err := openDirectory(root, dir)
 	if err != nil {
 		return err

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // A linked log is a symbolic link at the log path to the engine's own json-file, the way of dockershim: readers of
@@ -38,6 +40,7 @@ func Link(enginePath, logPath string) error {
 
 // putLink puts a link to the engine's log file in the place of whatever is at a path.
 func putLink(enginePath, path string) error {
+	defer step.At("log link: put")()
 	// Hidden, so that nobody takes it for a rotated log.
 	dir, base := filepath.Split(path)
 	fresh := filepath.Join(dir, "."+base)
@@ -120,6 +123,7 @@ func linksTo(enginePath, logPath string) ([]string, error) {
 
 // moveOut replaces the file at path by a copy of the engine's file, which is made at another path, and empties that.
 func moveOut(ctx context.Context, enginePath, path, copied string) error {
+	defer step.At("log link: copy and empty")()
 	source, err := os.OpenFile(enginePath, os.O_RDWR, 0)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // Modes of what is made for the CRI log: the directory as the kubelet makes its
@@ -102,6 +103,7 @@ func findRenamed(path string, inode uint64) (string, error) {
 // openAt opens the file at path, which a later reopen replaces by the one at o.path. Its lock keeps another server on
 // the same engine from writing the log, too; the kernel gives it back when this one ends.
 func (o *output) openAt(path string) error {
+	defer step.At("log: open")()
 	file, err := openBeneath(o.root, path, os.O_RDWR|os.O_CREATE|os.O_APPEND|unix.O_NONBLOCK)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
 		return notPlain(path)

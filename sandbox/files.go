@@ -10,6 +10,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // nodeFiles are the node's files that a pod gets a copy of where it has no own.
@@ -46,6 +47,7 @@ func (f *Files) Of(sandboxID string) translate.HostFiles {
 
 // write makes all three files; the hosts file gets the pod's addresses later.
 func (f *Files) write(sandboxID string, config *runtimeapi.PodSandboxConfig) error {
+	defer step.At("pod files: write")()
 	if err := os.MkdirAll(filepath.Join(f.dir, sandboxID), 0o711); err != nil {
 		return fmt.Errorf("making the directory of the pod's files: %w", err)
 	}
@@ -71,6 +73,7 @@ func (f *Files) write(sandboxID string, config *runtimeapi.PodSandboxConfig) err
 
 // writeHosts writes the hosts file for the addresses given.
 func (f *Files) writeHosts(sandboxID string, config *runtimeapi.PodSandboxConfig, ips []string) error {
+	defer step.At("pod files: write hosts")()
 	content, err := f.hosts(config, ips)
 	if err != nil {
 		return err
@@ -91,6 +94,7 @@ func writeReadable(path string, content []byte) error {
 }
 
 func (f *Files) remove(sandboxID string) error {
+	defer step.At("pod files: remove")()
 	return os.RemoveAll(filepath.Join(f.dir, sandboxID))
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/cgroup"
 	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/step"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -168,6 +169,7 @@ func (h kernelHolder) share() error {
 }
 
 func mountShm(dir string) error {
+	defer step.At("pod directory: mount shm")()
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return fmt.Errorf("making the pod's /dev/shm: %w", err)
 	}
@@ -232,14 +234,23 @@ func (h kernelHolder) remove(_ context.Context, id string) error {
 		return err
 	}
 	for _, path := range []string{filepath.Join(ns.Dir, ownerFile), ns.Dir} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := removeOne(path); err != nil {
 			return fmt.Errorf("removing the directory of the pod's namespaces: %w", err)
 		}
 	}
 	return nil
 }
 
+func removeOne(path string) error {
+	defer step.At("pod directory: remove")()
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 func unmountShm(dir string) error {
+	defer step.At("pod directory: unmount shm")()
 	err := unix.Unmount(dir, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // EINVAL: it is not mounted
 		return fmt.Errorf("unmounting the pod's /dev/shm: %w", err)

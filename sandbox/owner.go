@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // owner is what the directory of a pod without a sandbox container says of it, should its record be lost.
@@ -15,6 +16,7 @@ type owner struct {
 }
 
 func writeOwner(dir string, o owner) error {
+	defer step.At("pod directory: write owner")()
 	text, err := json.Marshal(o)
 	if err != nil {
 		return err

@@ -17,6 +17,7 @@ import (
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/cgroup"
+	"github.com/criadapter/criadapter/internal/step"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -68,6 +69,7 @@ func (s *Service) limitPod(ctx context.Context, record checkpoint.Record, limits
 // removeCgroup removes a pod's cgroup that is ours, and empty; systemd removes its slices by itself. What is left has
 // no processes and no limits that matter, so it keeps no pod from being removed.
 func (s *Service) removeCgroup(ctx context.Context, record checkpoint.Record) {
+	defer step.At("cgroup: remove")()
 	if record.Cgroup == nil || s.opts.Cgroups == nil || record.Cgroup.Driver == systemdDriver {
 		return
 	}

@@ -163,8 +163,8 @@ func TestBadRequestsTouchNothing(t *testing.T) {
 	}
 }
 
-// step is one thing that can go wrong in a set-up.
-type step struct {
+// setUpStep is one thing that can go wrong in a set-up.
+type setUpStep struct {
 	name string
 	// breakIt lets it go wrong, until repair.
 	breakIt func(*node) (repair func())
@@ -175,10 +175,10 @@ func injected(call string, fault dockertest.Fault) func(*node) func() {
 }
 
 // steps are all steps of a set-up with the ways in which they fail.
-func steps() []step {
+func steps() []setUpStep {
 	fault := dockertest.Fault{Err: errTest}
 	after := dockertest.Fault{Err: errTest, AfterEffect: true}
-	return []step{
+	return []setUpStep{
 		{"the engine's features", injected("Features", fault)},
 		{"the sandbox image", func(n *node) func() {
 			n.images.err = errTest

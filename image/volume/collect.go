@@ -12,6 +12,8 @@ import (
 	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/mount"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 const (
@@ -152,6 +154,7 @@ func (s *Store) mounted(ctx context.Context) (map[string]bool, error) {
 
 // remove takes a directory away unless a call has come to use it since.
 func (s *Store) remove(ctx context.Context, name string, since uint64) (bool, error) {
+	defer step.At("image volume: remove")()
 	removing := filepath.Join(s.opts.Root, removingPrefix+name)
 	moved, err := s.takeAway(name, since, removing)
 	if err != nil || !moved {
@@ -165,6 +168,7 @@ func (s *Store) remove(ctx context.Context, name string, since uint64) (bool, er
 }
 
 func (s *Store) takeAway(name string, since uint64, removing string) (bool, error) {
+	defer step.At("image volume: take away")()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if f := s.dirs[name]; f != nil {

@@ -13,6 +13,8 @@ import (
 	"github.com/moby/go-archive"
 	"github.com/moby/go-archive/compression"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // extract makes the directory of an image: it appears under its name only when it
@@ -22,6 +24,7 @@ import (
 // container's export: there the engine has put files of its own into /etc and
 // /dev, and keeps few extended attributes.
 func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
+	defer step.At("image volume: extract")()
 	start := time.Now()
 	making, err := os.MkdirTemp(s.opts.Root, makingPrefix)
 	if err != nil {
@@ -49,9 +52,11 @@ func (s *Store) extract(ctx context.Context, name, imageID string) (err error) {
 	if err := os.Chtimes(making, time.Now(), time.Now()); err != nil {
 		return err
 	}
+	named := step.At("image volume: rename")
 	if err := os.Rename(making, filepath.Join(s.opts.Root, name)); err != nil {
 		return err
 	}
+	named()
 	log.G(ctx).WithFields(log.Fields{"imageID": imageID, "bytes": size, "duration": time.Since(start).Round(time.Millisecond)}).
 		Info("image extracted for mounting")
 	return syncFileSystem(s.opts.Root)
@@ -89,6 +94,7 @@ func (s *Store) unpack(ctx context.Context, imageID, making string) (size int64,
 // unpackLayer puts a layer on top of what is there, in the way in which the
 // engine itself does. No entry leads out of the directory.
 func unpackLayer(dir string, layer io.Reader) (size int64, err error) {
+	defer step.At("image volume: unpack layer")()
 	content, err := compression.DecompressStream(layer)
 	if err != nil {
 		return 0, err

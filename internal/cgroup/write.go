@@ -12,6 +12,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // File is a file of a cgroup and what is to be in it.
@@ -50,6 +52,7 @@ func Write(ctx context.Context, files []File) (undo func(), err error) {
 
 // write writes the file, which only the kernel makes.
 func (f File) write() error {
+	defer step.At("cgroup: write")()
 	file, err := os.OpenFile(f.Path, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err

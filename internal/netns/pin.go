@@ -10,6 +10,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // DefaultDir is where pins are made unless told otherwise, and where iproute2 looks for named namespaces.
@@ -59,6 +61,7 @@ func Pin(pid int, name string, opts PinOptions) (Handle, error) {
 
 // pin mounts the open namespace ns on path.
 func pin(ns *os.File, path string) (err error) {
+	defer step.At("namespace: pin")()
 	made, err := makeMountPoint(path)
 	if err != nil {
 		return err
@@ -90,6 +93,7 @@ func pin(ns *os.File, path string) (err error) {
 
 // makeMountPoint makes the empty file that a namespace is mounted on; made is false when there is a file of that name.
 func makeMountPoint(path string) (made bool, err error) {
+	defer step.At("namespace: make mount point")()
 	f, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE|os.O_EXCL, 0o444)
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/step"
 )
 
 // maxStackedPins bounds the loop that takes mounts off a pin: programs that
@@ -21,6 +23,7 @@ const maxStackedPins = 64
 // success. Anything but a pin (a directory, a file with content, a link such as /proc/PID/ns/net) is refused with
 // errdefs.ErrFailedPrecondition and left alone, an empty path with errdefs.ErrInvalidArgument.
 func (h Handle) Unpin() error {
+	defer step.At("namespace: unpin")()
 	if h.path == "" {
 		return fmt.Errorf("unpinning a network namespace without a path: %w", errdefs.ErrInvalidArgument)
 	}
@@ -39,6 +42,7 @@ func (h Handle) Unpin() error {
 
 // detachAll takes every mount off path. Detaching works while the namespace is still in use.
 func detachAll(path string) error {
+	defer step.At("namespace: unmount")()
 	for range maxStackedPins {
 		err := unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
 		if errors.Is(err, unix.EINVAL) {
