@@ -47,6 +47,7 @@ func (f facts) features(apiVersion string) Features {
 	out := Features{
 		ServerVersion:        f.version.Version,
 		APIVersion:           apiVersion,
+		Process:              f.peer,
 		OS:                   f.version.Os,
 		Arch:                 f.version.Arch,
 		CgroupVersion:        cgroupVersion,

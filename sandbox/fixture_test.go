@@ -375,6 +375,8 @@ type engine struct {
 	// runtime says that the engine has criadapter-oci, and driver is its cgroup driver if it is not the usual one.
 	runtime bool
 	driver  string
+	// peer is the process behind the socket if it is not this one.
+	peer int
 
 	mu        sync.Mutex
 	processes map[string]*process
@@ -441,6 +443,7 @@ func (e *engine) Features(ctx context.Context) (docker.Features, error) {
 	if e.runtime {
 		features.OCIRuntime.Name = "criadapter"
 	}
+	features.Process = cmp.Or(e.peer, os.Getpid())
 	features.CgroupDriver = cmp.Or(e.driver, features.CgroupDriver)
 	return features, err
 }

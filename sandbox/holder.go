@@ -41,8 +41,13 @@ func (s *Service) chooseHolder(ctx context.Context, p *pending, in translate.San
 		p.cgroupParent = kernel.CgroupParent
 		// A slice that nobody has made comes and goes with the engine's containers.
 		if able && (p.cgroupDriver != systemdDriver || !s.lacksCgroup(p)) {
-			p.holder, p.kernel = kernelHolder{s}, kernel
-			return nil
+			if able, err = (kernelHolder{s}).reaches(ctx, in.Features.Process); err != nil {
+				return err
+			}
+			if able {
+				p.holder, p.kernel = kernelHolder{s}, kernel
+				return nil
+			}
 		}
 	}
 	var err error

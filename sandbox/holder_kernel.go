@@ -38,9 +38,8 @@ const defaultPodsDir = "/run/criadapter/pods"
 
 // kernelPods is what the service knows of all pods of the kernelHolder.
 type kernelPods struct {
-	mu sync.Mutex
-	// shared says that the directories are prepared.
-	shared bool
+	mu    sync.Mutex
+	reach reach
 	// making are the pods whose directory may be there before their record is.
 	making map[string]bool
 }
@@ -126,9 +125,6 @@ func (h kernelHolder) start(ctx context.Context, p *pending) error {
 
 // make makes the pod's directory and all that is in it, and its network namespace.
 func (h kernelHolder) make(ctx context.Context, p *pending) error {
-	if err := h.share(); err != nil {
-		return err
-	}
 	ns := p.record.Namespaces
 	if err := os.Mkdir(ns.Dir, 0o700); err != nil {
 		return fmt.Errorf("making the directory of the pod's namespaces: %w", err)
@@ -149,22 +145,6 @@ func (h kernelHolder) make(ctx context.Context, p *pending) error {
 		}
 		return err
 	}
-	return nil
-}
-
-// share prepares the directories, once.
-func (h kernelHolder) share() error {
-	h.s.kernelPods.mu.Lock()
-	defer h.s.kernelPods.mu.Unlock()
-	if h.s.kernelPods.shared {
-		return nil
-	}
-	for _, dir := range []string{filepath.Dir(h.s.netnsPath("")), h.s.opts.podsDir} {
-		if err := netns.ShareDir(dir); err != nil {
-			return err
-		}
-	}
-	h.s.kernelPods.shared = true
 	return nil
 }
 
