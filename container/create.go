@@ -164,6 +164,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 		EngineLogOnly: s.opts.LinkLogs,
 		EngineLogSize: s.opts.LogBufferSize,
 		ReadProfile:   translate.ReadProfileFile,
+		ReadCDI:       translate.ReadCDIDevices,
 		RootDirectory: s.opts.RootDirectory,
 		ImageSources:  namedImages(config),
 	}

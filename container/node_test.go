@@ -68,6 +68,7 @@ func newFakeNode(t *testing.T, programs ...dockertest.Program) (*node, *dockerte
 	t.Helper()
 	features := dockertest.DefaultFeatures(dockertest.Docker20)
 	features.Root = t.TempDir()
+	features.CgroupVersion = 2 // as newCgroup's
 	engine := dockertest.New(dockertest.Options{
 		Features: features,
 		Images:   []dockertest.Image{{Names: []string{"busybox"}}, {Names: []string{"pause"}}, {Names: []string{"app:1"}, Digests: []string{appDigest}}},

@@ -62,6 +62,7 @@ func (f facts) features(apiVersion string) Features {
 		LiveRestore:          info.LiveRestoreEnabled,
 		CDI:                  !versionLess(apiVersion, apiCDI) && len(info.CDISpecDirs) > 0,
 		NoCheckpoint:         noCheckpoint(info.ExperimentalBuild, "/proc", process),
+		HugePages:            limitedHugePages("/", cgroupVersion),
 		SwapLimit:            info.SwapLimit,
 		NegativeOOMScore:     canLowerOOMScore(process),
 		Limits:               readLimits(process),

@@ -59,6 +59,9 @@ type Features struct {
 	CDI bool
 	// NoCheckpoint says what the engine lacks to checkpoint containers and to restore them, empty when it can.
 	NoCheckpoint string
+	// HugePages are the sizes of huge pages ("2MB") whose use the controller hugetlb limits
+	// on this node, in lexical order.
+	HugePages []string
 	// SwapLimit says whether the engine can limit swap.
 	SwapLimit bool
 	// NegativeOOMScore says whether containers can get a negative

@@ -26,7 +26,10 @@ func (s *Server) Status(ctx context.Context, req *runtimeapi.StatusRequest) (*ru
 			s.networkCondition(networkErr, features),
 		}},
 		RuntimeHandlers: s.runtimeHandlers(features),
-		Features:        &runtimeapi.RuntimeFeatures{SupplementalGroupsPolicy: features.OCIRuntime.Name != ""},
+		Features: &runtimeapi.RuntimeFeatures{
+			SupplementalGroupsPolicy: features.OCIRuntime.Name != "",
+			MountOptions:             features.OCIRuntime.Name != "",
+		},
 	}
 	if !req.GetVerbose() {
 		return response, nil

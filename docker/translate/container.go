@@ -48,6 +48,9 @@ type ContainerInput struct {
 	// ReadProfile reads seccomp profiles on the node. Without it they are
 	// refused.
 	ReadProfile ReadProfile
+	// ReadCDI reads the specifications of CDI devices on the node. Without it only an
+	// engine that does so by itself injects them.
+	ReadCDI ReadCDI
 	// RootDirectory marks the container as that of the criadapter with this
 	// root directory, empty for no mark.
 	RootDirectory string
@@ -100,7 +103,13 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err := mounts(in, host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	if err := devices(in.Config, in.Features, host); err != nil {
+	if err := devices(in.Config, host); err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	if err := cdiDevices(in, config, host, more); err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	if err := noteLimits(resourcesField, in.Config.GetLinux().GetResources(), in.Features, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}
 	return docker.ContainerSpec{Name: id.name, Config: config, Host: host, Network: &network.NetworkingConfig{}, Note: more.note}, nil
@@ -153,8 +162,10 @@ func containerLinux(in ContainerInput, config *container.Config, host *container
 	return containerLimits(in, host)
 }
 
+const resourcesField = "config.linux.resources"
+
 func containerLimits(in ContainerInput, host *container.HostConfig) error {
-	const field = "config.linux.resources"
+	const field = resourcesField
 	given := in.Config.GetLinux().GetResources()
 	limits, err := resources(field, given, in.Features)
 	if err != nil {

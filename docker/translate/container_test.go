@@ -272,7 +272,7 @@ func TestDevices(t *testing.T) {
 	in.Features = newEngine()
 	devicesOf(&runtimeapi.Device{HostPath: "/dev/fuse", ContainerPath: "/dev/fuse", Permissions: "rwm"},
 		&runtimeapi.Device{HostPath: "/dev/snd/", ContainerPath: "/dev/sound", Permissions: "r"})(&in, in.Config)
-	cdi("vendor.com/gpu=0", "vendor.com/gpu=all")(&in, in.Config)
+	withCDI("vendor.com/gpu=0", "vendor.com/gpu=all")(&in, in.Config)
 	in.Config.Annotations = map[string]string{
 		"cdi.k8s.io/claim_b": "vendor.com/net=eth1", "cdi.k8s.io/claim_a": "vendor.com/gpu=all,vendor.com/gpu=1", "other": "vendor.com/no=1",
 	}

@@ -134,6 +134,14 @@ func newMount(index int, m *runtimeapi.Mount, in ContainerInput, more *extra) (b
 	if err := checkMountSource(field, m); err != nil {
 		return bind{}, err
 	}
+	b, err := newBindOrImage(index, field, m, in, more)
+	if err != nil {
+		return bind{}, err
+	}
+	return b, mountOptions(field+".mount_options", m.GetMountOptions(), b.target, more)
+}
+
+func newBindOrImage(index int, field string, m *runtimeapi.Mount, in ContainerInput, more *extra) (bind, error) {
 	if m.GetImage() != nil {
 		return newImageMount(field, m, in.ImageSources[index], in.Features)
 	}
@@ -187,15 +195,15 @@ func newBind(field string, m *runtimeapi.Mount, in ContainerInput, more *extra) 
 	default:
 		return bind{}, invalid(field+".propagation", "%d is not a propagation mode", m.GetPropagation())
 	}
-	if m.GetRecursiveReadOnly() {
-		if err := b.makeRecursive(m, in, more); err != nil {
-			return bind{}, err
-		}
-	}
 	// Without a context of the pod's, the label would be the container's random
 	// one and shut the pod's other containers out.
 	if m.GetSelinuxRelabel() && in.Features.SELinux && in.Config.GetLinux().GetSecurityContext().GetSelinuxOptions() != nil {
 		b.relabel = relabelPrivate
+	}
+	if m.GetRecursiveReadOnly() {
+		if err := b.makeRecursive(m, in, more); err != nil {
+			return bind{}, err
+		}
 	}
 	return b, nil
 }
@@ -230,20 +238,16 @@ func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra
 	if err != nil {
 		return err
 	}
-	if f.Supports(docker.APIRecursiveReadOnly) && slices.Contains(f.RecursiveReadOnly, runtime) {
+	byEngine := f.Supports(docker.APIRecursiveReadOnly) && slices.Contains(f.RecursiveReadOnly, runtime)
+	if byEngine && b.relabel == relabelNone {
 		b.recursive = true
 		return nil
 	}
 	if more.offered() && f.OCIRuntime.RecursiveReadOnly {
-		note, err := more.need(field, "it")
-		if err != nil {
-			return err
-		}
-		if note.MountOptions == nil {
-			note.MountOptions = map[string][]string{}
-		}
-		note.MountOptions[b.target] = []string{"rro"}
-		return nil
+		return more.mountOptions(field, b.target, "rro")
+	}
+	if byEngine {
+		return unsupported(b.field+".selinux_relabel", "Docker cannot relabel a mount that must be read-only recursively; the OCI runtime criadapter-oci can")
 	}
 	if !f.Supports(docker.APIRecursiveReadOnly) {
 		return unsupported(field, "needs Docker Engine 25 or newer (API %s) or the OCI runtime criadapter-oci, this is %s (API %s)",
@@ -296,9 +300,6 @@ func (b bind) addTo(host *container.HostConfig, f docker.Features) error {
 
 // addBindTo adds the mount as "source:target:modes".
 func (b bind) addBindTo(host *container.HostConfig) error {
-	if b.recursive {
-		return unsupported(b.field+".selinux_relabel", "Docker cannot relabel a mount that must be read-only recursively")
-	}
 	if strings.Contains(b.source+b.target, ":") {
 		return unsupported(b.field+".selinux_relabel", "Docker cannot relabel a mount with a colon in its paths")
 	}

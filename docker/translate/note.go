@@ -43,3 +43,16 @@ func (e *extra) join(field, kind, path string) error {
 	note.Namespaces[kind] = path
 	return nil
 }
+
+// mountOptions adds options to those of the mount at a place.
+func (e *extra) mountOptions(field, target string, options ...string) error {
+	note, err := e.need(field, "a mount with options that the Docker API has no word for")
+	if err != nil {
+		return err
+	}
+	if note.MountOptions == nil {
+		note.MountOptions = map[string][]string{}
+	}
+	note.MountOptions[target] = append(note.MountOptions[target], options...)
+	return nil
+}

@@ -3,6 +3,7 @@ package translate
 import (
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
@@ -42,6 +43,12 @@ func TestNotes(t *testing.T) {
 		"a recursive mount": {
 			func(c *runtimeapi.ContainerConfig) { c.Mounts = []*runtimeapi.Mount{recursive} },
 			&ocinote.Note{MountOptions: map[string][]string{"/data": {"rro"}}},
+		},
+		"mount options": {
+			func(c *runtimeapi.ContainerConfig) {
+				c.Mounts = []*runtimeapi.Mount{{HostPath: "/srv", ContainerPath: "tmp", MountOptions: []string{"noexec", "nosuid"}}}
+			},
+			&ocinote.Note{MountOptions: map[string][]string{"/tmp": {"noexec", "nosuid"}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,4 +98,72 @@ func ambientOf(spec docker.ContainerSpec) []string {
 		return nil
 	}
 	return spec.Note.Process.Ambient
+}
+
+// Docker relabels where it cannot make mounts recursively read-only, and the runtime does the rest.
+func TestRelabelledMountWithOptions(t *testing.T) {
+	in := containerInput()
+	in.Features = newEngine()
+	in.Features.OCIRuntime = docker.OCIRuntime{Name: "criadapter", RecursiveReadOnly: true}
+	in.Config.Linux.SecurityContext.SelinuxOptions = &runtimeapi.SELinuxOption{Level: "s0:c1,c2"}
+	in.Config.Mounts = []*runtimeapi.Mount{{
+		HostPath: "/a", ContainerPath: "/x", SelinuxRelabel: true, Readonly: true, RecursiveReadOnly: true, MountOptions: []string{"noexec"},
+	}}
+	spec := mustContainer(t, in)
+	if want := []string{"/a:/x:ro,Z"}; !slices.Equal(spec.Host.Binds, want) {
+		t.Errorf("binds %q, want %q", spec.Host.Binds, want)
+	}
+	if want := (&ocinote.Note{MountOptions: map[string][]string{"/x": {"rro", "noexec"}}}); !reflect.DeepEqual(spec.Note, want) {
+		t.Errorf("got %+v, want %+v", spec.Note, want)
+	}
+}
+
+func TestMountOptionsThatAreNone(t *testing.T) {
+	for _, option := range []string{"rw", "ro", "rro", "rshared", "exec", "size=5", ""} {
+		in := noted(containerInput())
+		in.Config.Mounts = []*runtimeapi.Mount{{HostPath: "/a", ContainerPath: "/x", MountOptions: []string{"noexec", option}}}
+		if _, err := Container(in); !errdefs.IsInvalidArgument(err) || !strings.HasPrefix(err.Error(), "config.mounts[0].mount_options[1]: ") {
+			t.Errorf("%q: %v", option, err)
+		}
+	}
+}
+
+// Limits without a field in the API hold from the start on, where somebody asks for them.
+func TestLimitsInNotes(t *testing.T) {
+	pages := func(limits ...uint64) (out []*runtimeapi.HugepageLimit) {
+		for i, limit := range limits {
+			out = append(out, &runtimeapi.HugepageLimit{PageSize: []string{"2MB", "1GB", "64KB"}[i], Limit: limit})
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		limits *runtimeapi.LinuxContainerResources
+		strict bool
+		want   *ocinote.Note
+	}{
+		"none":                   {&runtimeapi.LinuxContainerResources{}, false, nil},
+		"a kubelet's":            {&runtimeapi.LinuxContainerResources{HugepageLimits: pages(0, 0), Unified: map[string]string{"memory.high": "max"}}, false, nil},
+		"huge pages":             {&runtimeapi.LinuxContainerResources{HugepageLimits: pages(4<<20, 0)}, false, &ocinote.Note{HugepageLimits: map[string]uint64{"2MB": 4 << 20, "1GB": 0}}},
+		"of a size without any":  {&runtimeapi.LinuxContainerResources{HugepageLimits: pages(0, 0, 1)}, false, nil},
+		"unified":                {&runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": "4096", "memory.high": "max"}}, false, &ocinote.Note{Unified: map[string]string{"memory.low": "4096"}}},
+		"none, and another note": {&runtimeapi.LinuxContainerResources{HugepageLimits: pages(0)}, true, &ocinote.Note{Process: ocinote.Process{Groups: &[]uint32{}}, HugepageLimits: map[string]uint64{"2MB": 0}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := noted(containerInput())
+			in.Features.CgroupVersion, in.Features.HugePages = 2, []string{"1GB", "2MB"}
+			in.Config.Linux.Resources = c.limits
+			in.Config.Linux.SecurityContext = &runtimeapi.LinuxContainerSecurityContext{}
+			if c.strict {
+				in.Config.Linux.SecurityContext.SupplementalGroupsPolicy = runtimeapi.SupplementalGroupsPolicy_Strict
+			}
+			got := mustContainer(t, in).Note
+			if !sameText(t, got, c.want) {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+			in.Features.OCIRuntime = docker.OCIRuntime{}
+			if spec, err := Container(in); !c.strict && (err != nil || spec.Note != nil) {
+				t.Errorf("without the runtime: %+v, %v", spec.Note, err)
+			}
+		})
+	}
 }

@@ -245,9 +245,9 @@ var containerRefusals = []struct {
 	{"relative device in the container", "invalid", "config.devices[0].container_path", devicesOf(&runtimeapi.Device{HostPath: "/dev/null", ContainerPath: "null", Permissions: "r"})},
 	{"device without permissions", "invalid", "config.devices[0].permissions", devicesOf(&runtimeapi.Device{HostPath: "/dev/null", ContainerPath: "/dev/null"})},
 	{"device with unknown permissions", "invalid", "config.devices[0].permissions", devicesOf(&runtimeapi.Device{HostPath: "/dev/null", ContainerPath: "/dev/null", Permissions: "rx"})},
-	{"CDI device on an old engine", "unsupported", "config.CDI_devices[0].name", cdi("vendor.com/gpu=0")},
+	{"CDI device on an old engine", "unsupported", "config.CDI_devices[0].name", withCDI("vendor.com/gpu=0")},
 	{"CDI device on an engine without CDI", "unsupported", "config.CDI_devices[0].name", func(in *ContainerInput, c *runtimeapi.ContainerConfig) {
-		cdi("vendor.com/gpu=0")(in, c)
+		withCDI("vendor.com/gpu=0")(in, c)
 		in.Features = newEngine()
 		in.Features.CDI = false
 	}},
@@ -264,9 +264,9 @@ var containerRefusals = []struct {
 		containerNS(&runtimeapi.NamespaceOption{TargetId: "abc"})},
 	{"swap without memory", "invalid", "config.linux.resources.memory_swap_limit_in_bytes",
 		limits(&runtimeapi.LinuxContainerResources{MemorySwapLimitInBytes: 1 << 20})},
-	{"CDI device without a class", "invalid", "config.CDI_devices[0].name", cdi("gpu=0")},
+	{"CDI device without a class", "invalid", "config.CDI_devices[0].name", withCDI("gpu=0")},
 	{"CDI device without a name", "invalid", "config.CDI_devices[1].name", func(in *ContainerInput, c *runtimeapi.ContainerConfig) {
-		cdi("vendor.com/gpu=0", "vendor.com/gpu")(in, c)
+		withCDI("vendor.com/gpu=0", "vendor.com/gpu")(in, c)
 		in.Features = newEngine()
 	}},
 
@@ -351,7 +351,7 @@ func devicesOf(list ...*runtimeapi.Device) func(*ContainerInput, *runtimeapi.Con
 	return func(_ *ContainerInput, c *runtimeapi.ContainerConfig) { c.Devices = list }
 }
 
-func cdi(names ...string) func(*ContainerInput, *runtimeapi.ContainerConfig) {
+func withCDI(names ...string) func(*ContainerInput, *runtimeapi.ContainerConfig) {
 	return func(_ *ContainerInput, c *runtimeapi.ContainerConfig) {
 		for _, name := range names {
 			c.CDIDevices = append(c.CDIDevices, &runtimeapi.CDIDevice{Name: name})

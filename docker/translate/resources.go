@@ -37,7 +37,7 @@ const (
 //
 // The Docker API has no field for hugepage_limits and for unified keys except
 // what memory_limit_in_bytes and memory.swap.max together say: CgroupFiles has
-// those. oom_score_adj is fixed at create, and OOMScore says what it is. They are
+// those. Unified keys are refused on cgroup v1. oom_score_adj is fixed at create, and OOMScore says what it is. They are
 // validated and left out.
 func Resources(r *runtimeapi.LinuxContainerResources, f docker.Features) (container.Resources, error) {
 	return resources("linux", r, f)
@@ -45,6 +45,9 @@ func Resources(r *runtimeapi.LinuxContainerResources, f docker.Features) (contai
 
 func resources(field string, r *runtimeapi.LinuxContainerResources, f docker.Features) (container.Resources, error) {
 	if err := checkResources(field, r); err != nil {
+		return container.Resources{}, err
+	}
+	if err := checkHierarchy(field+".unified", r, f); err != nil {
 		return container.Resources{}, err
 	}
 	swap, err := memorySwap(field, r, f)
@@ -176,6 +179,23 @@ func checkCPUSet(field, set string) error {
 		}
 		if high, err := strconv.ParseUint(last, 10, 16); err != nil || high < low {
 			return invalid(field, "%q is not a list of numbers and ranges", set)
+		}
+	}
+	return nil
+}
+
+// unifiedHierarchy is the version of control groups with unified keys.
+const unifiedHierarchy = 2
+
+// checkHierarchy refuses limits that are files of cgroup v2 on a node of v1. What limits
+// nothing is kept there, too, and so is swap, which the engine limits.
+func checkHierarchy(field string, r *runtimeapi.LinuxContainerResources, f docker.Features) error {
+	if f.CgroupVersion >= unifiedHierarchy {
+		return nil
+	}
+	for _, file := range CgroupFiles(r, true) {
+		if !file.Optional {
+			return unsupported(field, "%s is a file of cgroup v2, and this node has v1", file.Name)
 		}
 	}
 	return nil

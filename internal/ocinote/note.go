@@ -1,5 +1,7 @@
 package ocinote
 
+import "encoding/json"
+
 // version is that of the notes' format. A program refuses notes of another
 // one: the two are installed together, and a container may be older than both.
 const version = 1
@@ -40,6 +42,11 @@ type Note struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Devices are made and allowed.
 	Devices []Device `json:"devices,omitempty"`
+	// Hooks are added behind the engine's, by the specification's name for when they
+	// run: createRuntime, createContainer, startContainer, poststart, poststop, prestart.
+	Hooks map[string][]Hook `json:"hooks,omitempty"`
+	// IntelRDT is linux.intelRdt as it is, empty to leave the engine's.
+	IntelRDT json.RawMessage `json:"intelRdt,omitempty"`
 	// Env is added, or replaces a variable of the same name. Each is NAME=value.
 	Env []string `json:"env,omitempty"`
 }
@@ -80,15 +87,25 @@ type Rlimit struct {
 	Soft uint64 `json:"soft"`
 }
 
-// Device is a device node and the access that the cgroup allows ("rwm").
+// Device is a device node and the access that the cgroup allows ("rwm"), none for an
+// empty one.
 type Device struct {
 	Path   string `json:"path"`
 	Type   string `json:"type"`
 	Major  int64  `json:"major"`
 	Minor  int64  `json:"minor"`
-	Access string `json:"access"`
-	// FileMode is the node's mode; UID and GID are its owners.
-	FileMode uint32 `json:"fileMode"`
-	UID      uint32 `json:"uid"`
-	GID      uint32 `json:"gid"`
+	Access string `json:"access,omitempty"`
+	// FileMode is the node's mode, the runtime's default where it is nil.
+	FileMode *uint32 `json:"fileMode,omitempty"`
+	// UID and GID are the node's owners, the container's user where they are nil.
+	UID *uint32 `json:"uid,omitempty"`
+	GID *uint32 `json:"gid,omitempty"`
+}
+
+// Hook is a program of the host, run by the runtime. Its timeout is in seconds.
+type Hook struct {
+	Path    string   `json:"path"`
+	Args    []string `json:"args,omitempty"`
+	Env     []string `json:"env,omitempty"`
+	Timeout *int     `json:"timeout,omitempty"`
 }

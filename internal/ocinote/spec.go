@@ -16,7 +16,7 @@ func EditSpec(config []byte, note Note) ([]byte, error) {
 		return nil, fmt.Errorf("OCI configuration: %w", err)
 	}
 	for _, edit := range []func(object, Note) error{
-		editNamespaces, editIdentity, editMounts, editContainerProcess, editResources, editDevices,
+		editNamespaces, editIdentity, editMounts, editContainerProcess, editResources, editDevices, editHooks,
 	} {
 		if err := edit(spec, note); err != nil {
 			return nil, fmt.Errorf("OCI configuration: %w", err)
@@ -147,35 +147,6 @@ func editResources(spec object, note Note) error {
 		}
 	}
 	return resources.merge("unified", note.Unified)
-}
-
-// editDevices makes devices and lets the cgroup allow them.
-func editDevices(spec object, note Note) error {
-	for _, device := range note.Devices {
-		resources, err := resourcesOf(spec)
-		if err != nil {
-			return err
-		}
-		linux, err := spec.child("linux")
-		if err != nil {
-			return err
-		}
-		node := object{
-			"path": device.Path, "type": device.Type, "major": device.Major, "minor": device.Minor,
-			"fileMode": device.FileMode, "uid": device.UID, "gid": device.GID,
-		}
-		if err := linux.replace("devices", "path", node); err != nil {
-			return err
-		}
-		allowed, err := resources.list("devices")
-		if err != nil {
-			return err
-		}
-		resources.setList("devices", append(allowed, object{
-			"allow": true, "type": device.Type, "major": device.Major, "minor": device.Minor, "access": device.Access,
-		}))
-	}
-	return nil
 }
 
 func resourcesOf(spec object) (object, error) {

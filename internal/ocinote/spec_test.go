@@ -11,6 +11,7 @@ import (
 // that no note knows.
 const engineSpec = `{
 	"ociVersion": "1.0.2-dev", "hostname": "0123456789ab", "domainname": "", "future": {"a": [1, 2.50, 12345678901234567890]},
+	"hooks": {"prestart": [{"path": "/bin/engine"}]},
 	"process": {
 		"user": {"uid": 1000, "gid": 1000, "additionalGids": [1000, 27]}, "args": ["sh"], "env": ["PATH=/bin", "TERM=xterm"],
 		"capabilities": {"bounding": ["CAP_CHOWN", "CAP_NET_RAW"], "permitted": ["CAP_CHOWN"], "inheritable": ["CAP_CHOWN"]},
@@ -88,12 +89,21 @@ func TestEditSpec(t *testing.T) {
 		},
 		"annotations": {Note{Annotations: map[string]string{"a": "b"}}, map[string]string{"annotations": `{"a":"b"}`}},
 		"a device": {
-			Note{Devices: []Device{{Path: "/dev/x", Type: "c", Major: 10, Minor: 200, Access: "rw", FileMode: 0o660, GID: 5}}},
+			Note{Devices: []Device{
+				{Path: "/dev/x", Type: "c", Major: 10, Minor: 200, Access: "rw", FileMode: new(uint32(0o660)), UID: new(uint32(0)), GID: new(uint32(5))},
+				{Path: "/dev/its", Type: "p"},
+			}},
 			map[string]string{
-				"linux.devices":           `[{"fileMode":432,"gid":5,"major":10,"minor":200,"path":"/dev/x","type":"c","uid":0}]`,
+				"linux.devices": `[{"fileMode":432,"gid":5,"major":10,"minor":200,"path":"/dev/x","type":"c","uid":0},` +
+					`{"gid":1000,"major":0,"minor":0,"path":"/dev/its","type":"p","uid":1000}]`,
 				"linux.resources.devices": `[{"access":"rwm","allow":false},{"access":"rw","allow":true,"major":10,"minor":200,"type":"c"}]`,
 			},
 		},
+		"hooks": {
+			Note{Hooks: map[string][]Hook{"prestart": {{Path: "/bin/a", Args: []string{"a", "b"}, Timeout: new(5)}}, "poststop": {{Path: "/bin/c", Env: []string{"X=y"}}}}},
+			map[string]string{"hooks": `{"poststop":[{"env":["X=y"],"path":"/bin/c"}],"prestart":[{"path":"/bin/engine"},{"args":["a","b"],"path":"/bin/a","timeout":5}]}`},
+		},
+		"a class of cache": {Note{IntelRDT: []byte(`{"closID":"a"}`)}, map[string]string{"linux.intelRdt": `{"closID":"a"}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			edited, err := EditSpec([]byte(engineSpec), c.note)
@@ -185,7 +195,7 @@ func FuzzEditSpec(f *testing.F) {
 		if json.Unmarshal(encoded, &note) != nil {
 			t.Skip("no note")
 		}
-		note.MountOptions, note.Devices = nil, nil // added each time
+		note.MountOptions, note.Devices, note.Hooks = nil, nil, nil // added each time
 		once, err := EditSpec(config, note)
 		if err != nil {
 			t.Skip("no configuration")

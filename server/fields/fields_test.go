@@ -47,7 +47,7 @@ func newRequest(features docker.Features) *request {
 
 // oldest is the oldest engine that is supported, without anything it may lack.
 func oldest() docker.Features {
-	return docker.Features{ServerVersion: "20.10.0", APIVersion: "1.41", CgroupVersion: 2, CgroupDriver: "cgroupfs", SELinux: true, NoCheckpoint: "criu"}
+	return docker.Features{ServerVersion: "20.10.0", APIVersion: "1.41", CgroupVersion: 1, CgroupDriver: "cgroupfs", SELinux: true, NoCheckpoint: "criu"}
 }
 
 // newest is an engine that has all.
@@ -55,7 +55,7 @@ func newest() docker.Features {
 	features := oldest()
 	features.ServerVersion, features.APIVersion = "99.0.0", "1.99"
 	features.AppArmor, features.Seccomp, features.CDI = true, true, true
-	features.NoCheckpoint = ""
+	features.NoCheckpoint, features.CgroupVersion = "", 2
 	features.RecursiveReadOnly = []string{features.DefaultRuntime}
 	features.OCIRuntime = docker.OCIRuntime{Name: "criadapter"}
 	return features
@@ -126,6 +126,10 @@ var uses = []struct {
 	}},
 	{"Mount.recursive_read_only", func(r *request) {
 		r.container.Mounts[0].Readonly, r.container.Mounts[0].RecursiveReadOnly = true, true
+	}},
+	{"Mount.mount_options", func(r *request) { r.container.Mounts[0].MountOptions = []string{"noexec"} }},
+	{"LinuxContainerResources.unified", func(r *request) {
+		r.container.Linux.Resources.Unified = map[string]string{"memory.high": "1048576"}
 	}},
 	{"CDIDevice.name", func(r *request) { r.container.CDIDevices = []*runtimeapi.CDIDevice{{Name: "vendor.com/gpu=0"}} }},
 	{"ContainerConfig.annotations", func(r *request) {

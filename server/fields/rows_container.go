@@ -30,7 +30,7 @@ func containerRows() []row {
 		{
 			fields: of("ContainerConfig", "annotations"), is: implemented,
 			says:    "They come back unchanged; those that begin with `cdi.k8s.io/` name CDI devices, beside CDI_devices.",
-			refuses: "`cdi.k8s.io/…` on an engine without CDI, whose container would lack the device",
+			refuses: "`cdi.k8s.io/…` where neither the engine nor `criadapter-oci` injects CDI devices, and the container would lack them",
 			needs:   needsCDI, has: hasCDI,
 		},
 		{
@@ -51,8 +51,8 @@ func containerRows() []row {
 		},
 		{
 			fields: of("CDIDevice", "name"), is: implemented,
-			says:    "The engine applies the device's specification.",
-			refuses: "any, on an engine without CDI, which would not start the container or ignore the device",
+			says:    "The engine applies the device's specification where it can; otherwise criadapter does, by what it finds in /etc/cdi and /var/run/cdi.",
+			refuses: "any, where neither does: the engine would not start the container, or ignore the device",
 			needs:   needsCDI, has: hasCDI,
 		},
 	}
@@ -82,7 +82,7 @@ func mountRows() []row {
 		{
 			fields: of("Mount", "selinux_relabel"), is: implemented,
 			says:    "The files get the pod's label, where the container has SELinux options; without SELinux there are no labels.",
-			refuses: "with `recursive_read_only`, or a path with a colon: the Docker API relabels only what is given as `source:target`",
+			refuses: "a path with a colon, and without `criadapter-oci` together with `recursive_read_only`: the Docker API relabels only what is given as `source:target`",
 		},
 		{
 			fields: of("Mount", "image", "image_sub_path"), is: implemented,
@@ -93,8 +93,10 @@ func mountRows() []row {
 			says: "The Docker API has no idmapped mounts.",
 		},
 		{
-			fields: of("Mount", "mount_options"), is: refused,
-			says: "The Docker API has no options of bind mounts; Status does not announce them.",
+			fields: of("Mount", "mount_options"), is: implemented,
+			says:    "nodev, noexec, nosuid, noatime, nodiratime, relatime and strictatime hold for the topmost mount, others are refused; Status announces them.",
+			refuses: "any, without that runtime: the Docker API has no options of bind mounts",
+			needs:   needsOCI, has: hasOCI,
 		},
 	}
 }

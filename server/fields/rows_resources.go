@@ -22,11 +22,13 @@ func resourceRows() []row {
 		},
 		{
 			fields: append(of(limits, "hugepage_limits"), of("HugepageLimit", "page_size", "limit")...), is: implemented,
-			says: "They are written to the container's cgroup right after its start, and have no effect without the controller hugetlb.",
+			says: "They are the container's from its start on with `criadapter-oci`, and written to its cgroup right after the start without it; they have no effect without the controller hugetlb.",
 		},
 		{
 			fields: of(limits, "unified"), is: implemented,
-			says: "They are written to the container's cgroup right after its start; on cgroup v1 only memory.swap.max has an effect.",
+			says:    "They are the container's from its start on with `criadapter-oci`, and written to its cgroup right after the start without it.",
+			refuses: "on cgroup v1 all but `memory.swap.max`, which the engine limits, and keys whose value is `max`",
+			needs:   needsCgroup2, has: hasCgroup2,
 		},
 	}
 }

@@ -51,16 +51,18 @@ const (
 	needsSeccomp  = "an engine with seccomp"
 	needsAppArmor = "an engine on a node with AppArmor"
 	needsSELinux  = "an engine with `selinux-enabled`"
-	needsCDI      = "an engine with CDI: Docker Engine 28.2, or 25 (API 1.44) with `features.cdi` of daemon.json"
+	needsCDI      = "an engine with CDI: Docker Engine 28.2, or 25 (API 1.44) with `features.cdi` of daemon.json; or the runtime `criadapter-oci`"
 	needsRRO      = "API 1.44 (Docker Engine 25) or the runtime `criadapter-oci`, on Linux 5.12 with a runtime that has the mount option `rro` (runc 1.1)"
 	needsOCI      = "the runtime `criadapter-oci` ([docs/oci-runtime.md](oci-runtime.md))"
+	needsCgroup2  = "a node with cgroup v2"
 	needsCRIU     = "an engine with `experimental`, CRIU beside it, and a kernel with checkpoints"
 )
 
 func hasSeccomp(f docker.Features) bool  { return f.Seccomp }
 func hasAppArmor(f docker.Features) bool { return f.AppArmor }
 func hasSELinux(f docker.Features) bool  { return f.SELinux }
-func hasCDI(f docker.Features) bool      { return f.CDI }
+func hasCDI(f docker.Features) bool      { return f.CDI || hasOCI(f) }
+func hasCgroup2(f docker.Features) bool  { return f.CgroupVersion >= 2 }
 func hasOCI(f docker.Features) bool      { return f.OCIRuntime.Name != "" }
 func hasRRO(f docker.Features) bool {
 	return len(f.RecursiveReadOnly) > 0 || f.OCIRuntime.RecursiveReadOnly

@@ -132,9 +132,9 @@ func TestCheck(t *testing.T) {
 // TestCheckNamesThePath looks deep into a request.
 func TestCheckNamesThePath(t *testing.T) {
 	request := &runtimeapi.CreateContainerRequest{Config: &runtimeapi.ContainerConfig{
-		Mounts: []*runtimeapi.Mount{{ContainerPath: "/a"}, {ContainerPath: "/b", MountOptions: []string{"noexec"}}},
+		Mounts: []*runtimeapi.Mount{{ContainerPath: "/a"}, {ContainerPath: "/b", UidMappings: []*runtimeapi.IDMapping{{}}}},
 	}}
-	if err := Check(request); err == nil || !strings.HasPrefix(err.Error(), "config.mounts[1].mount_options: ") {
+	if err := Check(request); err == nil || !strings.HasPrefix(err.Error(), "config.mounts[1].uidMappings: ") {
 		t.Errorf("got %v", err)
 	}
 	pull := &runtimeapi.PullImageRequest{SandboxConfig: &runtimeapi.PodSandboxConfig{Windows: &runtimeapi.WindowsPodSandboxConfig{}}}

@@ -24,6 +24,7 @@ const (
 	podFields  = "test/e2e.TestFieldsOfPods"
 	appFields  = "test/e2e.TestFieldsOfContainers"
 	openFields = appFields + "/nothing confines it"
+	noteFields = "test/e2e.TestFieldsOfNotes"
 )
 
 func seen(tests ...string) []string { return tests }
@@ -71,19 +72,20 @@ func containerTruths() []truth {
 		{fields: of("ContainerConfig", "tty"), tests: seen("test/e2e.TestAttachOnTerminal", kindsTest+"/a terminal")},
 		{fields: of("ContainerConfig", "stop_signal"), tests: seen(appFields+"/stop signal", kindsTest+"/a real-time stop signal")},
 		{fields: of("Device", "container_path", "host_path", "permissions"), tests: seen(appFields+"/devices", kindsTest+"/devices")},
-		{fields: of("CDIDevice", "name"), elsewhere: "the rig's oldest engine has no CDI and its nodes no such device; docker/translate.TestDevices shows what the engine gets"},
+		{fields: of("CDIDevice", "name"), tests: seen("test/e2e.TestCDIDevices")},
 		{fields: of("Mount", "container_path", "host_path"), tests: seen(appFields+"/paths", "container.TestRigMountSourceThatCannotBe")},
 		{fields: of("Mount", "readonly"), tests: seen(appFields + "/paths")},
 		{fields: of("Mount", "propagation"), tests: seen(appFields+"/paths", kindsTest+"/mounts")},
-		{fields: of("Mount", "recursive_read_only"), elsewhere: "critest tries it where an engine has it"},
+		{fields: of("Mount", "recursive_read_only"), tests: seen(noteFields + "/recursive read-only")},
+		{fields: of("Mount", "mount_options"), tests: seen(noteFields + "/mount options")},
 		{fields: of("Mount", "selinux_relabel"), elsewhere: "no SELinux in the rig's kernel; docker/translate.TestRelabelledMounts shows what the engine gets"},
 		{fields: of("SELinuxOption", "user", "role", "type", "level"), elsewhere: "no SELinux in the rig's kernel; docker/translate's golden files show what the engine gets"},
 		{fields: of("Mount", "image", "image_sub_path"), tests: seen("test/e2e.TestImageVolumes")},
 		{fields: of(limits, "cpu_period", "cpu_quota", "cpu_shares", "memory_limit_in_bytes", "cpuset_cpus", "cpuset_mems"), tests: seen(appFields+"/limits", "container.TestRigUpdate")},
 		{fields: of(limits, "memory_swap_limit_in_bytes"), tests: seen(appFields+"/limits", openFields)},
 		{fields: of(limits, "oom_score_adj"), tests: seen(appFields+"/limits", "container.TestRigUpdateOfTheOOMScore")},
-		{fields: append(of(limits, "hugepage_limits"), of("HugepageLimit", "page_size", "limit")...), tests: seen(appFields + "/limits")},
-		{fields: of(limits, "unified"), elsewhere: "they are of cgroup v2; container.TestLimitsInCgroupFiles shows the files that are written"},
+		{fields: append(of(limits, "hugepage_limits"), of("HugepageLimit", "page_size", "limit")...), tests: seen(appFields+"/limits", noteFields+"/limits from the start on")},
+		{fields: of(limits, "unified"), tests: seen(noteFields+"/limits from the start on", noteFields+"/unified keys on cgroup v1")},
 		{fields: of("ImageSpec", "image", "user_specified_image"), tests: seen("test/e2e.TestImageReferences")},
 		{fields: of("ImageSpec", "image_ref"), tests: seen("test/e2e.TestImageVolumes")},
 		{fields: of("ImageSpec", "runtime_handler"), elsewhere: "all that it does is to be refused: docker/translate.TestContainerRefusals"},
@@ -95,7 +97,7 @@ func securityTruths() []truth {
 	return []truth{
 		{fields: of(container, "run_as_user", "run_as_group"), tests: seen(openFields, kindsTest+"/user and groups")},
 		{fields: of(container, "run_as_username", "supplemental_groups"), tests: seen(appFields + "/process")},
-		{fields: slices.Concat(of(pod, "supplemental_groups_policy"), of(container, "supplemental_groups_policy"), of("Capability", "add_ambient_capabilities")), tests: seen("docker.TestRigOCIRuntimeIsProven")},
+		{fields: slices.Concat(of(pod, "supplemental_groups_policy"), of(container, "supplemental_groups_policy"), of("Capability", "add_ambient_capabilities")), tests: seen(noteFields+"/strict groups", noteFields+"/ambient capabilities")},
 		{fields: of(container, "readonly_rootfs", "no_new_privs"), tests: seen(appFields+"/process", openFields)},
 		{fields: of(container, "masked_paths", "readonly_paths"), tests: seen(appFields+"/paths", openFields, kindsTest+"/masked paths", kindsTest+"/no masked paths")},
 		{fields: append(of(container, "privileged"), of(pod, "privileged")...), tests: seen(kindsTest+"/privileged", openFields)},

@@ -1,0 +1,126 @@
+package translate
+
+import (
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+// ReadCDI returns what devices of the Container Device Interface, given by their full
+// names, change in a container. ReadCDIDevices is one.
+type ReadCDI func(devices []string) (CDIEdits, error)
+
+// CDIEdits is what CDI devices change in a container. The names, units and meanings are
+// those of the CDI specification's containerEdits, 1.1.
+type CDIEdits struct {
+	// env replaces variables of the same name. Each is NAME=value.
+	env     []string
+	groups  []uint32
+	devices []ocinote.Device
+	mounts  []ocinote.Mount
+	hooks   map[string][]ocinote.Hook
+	// intelRDT is empty for none.
+	intelRDT json.RawMessage
+}
+
+// cdiDriver is the engine's device driver for CDI.
+const cdiDriver = "cdi"
+
+// cdiAnnotation begins the annotations that name CDI devices, separated by commas. Kubelets before 1.31 and clients
+// without the field send them, and some send both.
+const cdiAnnotation = "cdi.k8s.io/"
+
+// cdiRequest is a CDI device and the field that names it.
+type cdiRequest struct{ field, name string }
+
+// cdiRequests are a container's CDI devices, each once.
+func cdiRequests(config *runtimeapi.ContainerConfig) ([]cdiRequest, error) {
+	var all []cdiRequest
+	for i, d := range config.GetCDIDevices() {
+		all = append(all, cdiRequest{item("config.CDI_devices", i) + ".name", d.GetName()})
+	}
+	for _, key := range slices.Sorted(maps.Keys(config.GetAnnotations())) {
+		if !strings.HasPrefix(key, cdiAnnotation) {
+			continue
+		}
+		for name := range strings.SplitSeq(config.GetAnnotations()[key], ",") {
+			all = append(all, cdiRequest{"config.annotations[" + key + "]", name})
+		}
+	}
+	var once []cdiRequest
+	for _, r := range all {
+		if err := checkCDIName(r.field, r.name); err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(once, func(other cdiRequest) bool { return other.name == r.name }) {
+			once = append(once, r)
+		}
+	}
+	return once, nil
+}
+
+// cdiDevices sets the container's CDI devices. An engine that injects them does so, for
+// any runtime; for others the edits are made here and go into the note.
+func cdiDevices(in ContainerInput, config *container.Config, host *container.HostConfig, more *extra) error {
+	requests, err := cdiRequests(in.Config)
+	if err != nil || len(requests) == 0 {
+		return err
+	}
+	var names []string
+	for _, r := range requests {
+		names = append(names, r.name)
+	}
+	if in.Features.CDI {
+		host.DeviceRequests = []container.DeviceRequest{{Driver: cdiDriver, DeviceIDs: names}}
+		return nil
+	}
+	if in.ReadCDI == nil || !more.offered() {
+		return unsupported(requests[0].field, "this engine (%s) injects no CDI devices: take Docker Engine 28.2 or newer, or 25 with features.cdi of "+
+			"daemon.json, or the OCI runtime criadapter-oci in front of the engine's default one (see docs/oci-runtime.md)", in.Features.ServerVersion)
+	}
+	edits, err := in.ReadCDI(names)
+	if err != nil {
+		return invalid(requests[0].field, "%v", err)
+	}
+	return edits.set(requests[0].field, config, host, more)
+}
+
+// set makes the edits: by the Docker API where it has a word for them, because then the
+// container's commands have them, too.
+func (e CDIEdits) set(field string, config *container.Config, host *container.HostConfig, more *extra) error {
+	note, err := more.need(field, "a CDI device")
+	if err != nil {
+		return err
+	}
+	for _, variable := range e.env {
+		name, _, _ := strings.Cut(variable, "=")
+		config.Env = slices.DeleteFunc(config.Env, func(other string) bool { return strings.HasPrefix(other, name+"=") })
+		config.Env = append(config.Env, variable)
+	}
+	for _, group := range e.groups {
+		host.GroupAdd = append(host.GroupAdd, strconv.FormatUint(uint64(group), 10))
+		if strict := note.Process.Groups; strict != nil {
+			*strict = append(*strict, group)
+		}
+	}
+	note.Devices, note.Mounts = append(note.Devices, e.devices...), append(note.Mounts, e.mounts...)
+	note.Hooks, note.IntelRDT = e.hooks, e.intelRDT
+	return nil
+}
+
+// checkCDIName accepts vendor/class=name.
+func checkCDIName(field, name string) error {
+	kind, id, ok := strings.Cut(name, "=")
+	if !ok || id == "" || path.Dir(kind) == "." || path.Base(kind) == "." || strings.HasSuffix(kind, "/") {
+		return invalid(field, "%q is not a CDI device, vendor/class=name", name)
+	}
+	return checkText(field, name)
+}

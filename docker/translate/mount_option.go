@@ -1,0 +1,25 @@
+package translate
+
+import (
+	"slices"
+	"strings"
+)
+
+// offeredMountOptions are those that only take something away from a mount, or are about
+// the times of access. The others are CRI's own fields (ro, rro, rslave), or would undo
+// what the node's administrator mounted with.
+var offeredMountOptions = []string{"nodev", "noexec", "nosuid", "noatime", "nodiratime", "relatime", "strictatime"}
+
+// mountOptions applies the CRI text on mount_options: they are the OCI runtime's, for the
+// topmost mount.
+func mountOptions(field string, options []string, target string, more *extra) error {
+	for i, option := range options {
+		if !slices.Contains(offeredMountOptions, option) {
+			return invalid(item(field, i), "%q is not among %s", option, strings.Join(offeredMountOptions, ", "))
+		}
+		if err := more.mountOptions(field, target, option); err != nil {
+			return err
+		}
+	}
+	return nil
+}

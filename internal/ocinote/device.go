@@ -1,0 +1,96 @@
+package ocinote
+
+import (
+	"maps"
+	"slices"
+)
+
+// editDevices makes devices and lets the cgroup allow them.
+func editDevices(spec object, note Note) error {
+	linux, err := spec.child("linux")
+	if err != nil {
+		return err
+	}
+	if len(note.IntelRDT) > 0 {
+		linux["intelRdt"] = note.IntelRDT
+	}
+	for _, device := range note.Devices {
+		node, err := deviceNode(spec, device)
+		if err != nil {
+			return err
+		}
+		if err := linux.replace("devices", "path", node); err != nil {
+			return err
+		}
+		if err := allowDevice(linux, device); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deviceNode is a device with an owner: without one it is the container's user.
+func deviceNode(spec object, device Device) (object, error) {
+	process, err := spec.child("process")
+	if err != nil {
+		return nil, err
+	}
+	user, err := process.child("user")
+	if err != nil {
+		return nil, err
+	}
+	node := object{"path": device.Path, "type": device.Type, "major": device.Major, "minor": device.Minor}
+	if device.FileMode != nil {
+		node["fileMode"] = *device.FileMode
+	}
+	for field, id := range map[string]*uint32{"uid": device.UID, "gid": device.GID} {
+		switch {
+		case id != nil:
+			node[field] = *id
+		case user[field] != nil:
+			node[field] = user[field]
+		}
+	}
+	return node, nil
+}
+
+func allowDevice(linux object, device Device) error {
+	if device.Access == "" {
+		return nil
+	}
+	resources, err := linux.child("resources")
+	if err != nil {
+		return err
+	}
+	allowed, err := resources.list("devices")
+	if err != nil {
+		return err
+	}
+	resources.setList("devices", append(allowed, object{
+		"allow": true, "type": device.Type, "major": device.Major, "minor": device.Minor, "access": device.Access,
+	}))
+	return nil
+}
+
+// editHooks adds programs that the runtime runs.
+func editHooks(spec object, note Note) error {
+	for _, when := range slices.Sorted(maps.Keys(note.Hooks)) {
+		hooks, err := spec.child("hooks")
+		if err != nil {
+			return err
+		}
+		list, err := hooks.list(when)
+		if err != nil {
+			return err
+		}
+		for _, hook := range note.Hooks[when] {
+			element, err := toObject(hook)
+			if err != nil {
+				return err
+			}
+			list = append(list, element)
+		}
+		hooks.setList(when, list)
+	}
+	return nil
+}

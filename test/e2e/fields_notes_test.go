@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestFieldsOfNotes is the truth of the fields that the Docker API has no word for, on every engine: criadapter-oci sets
+// them by the container's note.
+func TestFieldsOfNotes(t *testing.T) {
+	n := newFieldsNode(t)
+	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
+	n.pod = runSandbox(t, n.server, n.config)
+	below := filepath.Join(n.dir, "below")
+	n.must(os.MkdirAll(below, 0o777))
+	n.must(unix.Mount("below", below, "tmpfs", 0, ""))
+	t.Cleanup(func() { _ = unix.Unmount(below, unix.MNT_DETACH) })
+	testutil.WriteFile(t, filepath.Join(n.dir, "script"), "#!/bin/sh\necho ran\n")
+	n.must(os.Chmod(filepath.Join(n.dir, "script"), 0o755))
+	t.Run("status", func(t *testing.T) {
+		status, err := n.server.Runtime.Status(t.Context(), false)
+		n.must(err)
+		if features := status.GetFeatures(); !features.GetSupplementalGroupsPolicy() || !features.GetMountOptions() {
+			t.Errorf("announced are %v", features)
+		}
+	})
+	n.strictGroups(t)
+	n.ambientCapabilities(t)
+	n.mountsWithOptions(t)
+	n.limitsFromTheStart(t)
+}
+
+// noted is a container that waits.
+func noted(name string, security *runtimeapi.LinuxContainerSecurityContext) *runtimeapi.ContainerConfig {
+	return &runtimeapi.ContainerConfig{
+		Metadata: &runtimeapi.ContainerMetadata{Name: name}, Command: []string{"sleep", "1000000"},
+		Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: security, Resources: &runtimeapi.LinuxContainerResources{}},
+	}
+}
+
+func (n *fieldsNode) strictGroups(t *testing.T) {
+	plain := n.image
+	defer func() { n.image = plain }()
+	var err error // the image says that its user has another group
+	n.image, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: rigenv.Require(t).Image("k8s-staging-cri-tools/test-image-predefined-group:latest")}, nil, nil)
+	n.must(err)
+	merged, _ := n.run(noted("merged", &runtimeapi.LinuxContainerSecurityContext{SupplementalGroups: []int64{77}}))
+	id, pid := n.run(noted("strict", &runtimeapi.LinuxContainerSecurityContext{
+		SupplementalGroups: []int64{77}, SupplementalGroupsPolicy: runtimeapi.SupplementalGroupsPolicy_Strict,
+	}))
+	t.Run("strict groups", func(t *testing.T) {
+		same(t, "groups of the image and the pod", n.sh(merged, "id -G"), "1000 77 50000")
+		same(t, "the process from outside", n.procStatus(pid, "Groups"), "77 1000")
+		same(t, "a command inside", n.sh(id, "id -G"), "1000 77")
+		status, err := n.server.Runtime.ContainerStatus(t.Context(), id, false)
+		n.must(err)
+		user := status.GetStatus().GetUser().GetLinux()
+		if user.GetUid() != 1000 || user.GetGid() != 1000 || !slices.Equal(user.GetSupplementalGroups(), []int64{1000, 77}) {
+			t.Errorf("ContainerStatus shows the user %v", user)
+		}
+	})
+}
+
+func (n *fieldsNode) ambientCapabilities(t *testing.T) {
+	const netRaw = "0000000000002000"
+	id, pid := n.run(noted("ambient", &runtimeapi.LinuxContainerSecurityContext{
+		RunAsUser:    &runtimeapi.Int64Value{Value: 1234},
+		Capabilities: &runtimeapi.Capability{AddAmbientCapabilities: []string{"NET_RAW"}, DropCapabilities: []string{"ALL"}},
+	}))
+	t.Run("ambient capabilities", func(t *testing.T) {
+		for _, set := range []string{"CapAmb", "CapEff", "CapPrm", "CapBnd"} {
+			same(t, set+" from outside", n.procStatus(pid, set), netRaw)
+			same(t, set+" of a command inside", n.sh(id, "grep "+set+" /proc/self/status"), set+": "+netRaw)
+		}
+	})
+}
+
+func (n *fieldsNode) mountsWithOptions(t *testing.T) {
+	config := noted("mounts", nil)
+	config.Mounts = []*runtimeapi.Mount{
+		{HostPath: n.dir, ContainerPath: "/plain"},
+		{HostPath: n.dir, ContainerPath: "/options", MountOptions: []string{"noexec", "nosuid", "nodev", "noatime"}},
+		{HostPath: n.dir, ContainerPath: "/readonly", Readonly: true},
+		{HostPath: n.dir, ContainerPath: "/recursive", Readonly: true, RecursiveReadOnly: true, MountOptions: []string{"noexec"}},
+	}
+	id, pid := n.run(config)
+	t.Run("mount options", func(t *testing.T) {
+		same(t, "a program of a plain mount", n.sh(id, "/plain/script"), "ran")
+		same(t, "a program of a mount with noexec", n.sh(id, "/options/script"), "sh: /options/script: Permission denied")
+		same(t, "a program of a recursive one", n.sh(id, "/recursive/script"), "sh: /recursive/script: Permission denied")
+		if line := n.mountAt(pid, "/options"); !strings.Contains(line, " rw,nosuid,nodev,noexec,noatime ") {
+			t.Errorf("from outside the mount is %q", line)
+		}
+		if line := n.mountAt(pid, "/plain"); strings.Contains(line, "noexec") {
+			t.Errorf("from outside the plain mount is %q", line)
+		}
+	})
+	t.Run("recursive read-only", func(t *testing.T) {
+		same(t, "a file below a read-only mount", n.sh(id, "touch /readonly/below/x && echo written"), "written")
+		same(t, "one below a recursive one", n.sh(id, "touch /recursive/below/y && echo written"), "touch: /recursive/below/y: Read-only file system")
+		if line := n.mountAt(pid, "/recursive/below"); !strings.Contains(line, " ro,") {
+			t.Errorf("from outside the mount below is %q", line)
+		}
+	})
+	t.Run("an option that is none", func(t *testing.T) {
+		config := noted("shared", nil)
+		config.Image = &runtimeapi.ImageSpec{Image: n.image}
+		config.Mounts = []*runtimeapi.Mount{{HostPath: n.dir, ContainerPath: "/x", MountOptions: []string{"rshared"}}}
+		_, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+		if err == nil || !strings.Contains(err.Error(), "config.mounts[0].mount_options[0]: ") {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+// limitsFromTheStart has the container's first process tell its limits: it is not there before its note is obeyed.
+func (n *fieldsNode) limitsFromTheStart(t *testing.T) {
+	const key = "hugetlb.1GB.max"
+	config := noted("limits", nil)
+	config.Command = []string{"sh", "-c", "cat /sys/fs/cgroup/hugetlb.2MB.max /sys/fs/cgroup/" + key + "; exec sleep 1000000"}
+	config.Linux.Resources.HugepageLimits = []*runtimeapi.HugepageLimit{{PageSize: "2MB", Limit: 4 << 20}}
+	config.Linux.Resources.Unified = map[string]string{key: "1073741824"}
+	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err != nil {
+		t.Run("unified keys on cgroup v1", func(t *testing.T) {
+			config.Image = &runtimeapi.ImageSpec{Image: n.image}
+			_, err := n.server.Runtime.CreateContainer(t.Context(), n.pod, config, n.config)
+			if err == nil || !strings.Contains(err.Error(), "config.linux.resources.unified: "+key+" is a file of cgroup v2") {
+				t.Errorf("got %v", err)
+			}
+		})
+		return
+	}
+	t.Run("limits from the start on", func(t *testing.T) {
+		rigenv.RequireControllers(t, "hugetlb")
+		_, pid := n.run(config)
+		for name, want := range map[string]string{"hugetlb.2MB.max": "4194304", key: "1073741824"} {
+			n.wantCgroup(pid, "", "hugetlb", "", want, name, want)
+		}
+		testutil.Eventually(t, func() error {
+			log, err := os.ReadFile(filepath.Join(n.config.LogDirectory, "limits.log"))
+			if text := string(log); !strings.Contains(text, " F 4194304\n") || !strings.Contains(text, " F 1073741824\n") {
+				return fmt.Errorf("the log holds %q, %v", log, err)
+			}
+			return nil
+		})
+	})
+}
