@@ -93,6 +93,21 @@ func writeReadable(path string, content []byte) error {
 	return nil
 }
 
+func (f *Files) has(sandboxID string) bool {
+	_, err := os.Lstat(filepath.Join(f.dir, sandboxID))
+	return err == nil
+}
+
+// list returns the pods that have files.
+func (f *Files) list() []string {
+	entries, _ := os.ReadDir(f.dir) // none before the first pod
+	ids := make([]string, 0, len(entries))
+	for _, entry := range entries {
+		ids = append(ids, entry.Name())
+	}
+	return ids
+}
+
 func (f *Files) remove(sandboxID string) error {
 	defer step.At("pod files: remove")()
 	return os.RemoveAll(filepath.Join(f.dir, sandboxID))

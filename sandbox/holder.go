@@ -17,8 +17,6 @@ type holder interface {
 	start(ctx context.Context, p *pending) error
 	// connect joins a pod with a network of its own and records the result.
 	connect(ctx context.Context, p *pending) error
-	// settled is told that a set-up is over: its record is there, or nothing of it.
-	settled(id string)
 	// abandon pushes what undoes that which start has begun and connect has not taken over.
 	abandon(p *pending)
 	// entry is what the cache shows of a pod that was set up.

@@ -119,9 +119,6 @@ func (h containerHolder) connect(ctx context.Context, p *pending) error {
 	return h.joinPod(ctx, p)
 }
 
-// settled implements holder.
-func (h containerHolder) settled(string) {}
-
 // abandon implements holder.
 func (h containerHolder) abandon(p *pending) {
 	if p.container.early != nil {

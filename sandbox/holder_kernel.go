@@ -40,8 +40,6 @@ const defaultPodsDir = "/run/criadapter/pods"
 type kernelPods struct {
 	mu    sync.Mutex
 	reach reach
-	// making are the pods whose directory may be there before their record is.
-	making map[string]bool
 }
 
 const (
@@ -89,23 +87,10 @@ func (h kernelHolder) create(_ context.Context, p *pending) (string, error) {
 	if !p.kernel.IPC {
 		p.record.Namespaces.IPC, p.record.Namespaces.Shm = "", ""
 	}
-	h.s.kernelPods.mu.Lock()
-	defer h.s.kernelPods.mu.Unlock()
-	if h.s.kernelPods.making == nil {
-		h.s.kernelPods.making = map[string]bool{}
-	}
-	h.s.kernelPods.making[id] = true
 	return id, nil
 }
 
-// settled implements holder.
-func (h kernelHolder) settled(id string) {
-	h.s.kernelPods.mu.Lock()
-	defer h.s.kernelPods.mu.Unlock()
-	delete(h.s.kernelPods.making, id)
-}
-
-// start implements holder. What a crash leaves without a record is found by its owner, see strays.
+// start implements holder. What a crash leaves without a record is found by its owner, see Service.look.
 func (h kernelHolder) start(ctx context.Context, p *pending) error {
 	if err := h.makeCgroup(p); err != nil {
 		return err
@@ -126,11 +111,8 @@ func (h kernelHolder) start(ctx context.Context, p *pending) error {
 // make makes the pod's directory and all that is in it, and its network namespace.
 func (h kernelHolder) make(ctx context.Context, p *pending) error {
 	ns := p.record.Namespaces
-	if err := os.Mkdir(ns.Dir, 0o700); err != nil {
+	if err := makeOwned(ns.Dir, owner{RootDirectory: h.s.opts.RootDirectory, Record: p.record}); err != nil {
 		return fmt.Errorf("making the directory of the pod's namespaces: %w", err)
-	}
-	if err := writeOwner(ns.Dir, owner{RootDirectory: h.s.opts.RootDirectory, Record: p.record}); err != nil {
-		return fmt.Errorf("marking the directory of the pod's namespaces: %w", err)
 	}
 	if ns.Shm != "" {
 		if err := mountShm(ns.Shm); err != nil {
@@ -201,7 +183,7 @@ func (h kernelHolder) stop(ctx context.Context, id string) error {
 	return nil
 }
 
-// remove implements holder. The owner goes before the directory, and after the rest.
+// remove implements holder. The directory goes after all that is in it.
 func (h kernelHolder) remove(_ context.Context, id string) error {
 	ns := h.namespacesOf(id)
 	if _, err := os.Lstat(ns.Dir); errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -213,18 +195,8 @@ func (h kernelHolder) remove(_ context.Context, id string) error {
 	if err := unmountShm(ns.Shm); err != nil {
 		return err
 	}
-	for _, path := range []string{filepath.Join(ns.Dir, ownerFile), ns.Dir} {
-		if err := removeOne(path); err != nil {
-			return fmt.Errorf("removing the directory of the pod's namespaces: %w", err)
-		}
-	}
-	return nil
-}
-
-func removeOne(path string) error {
-	defer step.At("pod directory: remove")()
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	if err := removeOwned(ns.Dir, h.s.opts.RootDirectory); err != nil {
+		return fmt.Errorf("removing the directory of the pod's namespaces: %w", err)
 	}
 	return nil
 }
@@ -239,28 +211,6 @@ func unmountShm(dir string) error {
 		return fmt.Errorf("removing the pod's /dev/shm: %w", err)
 	}
 	return nil
-}
-
-// strays are the pods that have a directory here and neither a record nor a place in the cache.
-func (h kernelHolder) strays(ctx context.Context, snapshot *state.Snapshot) []string {
-	var ids []string
-	for _, found := range ownedPods(h.s.opts.podsDir, h.s.opts.RootDirectory) {
-		id := found.SandboxID
-		if h.isMaking(id) {
-			continue
-		}
-		_, unrecorded := h.s.opts.Store.Load(ctx, id)
-		if _, err := snapshot.Pod(id); errdefs.IsNotFound(err) && errdefs.IsNotFound(unrecorded) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
-}
-
-func (h kernelHolder) isMaking(id string) bool {
-	h.s.kernelPods.mu.Lock()
-	defer h.s.kernelPods.mu.Unlock()
-	return h.s.kernelPods.making[id]
 }
 
 // holds reports whether a pod of this criadapter, whose record may be lost, has a directory.

@@ -183,6 +183,7 @@ func TestNamespacesOfNobodyAreSwept(t *testing.T) {
 			n.must(n.store.Delete(n.Context(), id))
 			n.cache.RemovePod(id)
 		}
+		n.must(n.files.remove(theirs))
 		found, err := readOwner(kernelHolder{n.Service}.dirOf(theirs))
 		n.must(err)
 		found.RootDirectory = "/another"
@@ -274,4 +275,26 @@ func TestAliveIsOfTheKernelAlone(t *testing.T) {
 	if Alive(checkpoint.Record{NetnsPath: "/proc/self/ns/net"}) {
 		t.Error("a pod with a sandbox container is alive without it")
 	}
+}
+
+// A crash while a pod's directory is made or removed leaves one that has no owner, and goes all the same.
+func TestUnfinishedDirectoriesAreSwept(t *testing.T) {
+	onNode(t, withKernel, func(n *node) {
+		living := n.run("living")
+		theirs := filepath.Join(n.podsDir(), unfinished("/another")+"1")
+		for _, dir := range []string{filepath.Join(n.podsDir(), unfinished(n.dir)+"2"), theirs} {
+			n.must(os.Mkdir(dir, 0o700))
+		}
+		owned := filepath.Join(n.podsDir(), unfinished(n.dir)+"3")
+		n.must(os.Mkdir(owned, 0o700))
+		n.must(writeOwner(owned, owner{RootDirectory: n.dir}))
+		n.must(n.collectOrphans(n.Context()))
+		left, err := os.ReadDir(n.podsDir()) // sorted, the dot first
+		if err != nil || len(left) != 2 || left[0].Name() != filepath.Base(theirs) || left[1].Name() != living {
+			n.Errorf("left are %v, %v", left, err)
+		}
+		n.must(os.Remove(theirs))
+		n.must(n.Remove(n.Context(), living))
+		n.wantNothing()
+	})
 }

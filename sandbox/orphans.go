@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 	"golang.org/x/sync/errgroup"
 
@@ -33,40 +32,17 @@ func (s *Service) CollectOrphans(ctx context.Context) {
 	}
 }
 
-// collectOrphans does it once. Attachments are listed before pods, because a
-// pod's checkpoint is there before it is joined.
+// collectOrphans does it once.
 func (s *Service) collectOrphans(ctx context.Context) error {
-	attached, err := s.opts.Network.Attached()
-	if err != nil || s.opts.Cache.Err() != nil {
-		return err // without the engine nobody knows which pods there are
+	if s.opts.Cache.Err() != nil {
+		return nil // without the engine nobody knows which pods there are
 	}
-	snapshot := s.opts.Cache.Snapshot()
-	strays := kernelHolder{s}.strays(ctx, snapshot)
-	err = errors.Join(s.releaseAll(ctx, snapshot, attached), inParallel(strays, func(id string) error {
-		ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
-		defer cancel()
-		return s.releaseUnknown(ctx, id)
-	}))
+	found, err := s.look(ctx)
+	err = errors.Join(err, s.apply(ctx, found, release))
 	if s.opts.NetworkGC && !s.opts.EngineBridge {
-		err = errors.Join(err, s.collectNetwork(ctx, snapshot))
+		err = errors.Join(err, s.collectNetwork(ctx, s.opts.Cache.Snapshot()))
 	}
 	return err
-}
-
-// releaseAll takes the pods off the network that are not in the snapshot. A plugin that hangs for one does not keep the
-// others from it. Another runtime may share the cache's directory: its pods have their namespaces elsewhere.
-func (s *Service) releaseAll(ctx context.Context, snapshot *state.Snapshot, attached map[string]string) error {
-	var orphans []string
-	for id, path := range attached {
-		if _, err := snapshot.Pod(id); errdefs.IsNotFound(err) && path == s.netnsPath(id) {
-			orphans = append(orphans, id)
-		}
-	}
-	return inParallel(orphans, func(id string) error {
-		ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
-		defer cancel()
-		return s.releaseUnknown(ctx, id)
-	})
 }
 
 // inParallel does one thing for each of a list, some at a time, whether or not it fails for others.

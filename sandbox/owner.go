@@ -1,9 +1,14 @@
 package sandbox
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/internal/step"
@@ -13,6 +18,64 @@ import (
 type owner struct {
 	RootDirectory string            `json:"rootDirectory"`
 	Record        checkpoint.Record `json:"record"`
+}
+
+// unfinished begins the name of a directory that has no owner yet, or none any more. Whose it is stands in the name: a crash
+// leaves nothing that is nobody's.
+func unfinished(rootDirectory string) string {
+	sum := sha256.Sum256([]byte(rootDirectory))
+	return ".unfinished-" + hex.EncodeToString(sum[:8]) + "-"
+}
+
+// makeOwned makes a directory that has its owner from the beginning.
+func makeOwned(dir string, o owner) error {
+	making := filepath.Join(filepath.Dir(dir), unfinished(o.RootDirectory)+filepath.Base(dir))
+	err := os.Mkdir(making, 0o700)
+	if err == nil {
+		err = writeOwner(making, o)
+	}
+	if err == nil {
+		err = os.Rename(making, dir)
+	}
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(making))
+	}
+	return nil
+}
+
+// removeOwned removes a directory that has nothing but its owner.
+func removeOwned(dir, rootDirectory string) error {
+	defer step.At("pod directory: remove")()
+	removing := filepath.Join(filepath.Dir(dir), unfinished(rootDirectory)+filepath.Base(dir))
+	if err := os.Rename(dir, removing); err != nil {
+		return err
+	}
+	return removeUnfinished(removing)
+}
+
+func removeUnfinished(dir string) error {
+	defer step.At("pod directory: remove unfinished")()
+	return errors.Join(ignoreNotExist(os.Remove(filepath.Join(dir, ownerFile))), ignoreNotExist(os.Remove(dir)))
+}
+
+// sweepUnfinished removes what a crash has left of directories that were made or removed, but for those of pods that are
+// being made.
+func sweepUnfinished(dir, rootDirectory string, isMaking func(id string) bool) error {
+	entries, err := os.ReadDir(dir)
+	errs := []error{ignoreNotExist(err)}
+	for _, entry := range entries {
+		if id, found := strings.CutPrefix(entry.Name(), unfinished(rootDirectory)); found && !isMaking(id) {
+			errs = append(errs, removeUnfinished(filepath.Join(dir, entry.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func ignoreNotExist(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func writeOwner(dir string, o owner) error {

@@ -26,29 +26,101 @@ const (
 // joined.
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "sandbox"))
-	var errs []error
-	var interrupted []*state.Pod
-	for _, pod := range s.opts.Cache.Snapshot().Pods() {
-		record, err := s.opts.Store.Load(ctx, pod.ID)
-		switch {
-		case err != nil:
-			errs = append(errs, docker.IgnoreNotFound(err))
-		case record.Phase == checkpoint.PhaseIntent:
-			interrupted = append(interrupted, pod)
-		case record.Phase == checkpoint.PhaseReady && pod.Status.Running:
-			errs = append(errs, s.repair(ctx, pod))
+	found, err := s.look(ctx)
+	return errors.Join(err, s.apply(ctx, found, repair, finish))
+}
+
+// look finds what there is of all pods. What is kept outside of the records is listed before those, and they before the
+// cache: a pod comes into being in the other order. An error says of which pods not all is known; they are left alone.
+func (s *Service) look(ctx context.Context) (map[string]remains, error) {
+	found := map[string]remains{}
+	attached, err := s.opts.Network.Attached()
+	for id, path := range attached {
+		// Another runtime may share the cache's directory: its pods have their namespaces elsewhere.
+		if path == s.netnsPath(id) {
+			found[id] = remains{joined: true}
 		}
 	}
-	return errors.Join(append(errs, s.stopAll(ctx, interrupted))...)
+	errs := []error{err, sweepUnfinished(s.opts.podsDir, s.opts.RootDirectory, s.making.has)}
+	for _, id := range s.owned() {
+		r := found[id]
+		r.owned = !s.making.has(id)
+		found[id] = r
+	}
+	snapshot := s.opts.Cache.Snapshot()
+	for _, pod := range snapshot.Pods() {
+		r := found[pod.ID]
+		r.shown, r.running = true, pod.Status.Running
+		found[pod.ID] = r
+	}
+	for id, r := range found {
+		record, err := s.opts.Store.Load(ctx, id)
+		r.phase, r.unread = record.Phase, docker.IgnoreNotFound(err) != nil
+		if r.unread {
+			errs = append(errs, err)
+		}
+		found[id] = r
+	}
+	return found, errors.Join(errs...)
+}
+
+// owned are the pods that have a directory of this criadapter alone: of their namespaces, or of their files.
+func (s *Service) owned() []string {
+	ids := s.opts.Files.list()
+	for _, record := range ownedPods(s.opts.podsDir, s.opts.RootDirectory) {
+		ids = append(ids, record.SandboxID)
+	}
+	return ids
+}
+
+// apply does what is to be done with pods, if it is one of some actions, in the order of these.
+func (s *Service) apply(ctx context.Context, found map[string]remains, actions ...action) error {
+	type task struct {
+		id string
+		do action
+	}
+	var tasks []task
+	for _, do := range actions {
+		for id, r := range found {
+			if r.decide() == do {
+				tasks = append(tasks, task{id, do})
+			}
+		}
+	}
+	return inParallel(tasks, func(t task) error {
+		ctx, cancel := context.WithTimeout(ctx, recoverTimeout)
+		defer cancel()
+		switch t.do {
+		case repair:
+			return s.onPod(ctx, t.id, s.repair)
+		case finish:
+			return s.onPod(ctx, t.id, s.finishStop)
+		case release:
+			return s.releaseUnknown(ctx, t.id)
+		}
+		return nil
+	})
+}
+
+// onPod does something with a pod of the cache, if it is there.
+func (s *Service) onPod(ctx context.Context, id string, do func(context.Context, *state.Pod) error) error {
+	pod, err := s.opts.Cache.Snapshot().Pod(id)
+	if err != nil {
+		return docker.IgnoreNotFound(err)
+	}
+	return named(pod, do(log.WithLogger(ctx, log.G(ctx).WithFields(pod.LogFields())), pod))
+}
+
+func (s *Service) finishStop(ctx context.Context, pod *state.Pod) error {
+	log.G(ctx).Warn("pod sandbox set-up or stop was interrupted, stopping it")
+	return s.Stop(ctx, pod.ID)
 }
 
 // repair is quick: it calls neither plugins nor the engine. A pod that is stopped or removed meanwhile is left alone.
 func (s *Service) repair(ctx context.Context, pod *state.Pod) error {
-	ctx, cancel := context.WithTimeout(log.WithLogger(ctx, log.G(ctx).WithFields(pod.LogFields())), recoverTimeout)
-	defer cancel()
 	unlock, err := s.locks.Lock(ctx, pod.ID)
 	if err != nil {
-		return named(pod, err)
+		return err
 	}
 	defer unlock()
 	now, err := s.opts.Cache.Snapshot().Pod(pod.ID)
@@ -57,22 +129,12 @@ func (s *Service) repair(ctx context.Context, pod *state.Pod) error {
 	}
 	record, err := s.opts.Store.Load(ctx, pod.ID)
 	if err != nil {
-		return named(pod, docker.IgnoreNotFound(err))
+		return docker.IgnoreNotFound(err)
 	}
 	if record.Phase != checkpoint.PhaseReady || now.Status.Stopping || !now.Status.Running {
 		return nil
 	}
-	return named(pod, errors.Join(s.holderOf(record).repair(ctx, now, record), s.recoverFiles(now)))
-}
-
-// stopAll stops pods side by side.
-func (s *Service) stopAll(ctx context.Context, pods []*state.Pod) error {
-	return inParallel(pods, func(pod *state.Pod) error {
-		ctx, cancel := context.WithTimeout(log.WithLogger(ctx, log.G(ctx).WithFields(pod.LogFields())), recoverTimeout)
-		defer cancel()
-		log.G(ctx).Warn("pod sandbox set-up or stop was interrupted, stopping it")
-		return named(pod, s.Stop(ctx, pod.ID))
-	})
+	return errors.Join(s.holderOf(record).repair(ctx, now, record), s.recoverFiles(now))
 }
 
 // named adds the pod's name to an error.

@@ -228,3 +228,79 @@ func TestRecoverLeavesAPodAloneThatIsStopped(t *testing.T) {
 		n.wantNothing()
 	})
 }
+
+// lose takes away parts of a pod, a bit for each, as crashes, clean-ups and people do.
+func (n *node) lose(id string, parts byte) {
+	n.Helper()
+	pod := n.pod(id)
+	kernel := pod.Status.Namespaces != nil
+	losses := []func() error{
+		func() error { return n.store.Delete(n.Context(), id) },
+		func() error { // what holds its namespaces
+			if kernel {
+				return kernelHolder{n.Service}.remove(n.Context(), id)
+			}
+			return n.engine.RemoveContainer(n.Context(), id)
+		},
+		func() error { return netns.Open(pod.Status.NetnsPath).Unpin() },
+		func() error { n.network.set(func() { delete(n.network.joined, id) }); return nil },
+		func() error { return n.files.remove(id) },
+	}
+	for i, loss := range losses {
+		if parts&(1<<i) != 0 {
+			n.must(loss())
+		}
+	}
+}
+
+// onlyThePin is what is left of a pod of which nothing says any more whose it was. It is on a tmpfs.
+const onlyThePin = 0b11011
+
+// FuzzRecovery takes any parts away from two attempts of a pod, one of which is in any phase, and restarts. Whatever is
+// left, Recover and the kubelet's garbage collection end with nothing, and the next attempt is READY meanwhile.
+func FuzzRecovery(f *testing.F) {
+	for lost := range byte(1 << 5) {
+		f.Add(lost%2 == 0, lost, byte(0), lost%3)
+		f.Add(lost%2 == 1, byte(0), lost, lost%3)
+		f.Add(lost%3 == 0, lost, lost>>1, lost%3)
+	}
+	f.Fuzz(func(t *testing.T, kernel bool, first, second, phase byte) {
+		first, second = first%32, second%32
+		if first&^4 == onlyThePin || second&^4 == onlyThePin {
+			return
+		}
+		mode := withCNI
+		if kernel {
+			mode = withKernel
+		}
+		onNode(t, mode, func(n *node) {
+			old := n.run("web")
+			next := podConfig("web")
+			next.Metadata.Attempt = 1
+			id, err := n.Run(n.Context(), next, "")
+			n.must(err)
+			switch phase % 3 {
+			case 1:
+				n.must(n.Stop(n.Context(), id))
+			case 2:
+				n.must(n.store.Update(n.Context(), id, func(r *checkpoint.Record) error { r.Phase = checkpoint.PhaseIntent; return nil }))
+			}
+			n.end()
+			n.lose(old, first)
+			n.lose(id, second)
+			n.start(n.mode)
+			n.must(n.Recover(n.Context()))
+			n.must(n.collectOrphans(n.Context()))
+			next.Metadata.Attempt = 2
+			last, err := n.Run(n.Context(), next, "")
+			n.must(err)
+			n.wantState(last, ready)
+			for _, pod := range n.cache.Snapshot().Pods() {
+				n.must(n.Stop(n.Context(), pod.ID))
+				n.must(n.Remove(n.Context(), pod.ID))
+			}
+			n.must(n.collectOrphans(n.Context()))
+			n.wantNothing()
+		})
+	})
+}

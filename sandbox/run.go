@@ -102,7 +102,7 @@ func (s *Service) makePod(ctx context.Context, name string, config *runtimeapi.P
 		return nil, err
 	}
 	s.noteCgroup(p)
-	defer func() { p.holder.settled(p.record.SandboxID) }()
+	defer func() { s.making.end(p.record.SandboxID) }()
 	for _, step := range []func(context.Context, *pending) error{
 		s.create, p.holder.start, s.limitNew, s.connect, s.finish,
 	} {
@@ -188,6 +188,7 @@ func (s *Service) create(ctx context.Context, p *pending) error {
 	if err != nil {
 		return err
 	}
+	s.making.begin(id)
 	p.record.SandboxID = id
 	p.record.CreatedAt = time.Now()
 	if !s.opts.EngineBridge && !usesHostNetwork(p.config) {

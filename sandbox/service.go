@@ -97,6 +97,7 @@ type Service struct {
 	inflight inflightRuns
 
 	kernelPods kernelPods
+	making     making
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc

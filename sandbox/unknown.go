@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// releaseUnknown gives back the addresses of a pod of which only the CNI cache knows: its checkpoint and its container
-// are lost. For an id that nobody knows it does nothing.
+// releaseUnknown gives back the addresses of a pod of which only the CNI cache, or a directory of ours, knows: its
+// checkpoint and its container are lost. For an id that nobody knows it does nothing.
 func (s *Service) releaseUnknown(ctx context.Context, id string) error {
 	if err := s.opts.Cache.Err(); err != nil {
 		return err // the engine may have the pod
@@ -35,37 +35,38 @@ func (s *Service) releaseUnknown(ctx context.Context, id string) error {
 	if h := (kernelHolder{s}); h.holds(id) {
 		return s.releaseStray(ctx, h, id, joined)
 	}
-	if !joined {
+	if !joined && !s.opts.Files.has(id) {
 		return nil
 	}
 	if _, err := s.opts.Engine.InspectContainer(ctx, id); !errdefs.IsNotFound(err) {
 		return err // nil for another criadapter's pod
 	}
-	log.G(ctx).WithField("podSandboxID", id).Warn("pod sandbox is known from the CNI cache alone, running CNI DEL")
-	path := s.netnsPath(id)
-	if err := s.opts.Network.Del(ctx, cni.Pod{ID: id, NetnsPath: path}, ""); err != nil {
-		return err
-	}
-	if err := s.opts.Files.remove(id); err != nil {
-		return fmt.Errorf("removing the pod's files: %w", err)
-	}
-	return netns.Open(path).Unpin()
+	log.G(ctx).WithField("podSandboxID", id).Warn("pod sandbox is known from the CNI cache or its files alone, removing it")
+	return s.releaseHeld(ctx, id, joined)
 }
 
 // releaseStray removes a pod without a sandbox container whose record is lost, or was never written.
 func (s *Service) releaseStray(ctx context.Context, h kernelHolder, id string, joined bool) error {
 	log.G(ctx).WithField("podSandboxID", id).Warn("pod sandbox is known from its namespaces alone, removing it")
+	if err := s.releaseHeld(ctx, id, joined); err != nil {
+		return err
+	}
+	return h.remove(ctx, id)
+}
+
+// releaseHeld gives back what any pod may hold. Its files go last: they say whose it was.
+func (s *Service) releaseHeld(ctx context.Context, id string, joined bool) error {
 	path := s.netnsPath(id)
 	if joined {
 		if err := s.opts.Network.Del(ctx, cni.Pod{ID: id, NetnsPath: path}, ""); err != nil {
 			return err
 		}
 	}
-	if err := s.opts.Files.remove(id); err != nil {
-		return fmt.Errorf("removing the pod's files: %w", err)
-	}
 	if err := netns.Open(path).Unpin(); err != nil {
 		return err
 	}
-	return h.remove(ctx, id)
+	if err := s.opts.Files.remove(id); err != nil {
+		return fmt.Errorf("removing the pod's files: %w", err)
+	}
+	return nil
 }
