@@ -104,7 +104,7 @@ func missing(ctx context.Context, registry build.Registry) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if has, err := variant.Cached(ctx); err != nil || !has {
+	if has, err := variant.Cached(); err != nil || !has {
 		return "the engine " + variant.Name + " is not cached, run make engines once", err
 	}
 	if has, err := build.CritestCached(ctx, registry); err != nil || !has {

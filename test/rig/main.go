@@ -95,7 +95,7 @@ func run(ctx context.Context, args []string) (int, error) {
 
 // buildEngines builds what the cache does not have.
 func buildEngines(ctx context.Context) error {
-	for _, release := range []engines.Release{engines.Newest(ctx), engines.Between()} {
+	for _, release := range []engines.Release{engines.Newest(), engines.Between()} {
 		dir, err := release.Build(ctx, os.Stdout)
 		if err != nil {
 			return err

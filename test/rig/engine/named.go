@@ -22,7 +22,7 @@ type Variant struct {
 	// CgroupV2 says that it runs where no other control groups than those of version 2 are mounted.
 	CgroupV2 bool
 	// release makes its programs, in the place of the installed ones; nil for those.
-	release func(context.Context) build.Release
+	release func() build.Release
 	// config is added to daemon.json. It names a storage driver.
 	config map[string]any
 }
@@ -38,14 +38,12 @@ func contentStore() map[string]any {
 func variants() []Variant {
 	return []Variant{
 		{Name: Installed, config: graphDriver()},
-		{Name: "25-overlay2", release: between, config: graphDriver()},
+		{Name: "25-overlay2", release: build.Between, config: graphDriver()},
 		{Name: "29-overlay2", release: build.Newest, config: graphDriver()},
 		{Name: "29-containerd", release: build.Newest, config: contentStore()},
 		{Name: "29-cgroup2", release: build.Newest, config: contentStore(), CgroupV2: true},
 	}
 }
-
-func between(context.Context) build.Release { return build.Between() }
 
 // Named returns the engine of a name, Installed when it is empty. Another dockerd than the installed one is named by
 // its absolute path.
@@ -72,11 +70,11 @@ func CopyDriver(env rigenv.Env) string {
 }
 
 // Cached says whether Program has nothing to build.
-func (v Variant) Cached(ctx context.Context) (bool, error) {
+func (v Variant) Cached() (bool, error) {
 	if v.release == nil {
 		return true, nil
 	}
-	return v.release(ctx).Cached()
+	return v.release().Cached()
 }
 
 // Program returns the path of dockerd, with the programs that belong to it beside it. It builds what must be built,
@@ -86,7 +84,7 @@ func (v Variant) Program(ctx context.Context, progress io.Writer) (string, error
 	case filepath.IsAbs(v.Name):
 		return v.Name, nil
 	case v.release != nil:
-		dir, err := v.release(ctx).Build(ctx, progress)
+		dir, err := v.release().Build(ctx, progress)
 		return filepath.Join(dir, "dockerd"), err
 	}
 	found, err := images.FindTool("dockerd")

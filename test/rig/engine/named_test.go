@@ -32,7 +32,7 @@ func TestEnginesThatNeedNoBuild(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if cached, err := v.Cached(t.Context()); err != nil || !cached {
+		if cached, err := v.Cached(); err != nil || !cached {
 			t.Errorf("%s must be built: %v", name, err)
 		}
 	}

@@ -2,6 +2,7 @@ package images
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -14,6 +15,19 @@ import (
 // Tool is a program of the host and the Debian package that brings it.
 type Tool struct {
 	Program, Package string
+	// File is the path of what is needed in the place of a program.
+	File string
+}
+
+// missing says whether the host does not have the tool.
+func (t Tool) missing() bool {
+	var err error
+	if t.File != "" {
+		_, err = os.Stat(t.File)
+	} else {
+		_, err = FindTool(t.Program)
+	}
+	return err != nil
 }
 
 // Packages makes sure that the host has every tool: on a Debian system (or a derivative) it installs what is missing if
@@ -62,7 +76,7 @@ func FindTool(program string) (string, error) {
 func missingTools(tools []Tool) []Tool {
 	var missing []Tool
 	for _, tool := range tools {
-		if _, err := FindTool(tool.Program); err != nil {
+		if tool.missing() {
 			missing = append(missing, tool)
 		}
 	}
@@ -72,7 +86,7 @@ func missingTools(tools []Tool) []Tool {
 func programs(tools []Tool) string {
 	var names []string
 	for _, tool := range tools {
-		names = append(names, tool.Program)
+		names = append(names, cmp.Or(tool.File, tool.Program))
 	}
 	return strings.Join(names, ", ")
 }

@@ -8,7 +8,12 @@ import (
 )
 
 func TestPackagesWithNothingMissing(t *testing.T) {
-	if err := Packages(t.Context(), Tool{Program: "sh", Package: "no-such-package"}); err != nil {
+	file := filepath.Join(t.TempDir(), "header.h")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	tools := []Tool{{Program: "sh", Package: "no-such-package"}, {File: file, Package: "no-such-package"}}
+	if err := Packages(t.Context(), tools...); err != nil {
 		t.Error(err)
 	}
 }
@@ -16,11 +21,12 @@ func TestPackagesWithNothingMissing(t *testing.T) {
 // Where nothing can be installed, the error names the programs and the packages, each once.
 func TestPackagesSaysWhatToInstall(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // no apt-get, hence not Debian
-	err := Packages(t.Context(), Tool{"no-such-a", "package-1"}, Tool{"no-such-b", "package-1"}, Tool{"no-such-c", "package-0"})
+	err := Packages(t.Context(), Tool{Program: "no-such-a", Package: "package-1"},
+		Tool{File: "/no-such-b", Package: "package-1"}, Tool{Program: "no-such-c", Package: "package-0"})
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, want := range []string{"no-such-a, no-such-b, no-such-c", "package-0 package-1"} {
+	for _, want := range []string{"no-such-a, /no-such-b, no-such-c", "package-0 package-1"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q lacks %q", err, want)
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/test/rig/cache"
+	"github.com/criadapter/criadapter/test/rig/images"
 )
 
 // Release is an engine to build.
@@ -29,14 +30,13 @@ type program struct {
 	name, pkg, version, linkerFlags string
 	// vendored is the module of the program when that has no go.mod but the vendor.mod of Docker's own.
 	vendored string
-	// seccomp links libseccomp.
+	// seccomp links libseccomp: a runc without it would ignore seccomp profiles, and make tests pass.
 	seccomp bool
 }
 
-// Newest is the newest engine. Without libseccomp's headers there is no runc among its programs, because one that ignored
-// seccomp profiles would make tests pass. Each program's module is the main module of its build, so that it gets the
-// versions that it was released with, which the checksum database vouches for.
-func Newest(ctx context.Context) Release {
+// Newest is the newest engine. Each program's module is the main module of its build, so that it gets the versions that it
+// was released with, which the checksum database vouches for.
+func Newest() Release {
 	const (
 		moby       = "github.com/moby/moby/v2"
 		containerd = "github.com/containerd/containerd/v2"
@@ -47,17 +47,14 @@ func Newest(ctx context.Context) Release {
 		runcVersion       = "v1.5.2"
 		stamp             = "-X " + moby + "/dockerversion.Version=" + version
 	)
-	r := Release{version: version, programs: []program{
+	return Release{version: version, programs: []program{
 		{name: "containerd", pkg: containerd + "/cmd/containerd", version: containerdVersion},
 		{name: "containerd-shim-runc-v2", pkg: containerd + "/cmd/containerd-shim-runc-v2", version: containerdVersion},
 		{name: "docker-proxy", pkg: moby + "/cmd/docker-proxy", version: mobyVersion, linkerFlags: stamp},
 		{name: "dockerd", pkg: moby + "/cmd/dockerd", version: mobyVersion, linkerFlags: stamp},
+		{name: "runc", pkg: "github.com/opencontainers/runc", version: runcVersion, seccomp: true,
+			linkerFlags: "-X main.version=" + runcVersion[1:]},
 	}}
-	if hasSeccomp(ctx) {
-		r.programs = append(r.programs, program{name: "runc", pkg: "github.com/opencontainers/runc", version: runcVersion,
-			seccomp: true, linkerFlags: "-X main.version=" + runcVersion[1:]})
-	}
-	return r
 }
 
 // Between is an engine between 20.10 and the newest, on the installed containerd and runc.
@@ -101,9 +98,10 @@ func (r Release) key() string {
 	return cache.Key(append(parts, runtime.GOOS, runtime.GOARCH, runtime.Version())...)
 }
 
-// hasSeccomp says whether a program can be linked with libseccomp.
-func hasSeccomp(ctx context.Context) bool {
-	return exec.CommandContext(ctx, "pkg-config", "--exists", "libseccomp").Run() == nil
+// libseccomp is what linking with libseccomp takes besides a C compiler.
+var libseccomp = []images.Tool{
+	{File: "/usr/include/seccomp.h", Package: "libseccomp-dev"},
+	{Program: "pkg-config", Package: "pkg-config"},
 }
 
 // install compiles the program to dir, outside of any module.
@@ -111,6 +109,9 @@ func (p program) install(ctx context.Context, dir string) error {
 	environ := []string{"CGO_ENABLED=0", "GOBIN=" + dir}
 	args := []string{"install", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w " + p.linkerFlags}
 	if p.seccomp {
+		if err := images.Packages(ctx, libseccomp...); err != nil {
+			return err
+		}
 		environ[0] = "CGO_ENABLED=1"
 		args = append(args, "-tags", "seccomp")
 	}

@@ -5,7 +5,7 @@ import (
 )
 
 func TestReleasesAreEntriesOfTheirOwn(t *testing.T) {
-	newest, between := Newest(t.Context()), Between()
+	newest, between := Newest(), Between()
 	without := newest
 	without.programs = newest.programs[1:]
 	keys := map[string]bool{newest.key(): true, between.key(): true, without.key(): true}
@@ -15,8 +15,8 @@ func TestReleasesAreEntriesOfTheirOwn(t *testing.T) {
 	for _, r := range []Release{newest, between} {
 		last := r.programs[len(r.programs)-1]
 		for _, p := range r.programs {
-			if p.seccomp && !hasSeccomp(t.Context()) {
-				t.Errorf("%s of %s would ignore seccomp profiles", p.name, r.version)
+			if p.name == "runc" && !p.seccomp {
+				t.Errorf("runc of %s would ignore seccomp profiles", r.version)
 			}
 		}
 		if last.version == "" || last.pkg == "" {
