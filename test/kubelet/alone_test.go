@@ -14,7 +14,7 @@ func (n *node) refused(want string, flags ...string) {
 	n.t.Helper()
 	args := append([]string{
 		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint(), "--hostname-override", n.name,
-		"--node-ip", "127.0.0.1", "--pod-logs-dir", n.logs, "--cgroup-root", filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name),
+		"--node-ip", "127.0.0.1", "--pod-logs-dir", n.logs, "--cgroup-root", n.cgroup(),
 	}, flags...)
 	if _, stderr, code := n.person("", args...); code != 1 || !strings.Contains(stderr, want) {
 		n.t.Errorf("%v: exit code %d, want 1 and %q:\n%s", flags, code, want, stderr)

@@ -120,6 +120,11 @@ func prepareNode(t *testing.T, flags ...string) *node {
 	return n
 }
 
+// cgroup is the node's own cgroup, below the rig's: rigs beside each other have nodes of one name.
+func (n *node) cgroup() string {
+	return filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name)
+}
+
 // start runs the kubelet and waits for its endpoint.
 func (n *node) start() {
 	n.t.Helper()
@@ -135,7 +140,7 @@ func (n *node) start() {
 	args := append([]string{
 		"run", "--manifests", n.manifests, "--container-runtime-endpoint", n.server.Endpoint(), "--hostname-override", n.name,
 		// The rig removes the cgroups below its own.
-		"--cgroup-root", filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name), "--cgroup-driver", "cgroupfs",
+		"--cgroup-root", n.cgroup(), "--cgroup-driver", "cgroupfs",
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--read-address", "127.0.0.1:0", "--node-ip", "127.0.0.1",
 		"--crash-backoff", "1s", "--crash-backoff-max", "4s", "--pull-backoff", "1s", "--retry", "1s", "--sync-tick", "100ms",
 		"--housekeeping", "500ms", "--container-gc-period", "2s", "--image-gc-high-threshold", "100", "--log-level", "debug",

@@ -17,7 +17,7 @@ import (
 // cgroupFile reads a file of a cgroup below the node's, in either version of cgroups.
 func (n *node) cgroupFile(below, v1File, v2File string) (string, error) {
 	controller, _, _ := strings.Cut(v1File, ".")
-	root := filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name, "kubepods", below)
+	root := filepath.Join(n.cgroup(), "kubepods", below)
 	text, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", root, v2File))
 	if err != nil {
 		text, err = os.ReadFile(filepath.Join("/sys/fs/cgroup", controller, root, v1File))

@@ -23,7 +23,7 @@ import (
 func (n *node) playArgs(command string, args ...string) []string {
 	return append([]string{
 		command, "--name", n.name, "--container-runtime-endpoint", n.server.Endpoint(), "--root-dir", n.root, "--pod-logs-dir", n.logs,
-		"--cgroup-root", filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name), "--cgroup-driver", "cgroupfs", "--log-level", "info",
+		"--cgroup-root", n.cgroup(), "--cgroup-driver", "cgroupfs", "--log-level", "info",
 	}, args...)
 }
 
@@ -65,7 +65,7 @@ func (n *node) nothingLeft() {
 	if err != nil || len(sandboxes) > 0 {
 		n.t.Errorf("sandboxes: %v, %v", sandboxes, err)
 	}
-	own := filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name)
+	own := n.cgroup()
 	for _, pattern := range []string{filepath.Join("/sys/fs/cgroup", own), filepath.Join("/sys/fs/cgroup", "*", own)} { // of version 2 and 1
 		if cgroups, err := filepath.Glob(pattern); err != nil || len(cgroups) > 0 {
 			n.t.Errorf("cgroups: %v, %v", cgroups, err)

@@ -236,7 +236,7 @@ spec:
 	}
 	own := "/kubepods/burstable/pod" + string(pod.UID)
 	for file, want := range map[string]string{"memory.limit_in_bytes memory.max": "50331648", "cpu.shares cpu.weight": "204 8"} {
-		if got := podCgroup(t, own, strings.Fields(file)); !strings.Contains(" "+want+" ", " "+got+" ") {
+		if got := n.podCgroup(own, strings.Fields(file)); !strings.Contains(" "+want+" ", " "+got+" ") {
 			t.Errorf("%s of the pod's cgroup is %q, want one of %q", file, got, want)
 		}
 	}
@@ -246,7 +246,7 @@ spec:
 	n.remove("pod.yaml")
 	n.gone("pod")
 	eventually(t, "the pod's cgroup is gone", func() error {
-		if found := cgroupDirectories(t, own); len(found) > 0 {
+		if found := n.cgroupDirectories(own); len(found) > 0 {
 			return fmt.Errorf("there is %v", found)
 		}
 		return nil
@@ -254,13 +254,13 @@ spec:
 }
 
 // cgroupDirectories are those of all hierarchies whose path ends so.
-func cgroupDirectories(t *testing.T, end string) []string {
-	t.Helper()
+func (n *node) cgroupDirectories(end string) []string {
+	n.t.Helper()
 	var all []string
-	for _, pattern := range []string{"/sys/fs/cgroup/*/criadapter-rig-*/*" + end, "/sys/fs/cgroup/criadapter-rig-*/*" + end} {
+	for _, pattern := range []string{"/sys/fs/cgroup/*/" + n.cgroup() + end, "/sys/fs/cgroup/" + n.cgroup() + end} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
-			t.Fatal(err)
+			n.t.Fatal(err)
 		}
 		all = append(all, found...)
 	}
@@ -268,9 +268,9 @@ func cgroupDirectories(t *testing.T, end string) []string {
 }
 
 // podCgroup reads the first of the files that a hierarchy has.
-func podCgroup(t *testing.T, end string, files []string) string {
-	t.Helper()
-	for _, directory := range cgroupDirectories(t, end) {
+func (n *node) podCgroup(end string, files []string) string {
+	n.t.Helper()
+	for _, directory := range n.cgroupDirectories(end) {
 		for _, file := range files {
 			if content, err := os.ReadFile(filepath.Join(directory, file)); err == nil {
 				return strings.TrimSpace(string(content))

@@ -39,7 +39,7 @@ spec:
 		if pod.Status.QOSClass != c.class {
 			t.Errorf("%s has class %s", c.name, pod.Status.QOSClass)
 		}
-		if got := podCgroup(t, c.parent+string(pod.UID), []string{"cpu.shares", "cpu.weight"}); !slices.Contains(c.shares, got) {
+		if got := n.podCgroup(c.parent+string(pod.UID), []string{"cpu.shares", "cpu.weight"}); !slices.Contains(c.shares, got) {
 			t.Errorf("%s: the pod's cgroup %s has the shares %s, want one of %v", c.name, c.parent, got, c.shares)
 		}
 		n.logHas(pod, "main", 0, "oom ")

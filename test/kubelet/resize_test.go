@@ -41,7 +41,7 @@ func (n *node) memoryLimit(pod *v1.Pod, container string) string {
 func (n *node) podMemoryLimit(pod *v1.Pod) string {
 	n.t.Helper()
 	for _, hierarchy := range []struct{ dir, file string }{{"", "memory.max"}, {"memory", "memory.limit_in_bytes"}} {
-		path := filepath.Join("/sys/fs/cgroup", hierarchy.dir, filepath.Base(filepath.Dir(n.env.WorkDir)), n.name, "kubepods", "burstable", "pod"+string(pod.UID), hierarchy.file)
+		path := filepath.Join("/sys/fs/cgroup", hierarchy.dir, n.cgroup(), "kubepods", "burstable", "pod"+string(pod.UID), hierarchy.file)
 		if text, err := os.ReadFile(path); err == nil {
 			return strings.TrimSpace(string(text))
 		}
