@@ -25,6 +25,7 @@ type testBinary struct {
 	Dir     string // the package's directory, where its tests run
 	Path    string // the binary
 	System  bool   // has tests for the installed engine
+	Engine  bool   // has tests that use an engine
 }
 
 // goPackage is what is read of `go list -json`.
@@ -40,14 +41,14 @@ func (p goPackage) usesRig() bool {
 	return slices.Contains(append(p.TestImports, p.XTestImports...), p.Module.Path+"/test/rig/rigenv")
 }
 
-// compile vets the packages and compiles the tests of each to a file in dir. What does not compile is in failed, one
-// entry for a package.
-func compile(ctx context.Context, dir string, opts testOptions) (binaries []testBinary, failed []results.Test, err error) {
+// compile vets the packages and compiles the tests of each to a file in dir, of those alone that use an engine if
+// engineOnly. What does not compile is in failed, one entry for a package.
+func compile(ctx context.Context, dir string, opts testOptions, engineOnly bool) (binaries []testBinary, failed []results.Test, err error) {
 	packages, err := listPackages(ctx, opts.packages)
 	if err != nil {
 		return nil, nil, err
 	}
-	if opts.engineOnly {
+	if engineOnly {
 		packages = slices.DeleteFunc(packages, func(p goPackage) bool { return !p.usesRig() })
 	}
 	race := []string{"-race"}
@@ -91,6 +92,7 @@ func compileOne(ctx context.Context, dir string, pkg goPackage, race []string) (
 	b := testBinary{
 		Package: pkg.short(),
 		Dir:     pkg.Dir,
+		Engine:  pkg.usesRig(),
 		Path:    filepath.Join(dir, strings.ReplaceAll(pkg.short(), "/", "_")+".test"),
 	}
 	args := append([]string{"test", "-c", "-o", b.Path}, race...)

@@ -11,7 +11,8 @@
 //	rig up                        keeps the rig running until interrupted, and says how to get in
 //	rig engines                   builds the engines that are not installed
 //
-// The environment variable ENGINE names the engine, see package test/rig/engine; the installed one is taken otherwise.
+// The environment variable ENGINE names the engine, see package test/rig/engine; the installed one is taken otherwise. Tests
+// take several, with commas between: each has a rig, and they run beside each other, because tests mostly wait.
 //
 // What must be built or downloaded is, before the namespaces are entered, because they have no way out. See package
 // rigenv for what the tests and commands find inside.
@@ -65,21 +66,14 @@ func run(ctx context.Context, args []string) (int, error) {
 		return 2, errors.New(usage)
 	}
 	command, args := args[0], args[1:]
+	if command == "test" {
+		return runTestCommand(ctx, args)
+	}
 	variant, err := engine.Named(os.Getenv("ENGINE"))
 	if err != nil {
 		return 2, err
 	}
 	switch command {
-	case "test":
-		opts, err := parseTestFlags(args)
-		if errors.Is(err, flag.ErrHelp) {
-			return 0, nil
-		}
-		if err != nil {
-			return 2, err
-		}
-		opts.engineOnly = variant.Name != engine.Installed
-		return testCommand(ctx, variant, opts)
 	case "exec":
 		if len(args) == 0 {
 			return 2, errors.New("exec: which command?")
@@ -91,6 +85,25 @@ func run(ctx context.Context, args []string) (int, error) {
 		return 0, buildEngines(ctx)
 	}
 	return 2, fmt.Errorf("unknown command %q\n%s", command, usage)
+}
+
+// runTestCommand executes `rig test`, which alone takes several engines.
+func runTestCommand(ctx context.Context, args []string) (int, error) {
+	variants, err := engine.List(os.Getenv("ENGINE"))
+	if err != nil {
+		return 2, err
+	}
+	opts, err := parseTestFlags(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0, nil
+	}
+	if err != nil {
+		return 2, err
+	}
+	if opts.bench != "" && len(variants) > 1 {
+		return 2, errors.New("benchmarks run on one engine at a time")
+	}
+	return testCommand(ctx, variants, opts)
 }
 
 // buildEngines builds what the cache does not have.
@@ -129,10 +142,8 @@ type testOptions struct {
 	packages []string
 	half     string // private, system, or empty for both
 	cached   bool   // do nothing where the engine would have to be built
-	// engineOnly leaves out packages whose tests use no engine, and the installed engine: they run without ENGINE.
-	engineOnly bool
-	run        string
-	bench      string
+	run      string
+	bench    string
 	// benchTime is go test's -benchtime. A count, because what is measured takes its time and the ratios want pairs.
 	benchTime string
 	count     int
@@ -149,7 +160,7 @@ func parseTestFlags(args []string) (testOptions, error) {
 	flags.StringVar(&o.bench, "bench", "", "run benchmarks that match this `pattern`, and no tests; implies -v, -norace and -p 1")
 	flags.StringVar(&o.benchTime, "benchtime", "20x", "how long or how often a benchmark runs, as go test -benchtime")
 	flags.IntVar(&o.count, "count", 1, "run every test that many times")
-	flags.IntVar(&o.parallel, "p", 1, "run that many packages at once; several criadapters on one engine see each other's pods")
+	flags.IntVar(&o.parallel, "p", 1, "run that many packages at once on an engine; several criadapters on one see each other's pods")
 	flags.DurationVar(&o.timeout, "timeout", 15*time.Minute, "time limit of one package")
 	flags.BoolVar(&o.cached, "cached", false, "do nothing where the engine would have to be built first")
 	flags.BoolVar(&o.noRace, "norace", false, "compile without the race detector")
@@ -174,9 +185,9 @@ func parseTestFlags(args []string) (testOptions, error) {
 	return o, nil
 }
 
-// everything says whether the run is one of all tests, so that it can tell which entries of the skip list are stale.
+// everything says whether the run is one of all tests that there are for an engine.
 func (o testOptions) everything() bool {
-	return !o.engineOnly && o.half == "" && o.run == "" && o.bench == "" && len(o.packages) == 1 && o.packages[0] == "./..."
+	return o.half == "" && o.run == "" && o.bench == "" && len(o.packages) == 1 && o.packages[0] == "./..."
 }
 
 // private says whether the run includes the tests on an engine of their own.
@@ -186,5 +197,5 @@ func (o testOptions) private() bool { return o.half != "system" }
 // out, because other tests cannot run there.
 func (o testOptions) system() bool {
 	named := strings.HasPrefix(strings.TrimPrefix(o.run, "^"), strings.TrimPrefix(systemTests, "^"))
-	return !o.engineOnly && o.half != "private" && o.bench == "" && (o.run == "" || named)
+	return o.half != "private" && o.bench == "" && (o.run == "" || named)
 }

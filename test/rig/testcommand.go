@@ -14,17 +14,18 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/results"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// testCommand compiles the tests, runs them on the private engine and those for it on the installed one, and prints the
-// verdict. It returns the exit code.
-func testCommand(ctx context.Context, variant engine.Variant, opts testOptions) (code int, err error) {
+// testCommand compiles the tests, runs them on an engine of its own for each variant, beside each other, and prints the
+// verdict on each. It returns the exit code.
+func testCommand(ctx context.Context, variants []engine.Variant, opts testOptions) (code int, err error) {
 	if opts.cached {
-		if has, err := variant.Cached(); err != nil || !has {
-			fmt.Printf("tests on %s skipped: it is not cached, run make engines once\n", variant.Name)
+		if variants, err = cachedOnly(os.Stdout, variants); err != nil || len(variants) == 0 {
 			return 0, err
 		}
 	}
@@ -36,47 +37,50 @@ func testCommand(ctx context.Context, variant engine.Variant, opts testOptions) 
 	if err != nil {
 		return 1, err
 	}
-	s, err := newScratch()
-	if err != nil {
+	var legs []*leg
+	defer func() {
+		for _, l := range legs {
+			err = errors.Join(err, l.scratch.remove())
+		}
+	}()
+	for _, v := range variants {
+		s, err := newScratch()
+		if err != nil {
+			return 1, err
+		}
+		legs = append(legs, &leg{variant: v, scratch: s, several: len(variants) > 1})
+	}
+	if err := furnishLegs(ctx, legs, opts); err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, s.remove()) }()
+	var running errgroup.Group
+	for _, l := range legs {
+		running.Go(func() error { return l.run(ctx, opts) })
+	}
+	if err := running.Wait(); err != nil {
+		return 1, err
+	}
+	for _, l := range legs {
+		code = max(code, l.verdict(os.Stdout, skips, opts))
+	}
+	return code, nil
+}
 
-	binaries, tests, err := compile(ctx, s.dir, opts)
-	if err != nil {
-		return 1, err
-	}
-	env, err := describe(ctx, s, variant)
-	if err != nil {
-		return 1, err
-	}
-	if env.Criadapter, err = buildCriadapter(ctx, s); err != nil {
-		tests = append(tests, results.Test{Package: "build/criadapter", Outcome: results.Fail, Output: err.Error()})
-	}
-	for _, t := range tests {
-		fmt.Printf("--- %s\n%s\n", t, strings.TrimRight(t.Output, "\n"))
-	}
-	if opts.private() && len(binaries) > 0 {
-		got, err := testPrivate(ctx, s, env, opts, binaries)
+// cachedOnly leaves out the engines that would have to be built, and says so.
+func cachedOnly(w io.Writer, variants []engine.Variant) ([]engine.Variant, error) {
+	var rest []engine.Variant
+	for _, v := range variants {
+		has, err := v.Cached()
 		if err != nil {
-			return 1, err
+			return nil, err
 		}
-		tests = append(tests, got...)
-	}
-	if opts.system() {
-		got, err := testSystem(ctx, s, env, opts, binaries)
-		if err != nil {
-			return 1, err
+		if !has {
+			fmt.Fprintf(w, "tests on %s skipped: it is not cached, run make engines once\n", v.Name)
+			continue
 		}
-		tests = append(tests, got...)
+		rest = append(rest, v)
 	}
-	if opts.bench != "" {
-		return verdictOfBenchmarks(os.Stderr, tests), nil
-	}
-	if variant.CgroupV2 {
-		tests = withoutControllers(os.Stdout, tests)
-	}
-	return verdict(os.Stdout, tests, skips, opts.everything()), nil
+	return rest, nil
 }
 
 // withoutControllers takes out the tests that were skipped because they need control groups with other controllers than
@@ -91,52 +95,6 @@ func withoutControllers(w io.Writer, tests []results.Test) []results.Test {
 	return rest
 }
 
-// testPrivate runs the tests in namespaces with an engine of their own.
-func testPrivate(ctx context.Context, s *scratch, env rigenv.Env, opts testOptions, binaries []testBinary) ([]results.Test, error) {
-	tests, err := newTestPlan(ctx, s, opts, rigenv.KindPrivate)
-	if err != nil {
-		return nil, err
-	}
-	tests.Binaries = binaries
-	p := plan{Env: env, Tests: &tests}
-	if err := prepare(ctx, s, &p); err != nil {
-		return nil, err
-	}
-	code, err := enter(ctx, s, p)
-	if err != nil {
-		return nil, err
-	}
-	if code != 0 {
-		return nil, fmt.Errorf("the rig inside ended with exit code %d", code)
-	}
-	return readResults(tests.Results)
-}
-
-// testSystem runs the tests for the installed engine, if there are any among the packages.
-func testSystem(ctx context.Context, s *scratch, env rigenv.Env, opts testOptions, binaries []testBinary) ([]results.Test, error) {
-	binaries = slices.DeleteFunc(slices.Clone(binaries), func(b testBinary) bool { return !b.System })
-	if len(binaries) == 0 {
-		return nil, nil
-	}
-	tests, err := newTestPlan(ctx, s, opts, rigenv.KindSystem)
-	if err != nil {
-		return nil, err
-	}
-	tests.Binaries, tests.Parallel = binaries, 1
-	env.Kind = rigenv.KindSystem
-	if env.DockerHost = os.Getenv("DOCKER_HOST"); env.DockerHost == "" {
-		env.DockerHost = "unix:///var/run/docker.sock"
-	}
-	if env.DockerRoot, err = engineRoot(ctx, env.DockerHost); err != nil {
-		return nil, err
-	}
-	fmt.Println("On the installed engine:")
-	if err := runTests(ctx, env, tests); err != nil {
-		return nil, err
-	}
-	return readResults(tests.Results)
-}
-
 func newTestPlan(ctx context.Context, s *scratch, opts testOptions, kind rigenv.Kind) (testPlan, error) {
 	// -n prints the path of the program, after compiling it if necessary.
 	test2json, err := output(exec.CommandContext(ctx, "go", "tool", "-n", "test2json"))
@@ -144,6 +102,7 @@ func newTestPlan(ctx context.Context, s *scratch, opts testOptions, kind rigenv.
 		Args:      opts.args(kind),
 		Test2JSON: strings.TrimSpace(test2json),
 		Parallel:  opts.parallel,
+		OneLane:   opts.bench != "",
 		Timeout:   opts.timeout,
 		Verbose:   opts.verbose,
 		Again:     opts.everything(),

@@ -49,7 +49,6 @@ func TestWhichRunsIncludeTheInstalledEngine(t *testing.T) {
 		{testOptions{half: "system"}, true},
 		{testOptions{half: "private"}, false},
 		{testOptions{bench: "."}, false},
-		{testOptions{engineOnly: true}, false},
 		{testOptions{run: "TestSystemEngine"}, true},
 		{testOptions{run: "^TestSystem"}, true},
 		{testOptions{run: "TestRegistry"}, false}, // it would only be skipped there
@@ -189,7 +188,7 @@ func TestCompileAndRun(t *testing.T) {
 	t.Chdir(dir)
 	out := t.TempDir()
 	opts := testOptions{packages: []string{"./..."}, count: 1, timeout: time.Minute, parallel: 2, noRace: true}
-	binaries, failed, err := compile(t.Context(), out, opts)
+	binaries, failed, err := compile(t.Context(), out, opts, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,9 +23,11 @@ import (
 // testPlan says which compiled tests to run, and how.
 type testPlan struct {
 	Binaries  []testBinary
+	Label     string   // follows the packages' names in what is shown
 	Args      []string // for every binary
 	Test2JSON string   // the program; compiling it on demand is not possible inside
-	Parallel  int
+	Parallel  int      // so many packages at once in a lane, see lanes
+	OneLane   bool     // nothing runs beside a package
 	Timeout   time.Duration
 	Verbose   bool
 	Again     bool   // a few failed tests run a second time, alone
@@ -53,30 +55,49 @@ func (o testOptions) args(kind rigenv.Kind) []string {
 	return append(args, "-test.skip="+systemTests)
 }
 
+// lanes are the binaries that run one after another: those that use the engine, because several criadapters on one see
+// each other's pods, and beside them the others, which need the processors while those wait for the engine.
+func (p testPlan) lanes() [][]testBinary {
+	if p.OneLane {
+		return [][]testBinary{p.Binaries}
+	}
+	var engine, others []testBinary
+	for _, b := range p.Binaries {
+		if b.Engine {
+			engine = append(engine, b)
+		} else {
+			others = append(others, b)
+		}
+	}
+	return [][]testBinary{engine, others}
+}
+
 // runTests runs every binary of the plan and writes the leaf tests' outcomes to the plan's results file. It returns an
 // error only when it could not find out how a test went.
 func runTests(ctx context.Context, env rigenv.Env, p testPlan) error {
+	if p.Output == nil {
+		p.Output = os.Stdout
+	}
 	var (
 		mu    sync.Mutex
 		tests []results.Test
 		group errgroup.Group
 	)
-	if p.Output == nil {
-		p.Output = os.Stdout
+	one := func(binary testBinary) error {
+		got, err := runAndReport(ctx, env, p, binary)
+		mu.Lock()
+		defer mu.Unlock()
+		tests = append(tests, got...)
+		return err
 	}
-	group.SetLimit(p.Parallel)
-	for _, binary := range p.Binaries {
+	for _, lane := range p.lanes() {
 		group.Go(func() error {
-			began := time.Now()
-			got, err := runBinary(ctx, env, p, binary)
-			if err != nil {
-				return fmt.Errorf("%s: %w", binary.Package, err)
+			var packages errgroup.Group
+			packages.SetLimit(p.Parallel)
+			for _, binary := range lane {
+				packages.Go(func() error { return one(binary) })
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			tests = append(tests, got...)
-			report(p.Output, binary.Package, got, time.Since(began))
-			return nil
+			return packages.Wait()
 		})
 	}
 	if err := errors.Join(group.Wait(), context.Cause(ctx)); err != nil {
@@ -94,6 +115,17 @@ func runTests(ctx context.Context, env rigenv.Env, p testPlan) error {
 	return os.WriteFile(p.Results, data, 0o644)
 }
 
+// runAndReport is runBinary, and shows how it went.
+func runAndReport(ctx context.Context, env rigenv.Env, p testPlan, binary testBinary) ([]results.Test, error) {
+	began := time.Now()
+	got, err := runBinary(ctx, env, p, binary)
+	if err != nil {
+		return nil, fmt.Errorf("%s%s: %w", binary.Package, p.Label, err)
+	}
+	report(p.Output, binary.Package+p.Label, got, time.Since(began))
+	return got, nil
+}
+
 // runAgain runs tests that failed a second time, alone: a busy machine may keep a real engine, kernel or plugin from
 // answering in time, whereas what is wrong fails again. The outcomes of those that pass change to flaky.
 func runAgain(ctx context.Context, env rigenv.Env, p testPlan, tests []results.Test) error {
@@ -103,14 +135,12 @@ func runAgain(ctx context.Context, env rigenv.Env, p testPlan, tests []results.T
 		if len(names) == 0 {
 			continue
 		}
-		fmt.Fprintf(p.Output, "again, alone: %s %s\n", binary.Package, strings.Join(names, " "))
+		fmt.Fprintf(p.Output, "again, alone: %s%s %s\n", binary.Package, p.Label, strings.Join(names, " "))
 		p.Args = []string{"-test.timeout=" + p.Timeout.String(), "-test.run=^(" + strings.Join(names, "|") + ")$"}
-		began := time.Now()
-		now, err := runBinary(ctx, env, p, binary)
+		now, err := runAndReport(ctx, env, p, binary)
 		if err != nil {
-			return fmt.Errorf("%s: %w", binary.Package, err)
+			return err
 		}
-		report(p.Output, binary.Package, now, time.Since(began))
 		results.Judge(tests, binary.Package, now)
 	}
 	return nil
@@ -125,7 +155,8 @@ func runBinary(ctx context.Context, env rigenv.Env, p testPlan, binary testBinar
 	defer cancel()
 	test := exec.CommandContext(ctx, binary.Path, append([]string{"-test.v=test2json"}, p.Args...)...)
 	test.Dir = binary.Dir
-	test.Env = append(withoutDocker(os.Environ()), env.Environ()...)
+	// A rig that a test makes has the same engine.
+	test.Env = append(append(withoutDocker(os.Environ()), "ENGINE="+env.Engine), env.Environ()...)
 	test.WaitDelay = time.Second // for children that keep the output open
 	convert := exec.Command(p.Test2JSON, "-t", "-p", binary.Package)
 	convert.Stderr = os.Stderr
@@ -186,8 +217,9 @@ func withoutDocker(environ []string) []string {
 	return kept
 }
 
-// report prints a line for a package, after what its failed tests wrote.
+// report prints a line for a package, after what its failed tests wrote, in one piece, because others write as well.
 func report(w io.Writer, pkg string, tests []results.Test, took time.Duration) {
+	var text strings.Builder
 	count := results.CountOf(tests)
 	status := "ok  "
 	if count.Failed > 0 {
@@ -195,10 +227,11 @@ func report(w io.Writer, pkg string, tests []results.Test, took time.Duration) {
 	}
 	for _, t := range tests {
 		if t.Outcome == results.Fail {
-			fmt.Fprintf(w, "--- %s\n%s\n", t, strings.TrimRight(t.Output, "\n"))
+			fmt.Fprintf(&text, "--- %s\n%s\n", t, strings.TrimRight(t.Output, "\n"))
 		}
 	}
-	fmt.Fprintf(w, "%s  %-28s %s  (%.1fs)\n", status, pkg, count, took.Seconds())
+	fmt.Fprintf(&text, "%s  %-28s %s  (%.1fs)\n", status, pkg, count, took.Seconds())
+	fmt.Fprint(w, text.String())
 }
 
 // readResults reads what runTests wrote.

@@ -61,6 +61,19 @@ func Named(name string) (Variant, error) {
 	return Variant{}, fmt.Errorf("ENGINE=%s: want one of %s, or the path of a dockerd", name, strings.Join(names, ", "))
 }
 
+// List returns the engines of a comma-separated list of names.
+func List(names string) ([]Variant, error) {
+	var list []Variant
+	for name := range strings.SplitSeq(names, ",") {
+		v, err := Named(name)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
 // CopyDriver is the storage driver of the rig's engine that copies whole layers, in the place of overlays.
 func CopyDriver(env rigenv.Env) string {
 	if v, err := Named(env.Engine); err == nil && v.config["features"] != nil {

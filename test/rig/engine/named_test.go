@@ -26,6 +26,17 @@ func TestNamed(t *testing.T) {
 	}
 }
 
+func TestList(t *testing.T) {
+	for names, want := range map[string]int{"": 1, "29-overlay2": 1, "installed,29-containerd": 2, "installed,25-overlay2,29-cgroup2": 3} {
+		if list, err := List(names); err != nil || len(list) != want {
+			t.Errorf("%q: %+v, %v; want %d", names, list, err, want)
+		}
+	}
+	if list, err := List("installed,29"); err == nil {
+		t.Errorf("an unknown name in a list is accepted: %+v", list)
+	}
+}
+
 func TestEnginesThatNeedNoBuild(t *testing.T) {
 	for _, name := range []string{Installed, "/x/dockerd"} {
 		v, err := Named(name)
