@@ -18,10 +18,14 @@ func TestFiguresAreThoseOfTheResult(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var measured []*result
 	for _, s := range sections() {
 		r, err := s.read()
 		if err != nil || s.drawn && r == nil {
 			t.Fatalf("%s: %v", s.file(), err)
+		}
+		if r != nil {
+			measured = append(measured, r)
 		}
 		for name, want := range s.pictures(r) {
 			got, err := os.ReadFile(filepath.Join(figures, name))
@@ -39,11 +43,15 @@ func TestFiguresAreThoseOfTheResult(t *testing.T) {
 			t.Errorf("the tables of %s are not those of %s, run: go run ./test/bench/draw (%v)", document, s.file(), err)
 		}
 	}
+	text, err = os.ReadFile(front)
+	if err != nil || !strings.Contains(string(text), summary(measured)) {
+		t.Errorf("the table of %s is not that of the results, run: go run ./test/bench/draw (%v)", front, err)
+	}
 }
 
 // A new measurement is kept and written into its own section; that of an engine that was not measured stays.
 func TestMeasurementOfAnEngine(t *testing.T) {
-	const whole = `{"versions": {"criadapter": "docker 29.8.0"}, "lives": {"pod up": {"criadapter": {"n": 3, "P50": 100}}},
+	const whole = `{"versions": {"criadapter": "docker 29.8.0", "containerd": "containerd 2.4.2"}, "lives": {"pod up": {"criadapter": {"n": 3, "P50": 100}, "raw best": {"n": 3, "P50": 120}}},
 		"lists": [{"pods": 1, "table": {"relist": {"criadapter": {"P50": 1}}}}], "usage": {"criadapter": {"server": {"rssKiB": 1024}}}}`
 	from := t.TempDir()
 	t.Chdir(t.TempDir())
@@ -55,6 +63,7 @@ func TestMeasurementOfAnEngine(t *testing.T) {
 	}
 	write(filepath.Join(figures, "result.json"), whole)
 	write(document, "a\n<!-- figures -->\nold\n<!-- /figures -->\nb\n<!-- figures 29-containerd -->\n<!-- /figures -->\nc\n")
+	write(front, "front\n<!-- figures -->\n<!-- /figures -->\n")
 	if err := run(from); err != nil {
 		t.Fatal(err)
 	}
@@ -68,8 +77,12 @@ func TestMeasurementOfAnEngine(t *testing.T) {
 	}
 	text, _ = os.ReadFile(document)
 	_, second, _ := strings.Cut(string(text), "29-containerd -->")
-	if !strings.Contains(second, "Measured: criadapter on docker 29.8.0.") || !strings.Contains(second, "| pod up | 100 |") || strings.Contains(second, "![") {
+	if !strings.Contains(second, "Measured: criadapter on docker 29.8.0, containerd on containerd 2.4.2.") || !strings.Contains(second, "| pod up | 100 |") || strings.Contains(second, "![") {
 		t.Errorf("with a measurement:\n%s", second)
+	}
+	text, _ = os.ReadFile(front)
+	if got := string(text); strings.Count(got, "| **docker 29.8.0 and containerd 2.4.2** |") != 2 || strings.Count(got, "| pod up | 100 | – | – | 120 |") != 2 {
+		t.Errorf("the front page has not both engines:\n%s", got)
 	}
 	write(filepath.Join(from, "result-29-containerd.json"), `{"lives": {}}`)
 	if err := run(from); err == nil || !strings.Contains(err.Error(), "without PARTS") {

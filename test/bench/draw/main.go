@@ -1,4 +1,5 @@
-// Command draw draws the figures of docs/comparison.md, and writes its tables, from what `make bench` measured on each engine:
+// Command draw draws the figures of docs/comparison.md, and writes its tables and that of README.md, from what `make bench`
+// measured on each engine:
 //
 //	go run ./test/bench/draw [-from build/bench]
 //
@@ -19,6 +20,8 @@ import (
 const (
 	figures  = "docs/figures"
 	document = "docs/comparison.md"
+	// front has the few figures of each engine that most people want.
+	front = "README.md"
 )
 
 // section is the part of the document that belongs to one engine.
@@ -63,6 +66,7 @@ func run(from string) error {
 	if err != nil {
 		return err
 	}
+	var measured []*result
 	for _, s := range sections() {
 		if err := s.keep(from); err != nil {
 			return err
@@ -79,8 +83,36 @@ func run(from string) error {
 		if text, err = s.write(text, r); err != nil {
 			return err
 		}
+		if r != nil {
+			measured = append(measured, r)
+		}
 	}
-	return os.WriteFile(document, text, 0o644)
+	if err := os.WriteFile(document, text, 0o644); err != nil {
+		return err
+	}
+	return writeFront(measured)
+}
+
+// writeFront puts the summary of all engines into the front page.
+func writeFront(measured []*result) error {
+	text, err := os.ReadFile(front)
+	if err != nil {
+		return err
+	}
+	if text, err = between(text, front, sections()[0].begin(), summary(measured)); err != nil {
+		return err
+	}
+	return os.WriteFile(front, text, 0o644)
+}
+
+// between replaces what a text has between a section's markers.
+func between(text []byte, file, begin, content string) ([]byte, error) {
+	before, rest, found := bytes.Cut(text, []byte(begin))
+	_, after, closed := bytes.Cut(rest, []byte(end))
+	if !found || !closed {
+		return nil, fmt.Errorf("%s has no %s … %s", file, begin, end)
+	}
+	return bytes.Join([][]byte{before, []byte(begin), []byte(content), []byte(end), after}, nil), nil
 }
 
 // keep copies a new measurement, if there is one, to those that are kept.
@@ -127,16 +159,11 @@ func (s section) pictures(r *result) map[string]string {
 
 // write puts the tables of a measurement into the document.
 func (s section) write(text []byte, r *result) ([]byte, error) {
-	before, rest, found := bytes.Cut(text, []byte(s.begin()))
-	_, after, closed := bytes.Cut(rest, []byte(end))
-	if !found || !closed {
-		return nil, fmt.Errorf("%s has no %s … %s", document, s.begin(), end)
-	}
 	content := fmt.Sprintf("Nothing was measured yet: `make bench ENGINE=%[1]s` and then `make figures` write the tables here.\n", s.engine)
 	if r != nil {
 		content = r.tables(s.drawn)
 	}
-	return bytes.Join([][]byte{before, []byte(s.begin()), []byte(content), []byte(end), after}, nil), nil
+	return between(text, document, s.begin(), content)
 }
 
 // result is what is read of a measurement, as test/bench writes it.

@@ -83,17 +83,21 @@ func header(out *strings.Builder, first string) {
 	fmt.Fprintf(out, "\n|---|%s\n", strings.Repeat("---|", len(servers())))
 }
 
-// cells writes a row with a dash for what was not measured.
+// cells writes a row.
 func (r result) cells(out *strings.Builder, name string, cells row) {
 	fmt.Fprintf(out, "| %s |", name)
 	for _, s := range servers() {
-		if cell, ok := cells[s.name]; ok {
-			fmt.Fprintf(out, " %s |", short(cell.P50))
-		} else {
-			fmt.Fprint(out, " – |")
-		}
+		fmt.Fprintf(out, " %s |", cells.median(s.name))
 	}
 	fmt.Fprintln(out)
+}
+
+// median is what was measured of a server, or a dash.
+func (r row) median(server string) string {
+	if cell, ok := r[server]; ok {
+		return short(cell.P50)
+	}
+	return "–"
 }
 
 // short is milliseconds with three digits.

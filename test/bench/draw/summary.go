@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// rawCalls is what the quickest calls of an engine alone take, as test/bench names them.
+const rawCalls = "raw best"
+
+// summary is a table of a few figures of each engine that was measured.
+func summary(measured []*result) string {
+	var out strings.Builder
+	fmt.Fprint(&out, "| median, ms |")
+	for _, s := range servers() {
+		fmt.Fprintf(&out, " %s |", s.name)
+	}
+	fmt.Fprintf(&out, " raw calls |\n|---|%s---|\n", strings.Repeat("---|", len(servers())))
+	for _, r := range measured {
+		r.summary(&out)
+	}
+	return out.String()
+}
+
+// summary writes the rows of one engine, below one that says what it is.
+func (r *result) summary(out *strings.Builder) {
+	fmt.Fprintf(out, "| **%s and %s** |%s\n", r.Versions["criadapter"], r.Versions["containerd"], strings.Repeat(" |", len(servers())+1))
+	line := func(name string, cells row) {
+		fmt.Fprintf(out, "| %s |", name)
+		for _, s := range servers() {
+			fmt.Fprintf(out, " %s |", cells.median(s.name))
+		}
+		fmt.Fprintf(out, " %s |\n", cells.median(rawCalls))
+	}
+	for _, call := range []string{"pod up", "pod down", "ExecSync true"} {
+		line(call, r.Lives[call])
+	}
+	last := r.Lists[len(r.Lists)-1]
+	line(fmt.Sprintf("relist of %d pods with two containers", last.Pods), last.Table["relist"])
+	line(fmt.Sprintf("figures of their %d containers", 2*last.Pods), last.Table["ListContainerStats"])
+	fmt.Fprint(out, "| memory of the server then, MiB |")
+	for _, s := range servers() {
+		fmt.Fprintf(out, " %.0f |", r.Usage[s.name].Server.RSSKiB/1024)
+	}
+	fmt.Fprintln(out, " – |")
+}
