@@ -19,7 +19,7 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 	})
 	r.must(err)
 	config := r.config("web", 3)
-	config.Linux.CgroupParent = "/" + r.namespace
+	config.Linux.CgroupParent = "/" + env.Cgroup() + "/" + r.namespace
 	config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "80", "kernel.shm_rmid_forced": "1"}
 	config.Linux.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20}
 	response, err := r.runtime().RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})

@@ -78,7 +78,7 @@ func ownEngine(t *testing.T, env rigenv.Env) rigenv.Env {
 	}
 	e, err := engine.New(engine.Options{
 		Dir: dir, Env: env,
-		Config: map[string]any{"cgroup-parent": "/" + rigCgroup(env)},
+		Config: map[string]any{"cgroup-parent": "/" + env.Cgroup()},
 	})
 	if err != nil {
 		t.Fatal(err)

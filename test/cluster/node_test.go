@@ -14,7 +14,6 @@ import (
 
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 	"github.com/criadapter/criadapter/test/rig/adapter"
-	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // resync is how often a kubelet looks at a pod without reason, and so refreshes its volumes. The usual minute would be
@@ -45,7 +44,7 @@ func newNode(t *testing.T, w *world) *node {
 	n := &node{world: w, server: adapter.ForTest(t, adapter.Options{Env: w.env}), name: "node-" + string(w.kind)}
 	dir := n.server.Dir
 	n.manifests, n.root, n.logs = filepath.Join(dir, "manifests"), filepath.Join(dir, "kubelet"), filepath.Join(dir, "logs")
-	n.cgroup = filepath.Join(rigCgroup(w.env), n.name)
+	n.cgroup = filepath.Join(w.env.Cgroup(), n.name)
 	n.configFile = filepath.Join(dir, "kubelet.yaml")
 	for _, path := range []string{n.manifests, n.root, n.logs, filepath.Join(dir, "volumeplugins")} {
 		if err := os.Mkdir(path, 0o755); err != nil {
@@ -65,9 +64,6 @@ func newNode(t *testing.T, w *world) *node {
 	t.Cleanup(func() { n.clean(t) })
 	return n
 }
-
-// rigCgroup is the cgroup below which the rig removes everything in the end.
-func rigCgroup(env rigenv.Env) string { return filepath.Base(filepath.Dir(env.WorkDir)) }
 
 // start runs the kubelet. It is up when the node's status says so.
 func (n *node) start(t *testing.T) {

@@ -48,7 +48,7 @@ func newFieldsNode(t *testing.T) *fieldsNode {
 		LogDirectory: filepath.Join(n.server.Dir, "logs"),
 		DnsConfig:    &runtimeapi.DNSConfig{Servers: []string{"10.0.0.10", "fd00::10"}, Searches: []string{"a.local", "b.local"}, Options: []string{"ndots:3", "edns0"}},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent:    "/criadapter-" + name,
+			CgroupParent:    filepath.Join("/", env.Cgroup(), name),
 			Overhead:        &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20, CpuShares: 100},
 			Resources:       &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 192 << 20, CpuShares: 412, CpuPeriod: 100_000, CpuQuota: 80_000},
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{},
@@ -328,6 +328,19 @@ func (n *fieldsNode) open(t *testing.T) {
 			t.Errorf("with empty lists there is %q", line)
 		}
 		same(t, "a sysctl of the pod", n.sh(id, "cat /proc/sys/kernel/shm_rmid_forced"), "1")
+	})
+	// Newer engines give each container a time namespace.
+	t.Run("the node's clocks", func(t *testing.T) {
+		var here, inside float64
+		content, err := os.ReadFile("/proc/uptime")
+		n.must(err)
+		_, err = fmt.Sscan(string(content), &here)
+		n.must(err)
+		_, err = fmt.Sscan(n.sh(id, "cat /proc/uptime"), &inside)
+		n.must(err)
+		if inside < here || inside > here+60 {
+			t.Errorf("the node is up for %v s, a container later says %v", here, inside)
+		}
 	})
 	t.Run("no swap but what is asked for", func(t *testing.T) {
 		rigenv.RequireControllers(t, "memory")

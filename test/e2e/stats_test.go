@@ -297,7 +297,7 @@ func newWorkerWith(t *testing.T, opts adapter.Options) *worker {
 	_, err := server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: image}, nil, nil)
 	check(t, err)
 
-	w.parent = fmt.Sprintf("/criadapter-%s-%d", w.name, server.PID())
+	w.parent = filepath.Join("/", opts.Env.Cgroup(), filepath.Base(server.Dir))
 	t.Cleanup(func() { removeCgroups(w.parent) })
 	w.config = &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: w.name, Namespace: "e2e", Uid: w.name + "-uid"},

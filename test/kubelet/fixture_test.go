@@ -122,7 +122,7 @@ func prepareNode(t *testing.T, flags ...string) *node {
 
 // cgroup is the node's own cgroup, below the rig's: rigs beside each other have nodes of one name.
 func (n *node) cgroup() string {
-	return filepath.Join(filepath.Base(filepath.Dir(n.env.WorkDir)), n.name)
+	return filepath.Join(n.env.Cgroup(), n.name)
 }
 
 // start runs the kubelet and waits for its endpoint.

@@ -97,7 +97,7 @@ func (n *node) startEngine() {
 	}
 	e, err := engine.New(engine.Options{
 		Dir: dir, Env: n.env,
-		Config: map[string]any{"cgroup-parent": "/" + n.rigCgroup()},
+		Config: map[string]any{"cgroup-parent": "/" + n.env.Cgroup()},
 	})
 	if err != nil {
 		n.t.Fatal(err)
@@ -138,9 +138,6 @@ func (n *node) pull(name string) {
 		n.t.Fatal(err)
 	}
 }
-
-// rigCgroup is the cgroup below which the rig removes everything in the end.
-func (n *node) rigCgroup() string { return filepath.Base(filepath.Dir(n.env.WorkDir)) }
 
 // onCRIDockerd makes cri-dockerd the node's server.
 func (n *node) onCRIDockerd() {
@@ -231,7 +228,7 @@ func (n *node) startKubelet(socket string) {
 func (n *node) coreArgs(socket string) []string {
 	return []string{
 		"run", "--manifests", n.manifests(), "--container-runtime-endpoint", socket, "--hostname-override", "node",
-		"--cgroup-root", filepath.Join(n.rigCgroup(), "pods"), "--cgroup-driver", "cgroupfs",
+		"--cgroup-root", filepath.Join(n.env.Cgroup(), "pods"), "--cgroup-driver", "cgroupfs",
 		"--root-dir", n.path("kubelet"), "--pod-logs-dir", n.logs(), "--read-address", "127.0.0.1:0", "--node-ip", "127.0.0.1",
 		"--crash-backoff", "1s", "--retry", "1s", "--housekeeping", "500ms", "--container-gc-period", "2s",
 		"--image-gc-high-threshold", "100", "--log-level", "debug",

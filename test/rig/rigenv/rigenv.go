@@ -31,6 +31,7 @@ package rigenv
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -122,6 +123,10 @@ type Env struct {
 
 // Image returns the reference under which the private engine pulls the image of that catalogue name ("busybox:1.29").
 func (e Env) Image(name string) string { return e.Registry + "/" + name }
+
+// Cgroup is the name of the rig's own control group, which is in the root of every hierarchy. What is below it concerns no
+// other rig, and goes with this one.
+func (e Env) Cgroup() string { return filepath.Base(filepath.Dir(e.WorkDir)) }
 
 // Require returns the private rig that this test binary runs in. Without one it skips the test, or fails it when
 // CI=true is set.
