@@ -100,6 +100,8 @@ func daemonJSONs(env rigenv.Env, profiles string) []daemonJSON {
 		{name: "copied layers", config: settings{"storage-driver": engine.CopyDriver(env)}, differs: []string{"mount / "}},
 		{name: "storage-opts", config: settings{"storage-opts": []string{"overlay2.override_kernel_check=true"}}},
 		{name: "log-level", config: settings{"log-level": "error", "debug": true, "raw-logs": true, "experimental": true}},
+		// 29.0 to 29.2 have this as their default.
+		{name: "min-api-version", since: "1.52", config: settings{"min-api-version": "1.44"}},
 		{name: "features", config: settings{"features": map[string]bool{"buildkit": true}}},
 	}
 }

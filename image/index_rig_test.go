@@ -1,0 +1,123 @@
+package image_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	mobycontainer "github.com/moby/moby/api/types/container"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	crierrors "k8s.io/cri-api/pkg/errors"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/image"
+)
+
+// member is an image for one platform of an index.
+func member(t *testing.T, os, arch string, size int64) mutate.IndexAddendum {
+	t.Helper()
+	img := fresh(t, size, v1.Config{User: arch})
+	file, err := img.ConfigFile()
+	check(t, err)
+	file = file.DeepCopy()
+	file.OS, file.Architecture = os, arch
+	img, err = mutate.ConfigFile(img, file)
+	check(t, err)
+	return mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: os, Architecture: arch}}}
+}
+
+// pushIndex uploads an index with its members to "repository:tag" and returns its digest.
+func (r *rig) pushIndex(t *testing.T, ref string, members ...mutate.IndexAddendum) string {
+	t.Helper()
+	repository, tag, _ := strings.Cut(ref, ":")
+	for _, m := range members {
+		img := m.Add.(v1.Image)
+		digest, err := img.Digest()
+		check(t, err)
+		r.push(t, img, repository+":"+digest.String())
+	}
+	index := mutate.AppendManifests(empty.Index, members...)
+	manifest, err := index.RawManifest()
+	check(t, err)
+	mediaType, err := index.MediaType()
+	check(t, err)
+	r.send(t, http.MethodPut, repository+"/manifests/"+tag, string(mediaType), bytes.NewReader(manifest))
+	digest, err := index.Digest()
+	check(t, err)
+	return digest.String()
+}
+
+// An image for several platforms, with the attestation that builders put beside each, is one image: this platform's.
+func TestRigImageOfSeveralPlatforms(t *testing.T) {
+	r := newRig(t, image.Options{})
+	const size = 1 << 20
+	ref, here := name(t)+":1", member(t, "linux", "amd64", size)
+	attested, err := here.Add.(v1.Image).Digest()
+	check(t, err)
+	attestation := member(t, "unknown", "unknown", 1000)
+	attestation.Annotations = map[string]string{
+		"vnd.docker.reference.type": "attestation-manifest", "vnd.docker.reference.digest": attested.String(),
+	}
+	digest := r.pushIndex(t, ref, member(t, "linux", "arm64", size), attestation, here)
+	full := r.env.Image(ref)
+	repository, _, _ := strings.Cut(full, ":1")
+	id, err := r.Pull(t.Context(), spec(full), nil)
+	check(t, err)
+	t.Cleanup(func() { check(t, r.Remove(context.Background(), spec(id))) })
+	list, err := r.List(t.Context(), &runtimeapi.ImageFilter{})
+	check(t, err)
+	list = slices.DeleteFunc(list, func(img *runtimeapi.Image) bool {
+		return !slices.ContainsFunc(img.GetRepoDigests(), func(d string) bool { return strings.HasPrefix(d, repository+"@") })
+	})
+	if len(list) != 1 {
+		t.Fatalf("it is listed %d times: %v", len(list), list)
+	}
+	for what, got := range map[string]*runtimeapi.Image{"list": list[0], "status": r.status(t, full)} {
+		if got.GetId() != id || !slices.Equal(got.GetRepoTags(), []string{full}) ||
+			!slices.Equal(got.GetRepoDigests(), []string{repository + "@" + digest}) || got.GetUsername() != "amd64" {
+			t.Errorf("the %s has %v; want %s, its tag, the index's digest and this platform's user", what, got, id)
+		}
+		if got.GetSize() < size || got.GetSize() > 2*size { // once packed and once unpacked, at the most
+			t.Errorf("the %s says that it has %d bytes, one platform's layer has %d", what, got.GetSize(), size)
+		}
+	}
+	container, err := r.engine.CreateContainer(t.Context(), docker.ContainerSpec{
+		Config: &mobycontainer.Config{Image: id, Cmd: []string{"/x"}}, Host: &mobycontainer.HostConfig{NetworkMode: "none"},
+	})
+	check(t, err)
+	inspect, err := r.engine.InspectContainer(t.Context(), container)
+	if err != nil || inspect.Image != id {
+		t.Errorf("the container says %s, the pull %s (%v)", inspect.Image, id, err)
+	}
+	check(t, r.engine.RemoveContainer(t.Context(), container))
+	byDigest := repository + "@" + digest
+	if again, err := r.Pull(t.Context(), spec(byDigest), nil); err != nil || again != id {
+		t.Errorf("by the index's digest the image is %s, %v; want %s", again, err, id)
+	}
+	check(t, r.Remove(t.Context(), spec(full)))
+	if left := r.status(t, id); left != nil {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// An index without this platform is the image's fault, and nothing of it is listed.
+func TestRigImageWithoutThisPlatform(t *testing.T) {
+	r := newRig(t, image.Options{})
+	ref := name(t) + ":1"
+	r.pushIndex(t, ref, member(t, "linux", "s390x", 1000))
+	full := r.env.Image(ref)
+	if _, err := r.Pull(t.Context(), spec(full), nil); !errdefs.IsNotFound(err) || errors.Is(err, crierrors.ErrRegistryUnavailable) {
+		t.Errorf("got %v, want ErrNotFound", err)
+	}
+	if left := r.status(t, full); left != nil {
+		t.Errorf("left: %v", left)
+	}
+}
