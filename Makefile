@@ -31,7 +31,8 @@ release: ## Make packages, tarballs, images, SBOMs and checksums in build/releas
 	@build/bin/release $(if $(filter command line environment,$(origin VERSION)),-version '$(VERSION)')
 
 # ENGINE names the engine for every target that runs the rig: installed, 25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2,
-# or the path of a dockerd. The rig reads it from the environment, where make puts what its command line sets.
+# or the path of a dockerd; make test takes several, with commas between. The rig reads it from the environment, where make
+# puts what its command line sets.
 .PHONY: engines
 engines: rig ## Build the engines that are not installed into the cache, for ENGINE=25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2
 	@build/bin/rig engines
@@ -42,7 +43,7 @@ rig:
 	@go build -o build/bin/rig ./test/rig
 
 .PHONY: test
-test: rig ## Run every test; HALF=private|system for one half, PKG=./package for one package, RUN=pattern for some tests, ENGINE=name for another engine
+test: rig ## Run every test; HALF=private|system for one half, PKG=./package for one package, RUN=pattern for some tests, ENGINE=name,name for other engines
 	@build/bin/rig test $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)') $(PKG)
 
 .PHONY: e2e
