@@ -79,8 +79,8 @@ func (s *Store) collectAll() {
 // enough. It returns when to come again for those that are not, 0 for never.
 //
 // A container that is being made is not in the list yet; the call that makes it
-// holds the directory. One that came to hold it after the list was asked for, and
-// let it go again, shows by the number of its use.
+// holds the directory. One that let it go after the list was asked for shows by the
+// number of its use.
 func (s *Store) collect(ctx context.Context) (again time.Duration, err error) {
 	entries, err := os.ReadDir(s.opts.Root)
 	if err != nil || len(entries) == 0 {
@@ -126,7 +126,7 @@ func soonest(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// now is the number of the last use of any directory.
+// now is the number of the last use of any directory that ended.
 func (s *Store) now() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

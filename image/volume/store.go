@@ -62,7 +62,7 @@ type Store struct {
 	mu sync.Mutex
 	// dirs are those that were used since the start, by name.
 	dirs map[string]*imageDir
-	// uses numbers the uses of all directories.
+	// uses numbers the uses of all directories as they end.
 	uses uint64
 }
 
@@ -70,7 +70,7 @@ type Store struct {
 type imageDir struct {
 	// holders are calls whose container the engine may not list yet.
 	holders int
-	// used is the number of the last use.
+	// used is the number of the last use that ended.
 	used uint64
 	// making is the extraction under way, nil for none.
 	making *extraction
@@ -169,10 +169,7 @@ func (s *Store) at(name string) *imageDir {
 func (s *Store) hold(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := s.at(name)
-	f.holders++
-	s.uses++
-	f.used = s.uses
+	s.at(name).holders++
 }
 
 func (s *Store) release(name string) {
@@ -180,6 +177,8 @@ func (s *Store) release(name string) {
 	defer s.mu.Unlock()
 	f := s.at(name)
 	f.holders--
+	s.uses++
+	f.used = s.uses
 	if _, err := os.Lstat(filepath.Join(s.opts.Root, name)); f.holders == 0 && f.making == nil && errors.Is(err, fs.ErrNotExist) {
 		delete(s.dirs, name)
 	}

@@ -127,6 +127,23 @@ func TestHeldFilesStay(t *testing.T) {
 	testutil.Until(t, "the files are gone", func() bool { return len(f.names()) == 0 })
 }
 
+// TestFilesOfAnUnlistedContainerStay lets a directory go between the list, which does not have the container yet, and the
+// removal.
+func TestFilesOfAnUnlistedContainerStay(t *testing.T) {
+	f := newFixture(t, time.Nanosecond)
+	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
+	f.Close() // no look but this one
+	name, asked := filepath.Base(filepath.Dir(path)), f.now()
+	release()
+	if removed, err := f.remove(t.Context(), name, asked); err != nil || removed {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	wantContent(t, path+"/a", "a")
+	if removed, err := f.remove(t.Context(), name, f.now()); err != nil || !removed {
+		t.Errorf("by the next look: removed %v, %v", removed, err)
+	}
+}
+
 func TestFilesStayForAWhile(t *testing.T) {
 	f := newFixture(t, time.Hour)
 	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
