@@ -158,7 +158,7 @@ func TestChecksFail(t *testing.T) {
 	}{
 		{"a socket of ours", checkSockets(root, "--cri-socket unix:///run/criadapter/criadapter.sock unix:///var/run/cri-dockerd.sock"), ""},
 		{"another socket", checkSockets(root, "--cri-socket unix:///run/criadapter.sock"), "no unit listens"},
-		{"a line of CI", checkCI(root, "make lint # all\nmake test PKG=./x"), ""},
+		{"a line of CI", checkCI(root, "make lint # all\nmake critest\nmake test ENGINE=x"), ""},
 		{"no line of CI", checkCI(root, "make test\nmake fuzz"), `"make fuzz"`},
 		{"with another variable", checkCI(root, "make critest RUN=x"), "make critest RUN=x"},
 		{"a configuration", checkYAML("network-plugin: bridge\n"), ""},
