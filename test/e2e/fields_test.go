@@ -120,10 +120,9 @@ func (n *fieldsNode) cgroupFile(pid int, up, controller, v1, v2 string) (string,
 		if parts[1] != "" && !slices.Contains(strings.Split(parts[1], ","), controller) {
 			continue
 		}
-		for _, mount := range []string{parts[1], "unified"} {
-			if value, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", mount, parts[2], up, name)); err == nil && name != "" {
-				return strings.TrimSpace(string(value)), true
-			}
+		// A version 2 beside version 1 is nobody's here, whatever controllers another's run has left in it.
+		if value, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", parts[1], parts[2], up, name)); err == nil && name != "" {
+			return strings.TrimSpace(string(value)), true
 		}
 	}
 	return "", false
