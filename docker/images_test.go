@@ -92,6 +92,7 @@ func TestPullErrors(t *testing.T) {
 	}{
 		"no manifest":       {answer(404, `{"message":"manifest for x:1 not found: manifest unknown: Unknown manifest"}`), errdefs.ErrNotFound},
 		"no repository":     {answer(404, `{"message":"repository x not found: name unknown: Unknown name"}`), errdefs.ErrNotFound},
+		"no such platform":  {inStream(`"no matching manifest for linux/amd64 in the manifest list entries"`), errdefs.ErrNotFound},
 		"access denied":     {answer(404, `{"message":"pull access denied for x, repository does not exist or may require 'docker login'"}`), errdefs.ErrNotFound},
 		"no credentials":    {refused(`"Head \"http://r/v2/x/manifests/1\": no basic auth credentials"`), errdefs.ErrUnauthenticated},
 		"wrong password":    {refused(`"unauthorized"`), errdefs.ErrUnauthenticated},

@@ -56,6 +56,8 @@ var registryMessages = []registryMessage{
 	{suffix: "403 Forbidden", kind: errdefs.ErrPermissionDenied},
 	{prefix: "toomanyrequests", kind: errdefs.ErrResourceExhausted},
 	{suffix: "429 Too Many Requests", kind: errdefs.ErrResourceExhausted},
+	// With the graph driver; containerd's says that it is not found.
+	{prefix: "no matching manifest for ", kind: errdefs.ErrNotFound},
 	{suffix: "500 Internal Server Error", kind: ErrRegistryUnavailable},
 	{suffix: "502 Bad Gateway", kind: ErrRegistryUnavailable},
 	{suffix: "503 Service Unavailable", kind: ErrRegistryUnavailable},

@@ -120,7 +120,7 @@ func (n *fieldsNode) cgroupFile(pid int, up, controller, v1, v2 string) (string,
 		if parts[1] != "" && !slices.Contains(strings.Split(parts[1], ","), controller) {
 			continue
 		}
-		// A version 2 beside version 1 is nobody's here, whatever controllers another's run has left in it.
+		// A version 2 that is mounted beside version 1 limits nothing, whatever controllers are on in there.
 		if value, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", parts[1], parts[2], up, name)); err == nil && name != "" {
 			return strings.TrimSpace(string(value)), true
 		}
