@@ -44,11 +44,14 @@ func (b *bench) measureLives(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	b.result.compare(&b.result.Lives,
+	b.result.compare(&b.result.Lives, nameCriadapter,
 		goal{"run-to-best-raw", callRun, nameRawBest, 1.10},
 		goal{"run-to-cri-dockerd", callRun, nameCRIDockerd, 0.65},
 		goal{"run-to-containerd", callRun, nameContainerd, 1.2},
 		goal{"pod-up-to-cri-dockerd", sumUp, nameCRIDockerd, 0.75},
 		goal{"pod-up-to-containerd", sumUp, nameContainerd, 1.2})
+	b.result.compare(&b.result.Lives, nameWithOCI,
+		goal{"oci-run-to-containerd", callRun, nameContainerd, 0.5},
+		goal{"oci-pod-up-to-containerd", sumUp, nameContainerd, 0.9})
 	return nil
 }

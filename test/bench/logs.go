@@ -39,7 +39,7 @@ func (b *bench) measureLogs(ctx context.Context) error {
 	if err := b.makeLines(); err != nil {
 		return err
 	}
-	servers := b.servers[:2]
+	servers := b.those(nameCriadapter, nameContainerd)
 	var wall, serverCPU, allCPU [2]samples
 	err := turns(1+b.plan.logs, len(servers), func(round, i int) error {
 		took, server, engine, err := servers[i].writeLog(ctx)

@@ -39,6 +39,8 @@ type bench struct {
 // plan says how much is sampled.
 type plan struct {
 	cycles, relists, statuses, stats, storms, execs, logs, directories, deaths int
+	// nodePods is how many pods there are while the memory of a node is measured.
+	nodePods int
 	// between measures with a number of pods between one and all, and with more workers.
 	between bool
 	// logLines is how many lines of logLine bytes a container writes.
@@ -49,10 +51,10 @@ type plan struct {
 
 func planFor(opts options) plan {
 	if opts.quick {
-		return plan{cycles: 5, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, directories: 1, deaths: 2,
+		return plan{cycles: 5, relists: 60, statuses: 60, stats: 5, storms: 1, execs: 20, logs: 1, directories: 1, deaths: 2, nodePods: 20,
 			logLines: 200_000, slow: time.Second}
 	}
-	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5, directories: 3, deaths: 10,
+	return plan{between: true, cycles: 40, relists: 300, statuses: 300, stats: 30, storms: 3, execs: 100, logs: 5, directories: 3, deaths: 10, nodePods: allPods,
 		logLines: 1_000_000, slow: 30 * time.Second}
 }
 
@@ -67,6 +69,7 @@ func parts() []part {
 	return []part{
 		{"inprocess", "lists in process", (*bench).measureInProcess},
 		{"lives", "the life of a pod", (*bench).measureLives},
+		{"memory", "the memory of a node", (*bench).measureNodes},
 		{"many", "many pods", (*bench).measureMany},
 		{"exec", "ExecSync beside the engine's calls", (*bench).measureExec},
 		{"logs", "container logs", (*bench).measureLogs},
@@ -147,6 +150,7 @@ func resultFile(name string) string {
 func (b *bench) start(ctx context.Context, opts options) error {
 	for _, start := range []func() (*criServer, error){
 		func() (*criServer, error) { return b.startCriadapter(ctx) },
+		func() (*criServer, error) { return b.startWithOCI(ctx) },
 		func() (*criServer, error) { return b.startContainerd(ctx) },
 		func() (*criServer, error) { return b.startCRIDockerd(ctx, opts.criDockerd) },
 	} {
@@ -165,6 +169,16 @@ func (b *bench) start(ctx context.Context, opts options) error {
 		b.result.Versions[s.name] = version.GetRuntimeName() + " " + version.GetRuntimeVersion()
 	}
 	return nil
+}
+
+// those are the servers of these names, in the order of the names.
+func (b *bench) those(names ...string) []*criServer {
+	var some []*criServer
+	for _, name := range names {
+		i := slices.IndexFunc(b.servers, func(s *criServer) bool { return s.name == name })
+		some = append(some, b.servers[i])
+	}
+	return some
 }
 
 // close ends the servers. What is left of the peers' pods ends with the rig's namespaces, as do the files in its

@@ -26,6 +26,7 @@ type result struct {
 	Storms    table              `json:"storms"`
 	Lists     []listsResult      `json:"lists,omitempty"`
 	Usage     map[string]usage   `json:"usage,omitempty"`
+	Nodes     *nodes             `json:"nodes,omitempty"`
 	Calls     *engineCalls       `json:"engineCalls,omitempty"`
 	Ratios    []ratio            `json:"ratios"`
 }
@@ -44,16 +45,16 @@ type ratio struct {
 	Met   bool    `json:"met"`
 }
 
-// goal is the most that criadapter's times in a row of a table may be of another's, in the median of the turns.
+// goal is the most that one server's times in a row of a table may be of another's, in the median of the turns.
 type goal struct {
 	name, row, other string
 	most             float64
 }
 
-// compare compares criadapter with others.
-func (r *result) compare(t *table, goals ...goal) {
+// compare compares a server with others.
+func (r *result) compare(t *table, name string, goals ...goal) {
 	for _, g := range goals {
-		r.add(g.name, t.ratio(g.row, nameCriadapter, g.other), g.most)
+		r.add(g.name, t.ratio(g.row, name, g.other), g.most)
 	}
 }
 
@@ -85,6 +86,7 @@ func (r *result) print(out io.Writer) error {
 		lists.Table.print(w, fmt.Sprintf("With %d pods of two containers", lists.Pods))
 	}
 	printUsage(w, r.Usage)
+	r.Nodes.print(w)
 	r.Calls.print(w)
 	r.Exec.print(w, "ExecSync beside the calls that it is made of")
 	printLogs(w, r.Logs)

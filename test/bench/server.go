@@ -14,7 +14,8 @@ import (
 
 // Names of who is measured, as tables and ratios have them.
 const (
-	nameCriadapter  = "criadapter"
+	nameCriadapter  = "criadapter" // each pod with a sandbox container
+	nameWithOCI     = "criadapter-oci"
 	nameContainerd  = "containerd"
 	nameCRIDockerd  = "cri-dockerd"
 	nameRawOrdinary = "raw ordinary"
@@ -35,6 +36,8 @@ type criServer struct {
 	conn    *grpc.ClientConn
 	// processes are the server's own, and engine those of the engine that it drives.
 	processes, engine []int
+	// state is the directory below which the address of its containerd is, which shims have on their command lines.
+	state string
 	// image is what its containers run, by the name that this server knows, and imageRef what it calls that itself, which
 	// a kubelet asks for containers with.
 	image, imageRef string

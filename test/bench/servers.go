@@ -29,7 +29,7 @@ func (b *bench) startCriadapter(ctx context.Context) (*criServer, error) {
 	env := b.env
 	env.DockerHost = "unix://" + b.engineLink
 	var err error
-	b.adapter, err = adapter.New(adapter.Options{Env: env, Flags: []string{"--log-level=info"}})
+	b.adapter, err = adapter.New(adapter.Options{Env: env, Flags: []string{"--log-level=info", "--oci-runtime=off"}})
 	if err != nil {
 		return nil, err
 	}
@@ -38,10 +38,35 @@ func (b *bench) startCriadapter(ctx context.Context) (*criServer, error) {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
 	s.processes = []int{b.adapter.PID()}
+	s.state = filepath.Dir(strings.TrimPrefix(b.env.DockerHost, "unix://"))
 	if s.engine, err = b.rigEngine(); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
 	return s, s.connect(ctx, b.adapter.Ended())
+}
+
+// startWithOCI starts criadapter with pods that have no sandbox container, on an engine of its own like the rig's.
+func (b *bench) startWithOCI(ctx context.Context) (*criServer, error) {
+	eng, err := b.startEngine(ctx, "o")
+	if err != nil {
+		return nil, err
+	}
+	s := &criServer{name: nameWithOCI, bench: b, state: eng.dir, engine: eng.processes, stop: eng.stop}
+	env := b.env
+	env.DockerHost = eng.Host()
+	a, err := adapter.New(adapter.Options{Env: env, Flags: []string{
+		"--log-level=info", "--oci-runtime=required", "--sandbox-container=needed",
+	}})
+	if err != nil {
+		return nil, errors.Join(err, s.stop(ctx))
+	}
+	s.endpoint = a.Endpoint
+	s.stop = func(ctx context.Context) error { return errors.Join(a.Close(ctx), eng.stop(ctx)) }
+	if err := a.Start(ctx); err != nil {
+		return nil, errors.Join(err, s.stop(ctx))
+	}
+	s.processes = []int{a.PID()}
+	return s, s.connect(ctx, a.Ended())
 }
 
 // killOnEngine kills a container as the docker command does.
@@ -54,6 +79,32 @@ func (b *bench) killOnEngine(ctx context.Context, id string) error {
 	_, err = engine.ContainerKill(ctx, id, client.ContainerKillOptions{Signal: "SIGKILL"})
 	return err
 }
+
+// ownEngine is an engine that one server alone drives.
+type ownEngine struct {
+	*engine.Engine
+	dir       string
+	processes []int
+}
+
+// startEngine starts an engine with the rig's settings.
+func (b *bench) startEngine(ctx context.Context, name string) (ownEngine, error) {
+	dir := filepath.Join(b.dir, name)
+	eng, err := engine.New(engine.Options{Dir: dir, Env: b.env, Config: map[string]any{"cgroup-parent": b.cgroup}})
+	if err != nil {
+		return ownEngine{}, err
+	}
+	if err := eng.Start(ctx); err != nil {
+		return ownEngine{}, err
+	}
+	processes, err := engineProcesses(eng.PID())
+	if err != nil {
+		eng.Kill()
+	}
+	return ownEngine{eng, dir, processes}, err
+}
+
+func (e ownEngine) stop(context.Context) error { e.Kill(); return nil }
 
 // rigEngine returns the processes of the rig's own engine, whose pid file is beside its socket.
 func (b *bench) rigEngine() ([]int, error) {
@@ -81,7 +132,7 @@ func (b *bench) startContainerd(ctx context.Context) (*criServer, error) {
 	if err := c.Start(ctx); err != nil {
 		return nil, err
 	}
-	s := &criServer{name: nameContainerd, endpoint: c.Endpoint(), bench: b, processes: []int{c.PID()}, stop: c.Close}
+	s := &criServer{name: nameContainerd, endpoint: c.Endpoint(), bench: b, state: dir, processes: []int{c.PID()}, stop: c.Close}
 	s.kill = func(_ context.Context, id string) error { return c.KillContainer(id) }
 	if err := s.connect(ctx, c.Ended()); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
@@ -100,22 +151,15 @@ func (b *bench) startCRIDockerd(ctx context.Context, program string) (*criServer
 	if err != nil {
 		return nil, err
 	}
-	eng, err := engine.New(engine.Options{
-		Dir: filepath.Join(b.dir, "e"), Env: b.env,
-		Config: map[string]any{"cgroup-parent": b.cgroup},
-	})
+	eng, err := b.startEngine(ctx, "e")
 	if err != nil {
 		return nil, err
 	}
-	if err := eng.Start(ctx); err != nil {
-		return nil, err
+	s := &criServer{
+		name: nameCRIDockerd, endpoint: "unix://" + filepath.Join(dir, "c.sock"), bench: b,
+		state: eng.dir, engine: eng.processes, stop: eng.stop,
 	}
-	killEngine := func(context.Context) error { eng.Kill(); return nil }
-	s := &criServer{name: nameCRIDockerd, endpoint: "unix://" + filepath.Join(dir, "c.sock"), bench: b, stop: killEngine}
 	if err := loadSandboxImage(ctx, eng.Host()); err != nil {
-		return nil, errors.Join(err, s.stop(ctx))
-	}
-	if s.engine, err = engineProcesses(eng.PID()); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
 	p, err := peers.StartProcess(filepath.Join(dir, "cri-dockerd.log"), nil, program,
@@ -130,7 +174,7 @@ func (b *bench) startCRIDockerd(ctx context.Context, program string) (*criServer
 		return nil, errors.Join(err, s.stop(ctx))
 	}
 	s.processes = []int{p.PID()}
-	s.stop = func(ctx context.Context) error { return errors.Join(p.Stop(ctx), killEngine(ctx), network.Remove()) }
+	s.stop = func(ctx context.Context) error { return errors.Join(p.Stop(ctx), eng.stop(ctx), network.Remove()) }
 	if err := s.connect(ctx, p.Done()); err != nil {
 		return nil, errors.Join(p.Failed(err), s.stop(ctx))
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,26 +17,15 @@ import (
 // engineProcesses returns a dockerd with the containerd that it started, without shims and containers.
 func engineProcesses(dockerd int) ([]int, error) {
 	pids := []int{dockerd}
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	parents, err := parentsOfAll()
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has just ended
+	for pid, parent := range parents {
+		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+		if parent == dockerd && err == nil && string(name) == "containerd\n" {
+			pids = append(pids, pid)
 		}
-		// pid (comm) state ppid …
-		open, end := strings.IndexByte(string(text), '('), strings.LastIndexByte(string(text), ')')
-		fields := strings.Fields(string(text[end+1:]))
-		if string(text[open+1:end]) != "containerd" || fields[1] != strconv.Itoa(dockerd) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
-			return nil, err
-		}
-		pids = append(pids, pid)
 	}
 	return pids, nil
 }

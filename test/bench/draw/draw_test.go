@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -81,7 +82,7 @@ func TestMeasurementOfAnEngine(t *testing.T) {
 		t.Errorf("with a measurement:\n%s", second)
 	}
 	text, _ = os.ReadFile(front)
-	if got := string(text); strings.Count(got, "| **docker 29.8.0 and containerd 2.4.2** |") != 2 || strings.Count(got, "| pod up | 100 | – | – | 120 |") != 2 {
+	if got := string(text); strings.Count(got, "| **docker 29.8.0 and containerd 2.4.2** |") != 2 || strings.Count(got, "| pod up | 100 | – | 120 |") != 2 {
 		t.Errorf("the front page has not both engines:\n%s", got)
 	}
 	write(filepath.Join(from, "result-29-containerd.json"), `{"lives": {}}`)
@@ -96,10 +97,10 @@ func TestOnlyWhatWasMeasuredIsShown(t *testing.T) {
 		Pods  int
 		Table map[string]row
 	}{Pods: 5, Table: map[string]row{"relist": {"criadapter": {N: 3, P50: 0.5}, "containerd": {N: 3, P50: 2}}}})
-	if text := r.tables(true); !strings.Contains(text, "| pod up | 100 | – | – |") || !strings.Contains(text, "| 5: relist | 0.5 | – | 2 |") {
+	if text := r.tables(true); !strings.Contains(text, "| pod up | 100 | – |") || !strings.Contains(text, "| 5: relist | 0.5 | 2 |") {
 		t.Errorf("tables:\n%s", text)
 	}
-	if svg := r.figures()["calls.svg"]; strings.Count(svg, `height="12" fill`) != len(servers())+1 {
+	if svg := r.figures()["calls.svg"]; strings.Count(svg, `height="12" fill`) != len(r.servers())+1 {
 		t.Errorf("not one bar:\n%s", svg)
 	}
 }
@@ -112,5 +113,20 @@ func wellFormed(svg string) error {
 		} else if err != nil {
 			return err
 		}
+	}
+}
+
+// The memory of a node is everything's, per pod.
+func TestMemoryOfANode(t *testing.T) {
+	var r result
+	if err := json.Unmarshal([]byte(`{"lives": {"pod up": {"criadapter": {"n": 3, "P50": 100}}}, "lists": [{"pods": 60}],
+		"nodes": {"pods": 2, "servers": {"criadapter": {"daemonsKiB": 4096, "podsKiB": 1024}}}}`), &r); err != nil {
+		t.Fatal(err)
+	}
+	if text := r.tables(true); !strings.Contains(text, "| memory of everything with 2 pods of one container, MiB per pod | 2.5 |\n") {
+		t.Errorf("tables:\n%s", text)
+	}
+	if svg := r.figures()["memory.svg"]; !strings.Contains(svg, "all, MiB per pod") || !strings.Contains(svg, ">2.5</text>") {
+		t.Errorf("picture:\n%s", svg)
 	}
 }

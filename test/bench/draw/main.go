@@ -180,6 +180,19 @@ type result struct {
 		// ServerCPU and EngineCPU are nanoseconds for a number of relists.
 		ServerCPU, EngineCPU float64
 	}
+	Nodes struct {
+		Pods    int
+		Servers map[string]struct{ DaemonsKiB, PodsKiB float64 }
+	}
+}
+
+// perPod is the memory of a whole node divided by its pods, by server, in MiB.
+func (r *result) perPod() map[string]float64 {
+	values := map[string]float64{}
+	for name, node := range r.Nodes.Servers {
+		values[name] = (node.DaemonsKiB + node.PodsKiB) / 1024 / float64(r.Nodes.Pods)
+	}
+	return values
 }
 
 // row is one thing that was measured, by server.

@@ -12,22 +12,23 @@ const rawCalls = "raw best"
 func summary(measured []*result) string {
 	var out strings.Builder
 	fmt.Fprint(&out, "| median, ms |")
-	for _, s := range servers() {
+	servers := serversOf(measured...)
+	for _, s := range servers {
 		fmt.Fprintf(&out, " %s |", s.name)
 	}
-	fmt.Fprintf(&out, " raw calls |\n|---|%s---|\n", strings.Repeat("---|", len(servers())))
+	fmt.Fprintf(&out, " raw calls |\n|---|%s---|\n", strings.Repeat("---|", len(servers)))
 	for _, r := range measured {
-		r.summary(&out)
+		r.summary(&out, servers)
 	}
 	return out.String()
 }
 
 // summary writes the rows of one engine, below one that says what it is.
-func (r *result) summary(out *strings.Builder) {
-	fmt.Fprintf(out, "| **%s and %s** |%s\n", r.Versions["criadapter"], r.Versions["containerd"], strings.Repeat(" |", len(servers())+1))
+func (r *result) summary(out *strings.Builder, servers []server) {
+	fmt.Fprintf(out, "| **%s and %s** |%s\n", r.Versions["criadapter"], r.Versions["containerd"], strings.Repeat(" |", len(servers)+1))
 	line := func(name string, cells row) {
 		fmt.Fprintf(out, "| %s |", name)
-		for _, s := range servers() {
+		for _, s := range servers {
 			fmt.Fprintf(out, " %s |", cells.median(s.name))
 		}
 		fmt.Fprintf(out, " %s |\n", cells.median(rawCalls))
@@ -39,8 +40,12 @@ func (r *result) summary(out *strings.Builder) {
 	line(fmt.Sprintf("relist of %d pods with two containers", last.Pods), last.Table["relist"])
 	line(fmt.Sprintf("figures of their %d containers", 2*last.Pods), last.Table["ListContainerStats"])
 	fmt.Fprint(out, "| memory of the server then, MiB |")
-	for _, s := range servers() {
-		fmt.Fprintf(out, " %.0f |", r.Usage[s.name].Server.RSSKiB/1024)
+	for _, s := range servers {
+		if r.has(s.name) {
+			fmt.Fprintf(out, " %.0f |", r.Usage[s.name].Server.RSSKiB/1024)
+		} else {
+			fmt.Fprint(out, " – |")
+		}
 	}
 	fmt.Fprintln(out, " – |")
 }

@@ -16,21 +16,31 @@ const (
 )
 
 // figures are the pictures by file name.
-func (r result) figures() map[string]string {
+func (r *result) figures() map[string]string {
 	var groups []group
 	for _, call := range calls() {
 		groups = append(groups, group{name: call, values: medians(r.Lives[call])})
 	}
-	memory := group{name: "resident, MiB", values: map[string]float64{}}
-	for name, usage := range r.Usage {
-		memory.values[name] = usage.Server.RSSKiB / 1024
-	}
-	pods := r.Lists[len(r.Lists)-1].Pods
+	title, memory := r.memory()
 	return map[string]string{
-		"calls.svg":  bars("Median time of each call of a pod's life, ms; each call has its own scale", groups),
-		"memory.svg": bars(fmt.Sprintf("Memory of the server with %d pods of two containers", pods), []group{memory}),
+		"calls.svg":  r.bars("Median time of each call of a pod's life, ms; each call has its own scale", groups),
+		"memory.svg": r.bars(title, memory),
 		"relist.svg": r.lines("Median time of a relist (ListPodSandbox and ListContainers) by pods of two containers, ms", "relist"),
 	}
+}
+
+// memory is the title and the groups of the picture of memory.
+func (r *result) memory() (string, []group) {
+	server := group{name: "resident, MiB", values: map[string]float64{}}
+	for name, usage := range r.Usage {
+		server.values[name] = usage.Server.RSSKiB / 1024
+	}
+	title := fmt.Sprintf("Memory of the server with %d pods of two containers", r.Lists[len(r.Lists)-1].Pods)
+	if len(r.Nodes.Servers) == 0 {
+		return title, []group{server}
+	}
+	title += fmt.Sprintf(", and of everything with %d of one", r.Nodes.Pods)
+	return title, []group{server, {name: "all, MiB per pod", values: r.perPod()}}
 }
 
 // group is one thing that was measured, by server.
@@ -48,28 +58,28 @@ func medians(cells row) map[string]float64 {
 }
 
 // frame is the frame of a picture of a height, with a title and a legend.
-func frame(title string, height float64, content string) string {
+func (r *result) frame(title string, height float64, content string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", width, height)
 	fmt.Fprintf(&out, "<title>%[1]s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"12\" y=\"20\" font-weight=\"bold\">%[1]s</text>\n", title)
-	for i, s := range servers() {
-		x := 12 + float64(i)*110
+	for i, s := range r.servers() {
+		x := 12 + float64(i)*125
 		fmt.Fprintf(&out, "<rect x=\"%.0f\" y=\"30\" width=\"12\" height=\"12\" fill=\"%s\"/><text x=\"%.0f\" y=\"41\">%s</text>\n", x, s.colour, x+17, s.name)
 	}
 	return out.String() + content + "</svg>\n"
 }
 
 // bars draws a bar for each server in each group, the longest of a group over the whole width.
-func bars(title string, groups []group) string {
+func (r *result) bars(title string, groups []group) string {
 	var out strings.Builder
 	y := 56.0
 	for _, g := range groups {
 		most := 0.0
-		for _, s := range servers() {
+		for _, s := range r.servers() {
 			most = max(most, g.values[s.name])
 		}
 		fmt.Fprintf(&out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">%s</text>\n", left-10, y+barHeight*1.5+4, g.name)
-		for _, s := range servers() {
+		for _, s := range r.servers() {
 			if value, ok := g.values[s.name]; ok {
 				length := value / most * (width - left - right)
 				fmt.Fprintf(&out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.1f\" height=\"%.0f\" fill=\"%s\"/><text x=\"%.1f\" y=\"%.0f\">%s</text>\n",
@@ -79,11 +89,11 @@ func bars(title string, groups []group) string {
 		}
 		y += 8
 	}
-	return frame(title, y+6, out.String())
+	return r.frame(title, y+6, out.String())
 }
 
 // lines draws a line for each server by the number of pods, over a logarithm of the time.
-func (r result) lines(title, question string) string {
+func (r *result) lines(title, question string) string {
 	const top, bottom = 60.0, 300.0
 	least, most := math.Inf(1), 0.0
 	for _, list := range r.Lists {
@@ -104,7 +114,7 @@ func (r result) lines(title, question string) string {
 	for _, list := range r.Lists {
 		fmt.Fprintf(&out, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\">%d</text>\n", x(list.Pods), bottom+18, list.Pods)
 	}
-	for i, s := range servers() {
+	for i, s := range r.servers() {
 		beside := []float64{15, -5}[min(i, 1)] // criadapter's figures below its line, others' above
 		var points []string
 		for _, list := range r.Lists {
@@ -116,7 +126,7 @@ func (r result) lines(title, question string) string {
 		}
 		fmt.Fprintf(&out, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", strings.Join(points, " "), s.colour)
 	}
-	return frame(title, bottom+32, out.String())
+	return r.frame(title, bottom+32, out.String())
 }
 
 func sortedKeys(of map[string]row) []string { return slices.Sorted(maps.Keys(of)) }

@@ -2,12 +2,30 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// servers are those that are compared, in the order of every figure, with their colours.
-func servers() []struct{ name, colour string } {
-	return []struct{ name, colour string }{{"criadapter", "#1f6fb2"}, {"cri-dockerd", "#c9782c"}, {"containerd", "#7a8a99"}}
+// server is one of those that are compared.
+type server struct{ name, colour string }
+
+// servers are those that were measured.
+func (r *result) servers() []server { return serversOf(r) }
+
+// serversOf are those that any of the measurements has, in the order of every figure, with their colours.
+func serversOf(measured ...*result) []server {
+	all := []server{
+		{"criadapter", "#1f6fb2"}, {"criadapter-oci", "#3a9e6a"}, {"cri-dockerd", "#c9782c"}, {"containerd", "#7a8a99"},
+	}
+	return slices.DeleteFunc(all, func(s server) bool {
+		return !slices.ContainsFunc(measured, func(r *result) bool { return r.has(s.name) })
+	})
+}
+
+// has says whether a server was measured.
+func (r *result) has(server string) bool {
+	_, lived := r.Lives["pod up"][server]
+	return lived || r.Versions[server] != "" || len(r.Lists) > 0 && r.Lists[0].Table["relist"][server].N > 0
 }
 
 // calls are the RPCs of a pod's life in its order, and its two halves.
@@ -19,7 +37,7 @@ func calls() []string {
 }
 
 // tables are the figures in words of numbers, and the pictures if they are drawn.
-func (r result) tables(drawn bool) string {
+func (r *result) tables(drawn bool) string {
 	var out strings.Builder
 	picture := func(text, file string) {
 		if drawn {
@@ -29,14 +47,14 @@ func (r result) tables(drawn bool) string {
 	r.versions(&out)
 	picture("time of each call", "calls.svg")
 	fmt.Fprintf(&out, "One pod with one container, median of %d, in milliseconds:\n\n", r.Lives["pod up"]["criadapter"].N)
-	header(&out, "call")
+	r.header(&out, "call")
 	for _, call := range calls() {
 		r.cells(&out, call, r.Lives[call])
 	}
 	fmt.Fprintln(&out)
 	picture("time of a relist by the number of pods", "relist.svg")
 	fmt.Fprint(&out, "With pods of two containers, median in milliseconds:\n\n")
-	header(&out, "pods: question")
+	r.header(&out, "pods: question")
 	for _, list := range r.Lists {
 		for _, question := range []string{"relist", "PodSandboxStatus", "ContainerStatus", "ListContainerStats", "ListImages"} {
 			r.cells(&out, fmt.Sprintf("%d: %s", list.Pods, question), list.Table[question])
@@ -49,23 +67,29 @@ func (r result) tables(drawn bool) string {
 	fmt.Fprintln(&out)
 	picture("memory", "memory.svg")
 	fmt.Fprintf(&out, "With %d pods of two containers:\n\n", last)
-	header(&out, "")
+	r.header(&out, "")
 	fmt.Fprint(&out, "| memory of the server, MiB |")
-	for _, s := range servers() {
+	for _, s := range r.servers() {
 		fmt.Fprintf(&out, " %.0f |", r.Usage[s.name].Server.RSSKiB/1024)
 	}
 	fmt.Fprint(&out, "\n| CPU time of 60 relists, server and engine, ms |")
-	for _, s := range servers() {
+	for _, s := range r.servers() {
 		u := r.Usage[s.name]
 		fmt.Fprintf(&out, " %.0f |", (u.ServerCPU+u.EngineCPU)/1e6)
+	}
+	if perPod := r.perPod(); len(perPod) > 0 {
+		fmt.Fprintf(&out, "\n| memory of everything with %d pods of one container, MiB per pod |", r.Nodes.Pods)
+		for _, s := range r.servers() {
+			fmt.Fprintf(&out, " %.1f |", perPod[s.name])
+		}
 	}
 	return out.String() + "\n"
 }
 
 // versions says what each server runs pods on, where the measurement says so.
-func (r result) versions(out *strings.Builder) {
+func (r *result) versions(out *strings.Builder) {
 	var all []string
-	for _, s := range servers() {
+	for _, s := range r.servers() {
 		if version := r.Versions[s.name]; version != "" {
 			all = append(all, s.name+" on "+version)
 		}
@@ -75,18 +99,18 @@ func (r result) versions(out *strings.Builder) {
 	}
 }
 
-func header(out *strings.Builder, first string) {
+func (r *result) header(out *strings.Builder, first string) {
 	fmt.Fprintf(out, "| %s |", first)
-	for _, s := range servers() {
+	for _, s := range r.servers() {
 		fmt.Fprintf(out, " %s |", s.name)
 	}
-	fmt.Fprintf(out, "\n|---|%s\n", strings.Repeat("---|", len(servers())))
+	fmt.Fprintf(out, "\n|---|%s\n", strings.Repeat("---|", len(r.servers())))
 }
 
 // cells writes a row.
-func (r result) cells(out *strings.Builder, name string, cells row) {
+func (r *result) cells(out *strings.Builder, name string, cells row) {
 	fmt.Fprintf(out, "| %s |", name)
-	for _, s := range servers() {
+	for _, s := range r.servers() {
 		fmt.Fprintf(out, " %s |", cells.median(s.name))
 	}
 	fmt.Fprintln(out)

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// nodes is the memory of everything that a server needs for its pods, by server.
+type nodes struct {
+	// Pods is how many pods of one container there are.
+	Pods    int                   `json:"pods"`
+	Servers map[string]nodeMemory `json:"servers"`
+}
+
+// nodeMemory is the memory of a node with pods, in KiB.
+type nodeMemory struct {
+	// Daemons is the resident memory of the server and its engine, of which a node has one each. Pods is what the shims
+	// and the containers' processes hold, where a page of several counts once.
+	Daemons int `json:"daemonsKiB"`
+	Pods    int `json:"podsKiB"`
+	// Processes is how many processes that are.
+	Processes int `json:"processes"`
+}
+
+func (m nodeMemory) all() int { return m.Daemons + m.Pods }
+
+// measureNodes measures the memory of one server's node after the other's, while the others have no pods.
+func (b *bench) measureNodes(ctx context.Context) error {
+	b.result.Nodes = &nodes{Pods: b.plan.nodePods, Servers: map[string]nodeMemory{}}
+	for _, s := range b.servers {
+		m, err := s.measureNode(ctx, b.plan.nodePods)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		b.result.Nodes.Servers[s.name] = m
+	}
+	all := func(name string) float64 { return float64(b.result.Nodes.Servers[name].all()) }
+	b.result.add("oci-node-memory-to-containerd", all(nameWithOCI)/all(nameContainerd), 1.1)
+	return nil
+}
+
+// measureNode brings pods up, lets them rest, and measures.
+func (s *criServer) measureNode(ctx context.Context, pods int) (m nodeMemory, err error) {
+	c := &crowd{criServer: s}
+	defer func() { err = errors.Join(err, c.shrink(context.WithoutCancel(ctx), 0)) }()
+	if _, err := c.grow(ctx, pods, 4); err != nil {
+		return m, err
+	}
+	time.Sleep(restTime)
+	daemons, err := memoryOf(slices.Concat(s.processes, s.engine))
+	if err != nil {
+		return m, err
+	}
+	m.Daemons = daemons.RSS
+	processes, err := processesOfPods(s.state)
+	if err != nil {
+		return m, err
+	}
+	if len(processes) < 2*pods { // a shim and a program
+		return m, fmt.Errorf("%d pods have %d processes", pods, len(processes))
+	}
+	m.Processes = len(processes)
+	for _, pid := range processes {
+		held, err := proportional(pid)
+		if err != nil {
+			return m, err
+		}
+		m.Pods += held
+	}
+	return m, nil
+}
+
+// processesOfPods are the shims of the containerd whose socket is below a directory, and what they started.
+func processesOfPods(dir string) ([]int, error) {
+	parents, err := parentsOfAll()
+	if err != nil {
+		return nil, err
+	}
+	var family []int
+	for pid := range parents {
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err == nil && isShimOf(line, dir) { // an error: it has just ended
+			family = append(family, pid)
+		}
+	}
+	for i := 0; i < len(family); i++ {
+		for pid, parent := range parents {
+			if parent == family[i] {
+				family = append(family, pid)
+			}
+		}
+	}
+	return family, nil
+}
+
+// isShimOf reads a command line.
+func isShimOf(line []byte, dir string) bool {
+	args := strings.Split(string(bytes.TrimRight(line, "\x00")), "\x00")
+	at := slices.Index(args, "-address")
+	return strings.HasPrefix(filepath.Base(args[0]), "containerd-shim") && at > 0 && at+1 < len(args) &&
+		strings.HasPrefix(args[at+1], dir+"/")
+}
+
+// parentsOfAll returns each process's parent.
+func parentsOfAll() (map[int]int, error) {
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		return nil, err
+	}
+	parents := map[int]int{}
+	for _, path := range stats {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has just ended
+		}
+		// pid (comm) state ppid …
+		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			return nil, err
+		}
+		if parents[pid], err = strconv.Atoi(fields[1]); err != nil {
+			return nil, err
+		}
+	}
+	return parents, nil
+}
+
+// proportional is a process's share of the memory that it maps (PSS), in KiB.
+func proportional(pid int) (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, "Pss:"); found {
+			return strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")))
+		}
+	}
+	return 0, fmt.Errorf("smaps_rollup of process %d has no Pss", pid)
+}
+
+func (n *nodes) print(w io.Writer) {
+	if n == nil {
+		return
+	}
+	fmt.Fprintf(w, "A node with %d pods of one container\tMiB per pod\tserver and engine MiB\tshims and containers MiB\tprocesses of pods\t\n", n.Pods)
+	for _, name := range slices.Sorted(maps.Keys(n.Servers)) {
+		m := n.Servers[name]
+		fmt.Fprintf(w, "%s\t%.2f\t%.1f\t%.1f\t%d\t\n", name, float64(m.all())/1024/float64(n.Pods), float64(m.Daemons)/1024, float64(m.Pods)/1024, m.Processes)
+	}
+	fmt.Fprintln(w)
+}
