@@ -76,14 +76,18 @@ func (r release) packLayout(dir string) error {
 	return os.WriteFile(filepath.Join(r.out, "criadapter_"+r.version+".oci.tar"), packed.Bytes(), 0o644)
 }
 
-// imageOf is the image of one architecture: the program alone, as the Dockerfile makes it.
+// imageOf is the image of one architecture: the program and its OCI runtime alone, as the Dockerfile makes it.
 func (r release) imageOf(b build) (v1.Image, error) {
-	program, err := os.ReadFile(b.path("criadapter"))
-	if err != nil {
-		return nil, err
+	var files []file
+	for _, name := range []string{"criadapter", "criadapter-oci"} {
+		program, err := os.ReadFile(b.path(name))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, file{path: name, mode: 0o755, content: program})
 	}
 	var packed bytes.Buffer
-	if err := writeTar(&packed, "", []file{{path: "criadapter", mode: 0o755, content: program}}, r.time); err != nil {
+	if err := writeTar(&packed, "", files, r.time); err != nil {
 		return nil, err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {

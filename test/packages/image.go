@@ -12,6 +12,7 @@ const runImage = `docker run --detach --name criadapter \
 	--volume /var/run/docker.sock:/var/run/docker.sock \
 	--volume /var/lib/docker:/var/lib/docker:rslave \
 	--volume /run/image:/run/image \
+	--volume /run/criadapter:/run/criadapter:rshared \
 	--volume /var/lib/image:/var/lib/image \
 	--volume /run/netns:/run/netns:rshared \
 	--volume /etc/cni/net.d:/etc/cni/net.d:ro \
@@ -27,7 +28,9 @@ func (s *suite) image(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
 		docker load --quiet --input `+archive+`
 		mkdir -p /run/netns /run/image /var/lib/image /var/log/pods /var/lib/kubelet /var/lib/cni
-		mountpoint -q /run/netns || { mount --bind /run/netns /run/netns && mount --make-shared /run/netns; }
+		for shared in /run/netns /run/criadapter; do
+			mountpoint -q $shared || { mount --rbind $shared $shared && mount --make-shared $shared; }
+		done
 		`+runImage); err != nil {
 		return err
 	}

@@ -1,0 +1,48 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// TestComposeFileIsTheDockerfilesCommand holds examples/compose.yaml to the command in the Dockerfile's comment, which
+// `make image-test` runs.
+func TestComposeFileIsTheDockerfilesCommand(t *testing.T) {
+	root := filepath.Join("..", "..")
+	dockerfile, err := os.ReadFile(filepath.Join(root, "Dockerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, m := range regexp.MustCompile(`--volume (\S+)`).FindAllSubmatch(dockerfile, -1) {
+		want = append(want, string(m[1]))
+	}
+	text, err := os.ReadFile(filepath.Join(root, "examples", "compose.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compose struct {
+		Services map[string]struct {
+			Privileged  bool     `json:"privileged"`
+			PID         string   `json:"pid"`
+			NetworkMode string   `json:"network_mode"`
+			Cgroup      string   `json:"cgroup"`
+			Volumes     []string `json:"volumes"`
+		} `json:"services"`
+	}
+	if err := yaml.Unmarshal(text, &compose); err != nil {
+		t.Fatal(err)
+	}
+	s := compose.Services["criadapter"]
+	if len(want) == 0 || !slices.Equal(s.Volumes, want) {
+		t.Errorf("the volumes are\n%q, the Dockerfile's\n%q", s.Volumes, want)
+	}
+	if !s.Privileged || s.PID != "host" || s.NetworkMode != "host" || s.Cgroup != "host" {
+		t.Errorf("the container is not in the node's namespaces: %+v", s)
+	}
+}
