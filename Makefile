@@ -31,8 +31,9 @@ release: ## Make packages, tarballs, images, SBOMs and checksums in build/releas
 	@build/bin/release $(if $(filter command line environment,$(origin VERSION)),-version '$(VERSION)')
 
 # ENGINE names the engine for every target that runs the rig: installed, 25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2,
-# or the path of a dockerd; make test takes several, with commas between. The rig reads it from the environment, where make
-# puts what its command line sets.
+# or the path of a dockerd; make test takes several, with commas between. RUNTIME_MODE=oci has servers make pods without a
+# sandbox container, RUNTIME_MODE=container with one each. The rig reads both from the environment, where make puts what its
+# command line sets.
 .PHONY: engines
 engines: rig ## Build the engines that are not installed into the cache, for ENGINE=25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2
 	@build/bin/rig engines

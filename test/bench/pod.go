@@ -65,7 +65,10 @@ func (b *bench) podConfig(owner, name string) *runtimeapi.PodSandboxConfig {
 		DnsConfig:    &runtimeapi.DNSConfig{Servers: []string{"10.96.0.10"}, Searches: []string{"svc.cluster.local"}},
 		Labels:       map[string]string{"app": name},
 		Annotations:  map[string]string{"kubernetes.io/config.source": "api"},
-		Linux:        &runtimeapi.LinuxPodSandboxConfig{CgroupParent: b.cgroup + "/" + owner + "/" + name},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent:    b.cgroup + "/" + owner + "/" + name,
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: namespaces()},
+		},
 	}
 }
 
@@ -76,8 +79,16 @@ func containerConfig(name, image string) *runtimeapi.ContainerConfig {
 		Command:  []string{"sleep", "1000000"},
 		Labels:   map[string]string{"io.kubernetes.container.name": name},
 		LogPath:  name + ".log",
-		Linux:    &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{CpuShares: 2}},
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       &runtimeapi.LinuxContainerResources{CpuShares: 2},
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: namespaces()},
+		},
 	}
+}
+
+// namespaces are what a kubelet asks for.
+func namespaces() *runtimeapi.NamespaceOption {
+	return &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
 }
 
 // up runs a pod with one container.

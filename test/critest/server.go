@@ -35,7 +35,8 @@ func startServer(ctx context.Context, env rigenv.Env, endpoint, reportDir string
 	if err := s.Start(ctx); err != nil {
 		return server{}, errors.Join(err, stop())
 	}
-	return server{endpoint: s.Endpoint, stop: stop}, nil
+	clients, err := s.Clients()
+	return server{endpoint: clients, stop: stop}, err
 }
 
 func copyFile(from, to string) error {

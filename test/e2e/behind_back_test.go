@@ -91,7 +91,10 @@ func (n *tamperedNode) addPod(name string) {
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name + "-uid"},
 		LogDirectory: filepath.Join(n.server.Dir, "logs", name),
-		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+		// With a sandbox container, which somebody can tamper with: the pod shares its PID namespace.
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
+		},
 	}
 	pod, err := n.server.Runtime.RunPodSandbox(n.t.Context(), config, "")
 	n.must(err)

@@ -35,9 +35,19 @@ func newCrictl(t *testing.T, flags ...string) *crictl {
 	}
 	c := &crictl{t: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags}), env: env, program: program}
 	c.config = c.write("crictl.yaml", map[string]any{
-		"runtime-endpoint": c.server.Endpoint, "image-endpoint": c.server.Endpoint, "timeout": 60,
+		"runtime-endpoint": c.endpoint(), "image-endpoint": c.endpoint(), "timeout": 60,
 	})
 	return c
+}
+
+// endpoint is the server's address for crictl.
+func (c *crictl) endpoint() string {
+	c.t.Helper()
+	endpoint, err := c.server.Clients()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return endpoint
 }
 
 // result is what one call of crictl left.

@@ -43,7 +43,7 @@ func TestStreamingOverTLS(t *testing.T) {
 	c := &crictl{t: t, env: env, program: program, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{
 		"--streaming-bind-addr=0.0.0.0:0", "--streaming-tls-cert-file=" + cert, "--streaming-tls-private-key-file=" + key,
 	}})}
-	c.config = c.write("crictl.yaml", map[string]any{"runtime-endpoint": c.server.Endpoint, "image-endpoint": c.server.Endpoint, "timeout": 60})
+	c.config = c.write("crictl.yaml", map[string]any{"runtime-endpoint": c.endpoint(), "image-endpoint": c.endpoint(), "timeout": 60})
 	id := c.container(c.runPod(), "shell", shellImage, "sleep", "1000")
 	response, err := c.server.Runtime.Exec(t.Context(), &runtimeapi.ExecRequest{ContainerId: id, Cmd: []string{"true"}, Stdout: true})
 	if err != nil || !strings.HasPrefix(response.GetUrl(), "https://127.0.0.1:") {

@@ -32,7 +32,7 @@ spec:
 	n.restarted("pod", "main", 1)
 	n.logHas(pod, "main", 1, "runs 2 2\n")
 	n.ready("pod")
-	n.killContainers(n.sandboxes(pod, false)...)
+	n.endSandboxes(pod)
 	n.restarted("pod", "main", 2)
 	n.logHas(pod, "main", 2, "runs 3 3\n")
 	n.write("pod.yaml", strings.ReplaceAll(manifest, "VERSION", "two"))

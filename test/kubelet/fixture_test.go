@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -463,6 +464,21 @@ func (n *node) killContainers(ids ...string) {
 	n.t.Helper()
 	for _, id := range ids {
 		if err := n.server.KillContainer(n.t.Context(), id); err != nil {
+			n.t.Fatal(err)
+		}
+	}
+}
+
+// endSandboxes ends a pod's ready sandboxes behind the kubelet core's back: it kills their containers. A pod whose
+// namespaces the kernel holds has none to kill, and is stopped by another client.
+func (n *node) endSandboxes(pod *v1.Pod) {
+	n.t.Helper()
+	for _, id := range n.sandboxes(pod, false) {
+		err := n.server.KillContainer(n.t.Context(), id)
+		if errdefs.IsNotFound(err) {
+			err = n.cri.StopPodSandbox(n.t.Context(), id)
+		}
+		if err != nil {
 			n.t.Fatal(err)
 		}
 	}

@@ -253,7 +253,7 @@ func TestKilledBehindItsBack(t *testing.T) {
 	if after.Status.PodIP != pod.Status.PodIP {
 		t.Errorf("the pod's address changed from %s to %s with a container", pod.Status.PodIP, after.Status.PodIP)
 	}
-	n.killContainers(n.sandboxes(pod, false)...)
+	n.endSandboxes(pod)
 	n.restarted("pod", "main", 2)
 	n.ready("pod")
 }
@@ -265,7 +265,7 @@ func TestOldSandboxesAreCollected(t *testing.T) {
 	n.write("pod.yaml", simple("pod", "sleep 1000"))
 	pod := n.ready("pod")
 	for times := range int32(2) {
-		n.killContainers(n.sandboxes(pod, false)...)
+		n.endSandboxes(pod)
 		n.restarted("pod", "main", times+1)
 		n.ready("pod")
 	}

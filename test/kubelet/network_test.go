@@ -91,7 +91,7 @@ spec:
 	eventually(t, "the host port answers", answers)
 	for range 2 {
 		before := n.ready("web")
-		n.killContainers(n.sandboxes(pod, false)...)
+		n.endSandboxes(pod)
 		n.until("web", func(now *v1.Pod) error {
 			if id(now, "web") == id(before, "web") {
 				return errors.New("the old container")

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/rig/adapter"
@@ -33,7 +36,8 @@ type runtime interface {
 	Running() bool
 	// NetworkConfig is the path of its one CNI configuration.
 	NetworkConfig() string
-	// KillContainer kills a container or sandbox with the runtime's own means, whether the server runs or not.
+	// KillContainer kills a container or sandbox with the runtime's own means, whether the server runs or not. For a
+	// sandbox without a container it fails with errdefs.ErrNotFound.
 	KillContainer(ctx context.Context, id string) error
 }
 
@@ -79,6 +83,9 @@ func (c criadapter) NetworkConfig() string { return c.CNIConfig() }
 // KillContainer uses the docker command.
 func (c criadapter) KillContainer(ctx context.Context, id string) error {
 	output, err := exec.CommandContext(ctx, "docker", "--host", c.engine, "kill", id).CombinedOutput()
+	if bytes.Contains(output, []byte("No such container")) {
+		return fmt.Errorf("docker kill %s: %w: %w", id, err, errdefs.ErrNotFound)
+	}
 	if err != nil {
 		return fmt.Errorf("docker kill %s: %w\n%s", id, err, output)
 	}

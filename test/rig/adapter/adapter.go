@@ -60,6 +60,7 @@ type Server struct {
 
 	opts    Options
 	network network
+	front   *front // nil without clients that need it
 	cmd     *exec.Cmd
 	ended   chan struct{} // closed when cmd was waited for
 	exit    error         // what Wait said, to be read after ended
@@ -133,11 +134,13 @@ func (s *Server) flags() []string {
 // VarMode is the environment variable that says which kind of pods servers make, see modeFlags.
 const VarMode = "RUNTIME_MODE"
 
+const modeOCI = "oci"
+
 // modeFlags are the flags of a mode: with "oci" pods do without a sandbox container where they can, and with "container"
 // they all have one; any other leaves it to the program.
 func modeFlags(mode string) []string {
 	switch mode {
-	case "oci":
+	case modeOCI:
 		return []string{"--sandbox-container=needed"}
 	case "container":
 		return []string{"--sandbox-container=always"}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -21,21 +22,28 @@ const (
 	maxMessage = 16 << 20
 )
 
-// connect makes the plain connection. It does not wait: gRPC connects on the first call and again after a restart,
-// within a tenth of a second so that tests need not wait for its usual back-off.
+// quickly has a connection made again within a tenth of a second after a restart, so that tests need not wait for gRPC's
+// usual back-off.
+func quickly() grpc.DialOption {
+	return grpc.WithConnectParams(grpc.ConnectParams{
+		Backoff:           backoff.Config{BaseDelay: pollInterval, Multiplier: 1.2, MaxDelay: 5 * pollInterval},
+		MinConnectTimeout: time.Second,
+	})
+}
+
+// connect makes the plain connection. It does not wait: gRPC connects on the first call.
 func (s *Server) connect() error {
 	if s.Conn != nil {
 		s.Conn.ResetConnectBackoff()
 		return nil
 	}
-	quick := grpc.ConnectParams{
-		Backoff:           backoff.Config{BaseDelay: pollInterval, Multiplier: 1.2, MaxDelay: 5 * pollInterval},
-		MinConnectTimeout: time.Second,
+	endpoint, err := s.Clients()
+	if err != nil {
+		return err
 	}
-	conn, err := grpc.NewClient(s.Endpoint,
+	conn, err := grpc.NewClient(endpoint,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)),
-		grpc.WithConnectParams(quick))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage)), quickly())
 	if err != nil {
 		return err
 	}
@@ -43,16 +51,35 @@ func (s *Server) connect() error {
 	return nil
 }
 
+// Clients is the address for clients that leave a pod's namespaces to the server: Endpoint, or with RUNTIME_MODE=oci one
+// that passes everything on and asks for the namespaces that a kubelet asks for.
+func (s *Server) Clients() (string, error) {
+	if os.Getenv(VarMode) != modeOCI {
+		return s.Endpoint, nil
+	}
+	if s.front == nil {
+		var err error
+		if s.front, err = startFront(s.Dir, s.Endpoint); err != nil {
+			return "", err
+		}
+	}
+	return s.front.endpoint, nil
+}
+
 // connectKubeletClient makes the kubelet's client of the server, which must answer.
 func (s *Server) connectKubeletClient(ctx context.Context) error {
 	if s.Runtime != nil {
 		return nil
 	}
-	runtime, err := cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(s.Endpoint).WithConnectionTimeout(callTimeout).Build(ctx)
+	endpoint, err := s.Clients()
+	if err != nil {
+		return err
+	}
+	runtime, err := cri.NewRemoteRuntimeServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(callTimeout).Build(ctx)
 	if err != nil {
 		return fmt.Errorf("the kubelet's runtime client: %w", err)
 	}
-	images, err := cri.NewRemoteImageServiceBuilder().WithEndpoint(s.Endpoint).WithConnectionTimeout(callTimeout).Build(ctx)
+	images, err := cri.NewRemoteImageServiceBuilder().WithEndpoint(endpoint).WithConnectionTimeout(callTimeout).Build(ctx)
 	if err != nil {
 		return errors.Join(fmt.Errorf("the kubelet's image client: %w", err), runtime.Close(ctx))
 	}
@@ -68,7 +95,10 @@ func (s *Server) disconnect(ctx context.Context) error {
 	if s.Conn != nil {
 		errs = append(errs, s.Conn.Close())
 	}
-	s.Runtime, s.Images, s.Conn = nil, nil, nil
+	if s.front != nil {
+		errs = append(errs, s.front.close())
+	}
+	s.Runtime, s.Images, s.Conn, s.front = nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 

@@ -1,0 +1,63 @@
+package adapter
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// TestFrontAsksForAKubeletsNamespaces where nobody asks for any, and changes nothing else.
+func TestFrontAsksForAKubeletsNamespaces(t *testing.T) {
+	const run, create = runtimeapi.RuntimeService_RunPodSandbox_FullMethodName, runtimeapi.RuntimeService_CreateContainer_FullMethodName
+	pod := func(options *runtimeapi.NamespaceOption) *runtimeapi.PodSandboxConfig {
+		return &runtimeapi.PodSandboxConfig{Hostname: "web", Linux: &runtimeapi.LinuxPodSandboxConfig{
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: options},
+		}}
+	}
+	container := func(options *runtimeapi.NamespaceOption) *runtimeapi.ContainerConfig {
+		return &runtimeapi.ContainerConfig{LogPath: "log", Linux: &runtimeapi.LinuxContainerConfig{
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: options},
+		}}
+	}
+	alone := func() *runtimeapi.NamespaceOption {
+		return &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER}
+	}
+	shared := func() *runtimeapi.NamespaceOption { return &runtimeapi.NamespaceOption{} }
+	host := func() *runtimeapi.NamespaceOption {
+		return &runtimeapi.NamespaceOption{Network: runtimeapi.NamespaceMode_NODE}
+	}
+	for name, tt := range map[string]struct {
+		method        string
+		request, want proto.Message
+	}{
+		"a pod that asks for nothing": {run, &runtimeapi.RunPodSandboxRequest{Config: &runtimeapi.PodSandboxConfig{Hostname: "web"}},
+			&runtimeapi.RunPodSandboxRequest{Config: pod(alone())}},
+		"a pod that shares": {run, &runtimeapi.RunPodSandboxRequest{Config: pod(shared()), RuntimeHandler: "runc"},
+			&runtimeapi.RunPodSandboxRequest{Config: pod(shared()), RuntimeHandler: "runc"}},
+		"a pod without a configuration": {run, &runtimeapi.RunPodSandboxRequest{}, &runtimeapi.RunPodSandboxRequest{}},
+		"a container in the first": {create, &runtimeapi.CreateContainerRequest{Config: container(nil), SandboxConfig: pod(nil)},
+			&runtimeapi.CreateContainerRequest{Config: container(alone()), SandboxConfig: pod(alone())}},
+		"a container in a pod that shares": {create, &runtimeapi.CreateContainerRequest{Config: container(nil), SandboxConfig: pod(host())},
+			&runtimeapi.CreateContainerRequest{Config: container(nil), SandboxConfig: pod(host())}},
+		"another request": {"/runtime.v1.RuntimeService/Version", &runtimeapi.VersionRequest{Version: "v1"}, &runtimeapi.VersionRequest{Version: "v1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request, err := proto.Marshal(tt.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := likeAKubelets(tt.method, request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			edited := tt.want.ProtoReflect().New().Interface()
+			if err := proto.Unmarshal(got, edited); err != nil || !proto.Equal(edited, tt.want) {
+				t.Errorf("got %v, %v, want %v", edited, err, tt.want)
+			}
+		})
+	}
+	if _, err := likeAKubelets(run, []byte{0xff}); err == nil {
+		t.Error("a request that is none is edited")
+	}
+}
