@@ -75,6 +75,13 @@ func replaceStale(flag, path string) error {
 	return nil
 }
 
+// lockPatience is how long a root directory may be taken: a CNI plugin that a killed process was about to start holds
+// the lock until it is the plugin's program, which takes a moment on a busy machine.
+const (
+	lockPatience = 2 * time.Second
+	lockPause    = 20 * time.Millisecond
+)
+
 // lockRoot makes the root directory and takes it for this process; the kernel
 // gives it back when the process ends, however it ends.
 func lockRoot(dir string) (*os.File, error) {
@@ -85,7 +92,13 @@ func lockRoot(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the lock of --root-directory: %w", err)
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	for deadline := time.Now().Add(lockPatience); ; time.Sleep(lockPause) {
+		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(deadline) {
+			break
+		}
+	}
+	if err != nil {
 		file.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, fmt.Errorf("another criadapter uses %s: stop it, or choose another --root-directory", dir)
