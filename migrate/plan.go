@@ -41,6 +41,8 @@ type logPlan struct {
 	container, path string
 	// kept is how much the engine has of it and history how much of that is converted, in bytes.
 	kept, history int64
+	// crowded says that history would be more if its file system had more room.
+	crowded bool
 
 	id, engine string
 }

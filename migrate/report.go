@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -27,6 +28,9 @@ func (p *Plan) Print(to io.Writer) error {
 			}
 		})
 	}
+	if p.crowded() {
+		out.line("free space bounds how much of the logs is converted: %.0f %% of their file system have to stay free; make room, or go on without the rest\n", minFree*100)
+	}
 	for _, pod := range p.pods {
 		for _, note := range pod.notes {
 			out.line("%s: %s\n", pod.name, note)
@@ -43,6 +47,13 @@ func stateName(running bool) string {
 		return "ready"
 	}
 	return "not ready"
+}
+
+// crowded reports whether free space bounds the history of a log.
+func (p *Plan) crowded() bool {
+	return slices.ContainsFunc(p.pods, func(pod *podPlan) bool {
+		return slices.ContainsFunc(pod.logs, func(l *logPlan) bool { return l.crowded })
+	})
 }
 
 // logsText says how much of each log is converted, and of how much.

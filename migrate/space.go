@@ -23,6 +23,6 @@ func (s space) grant(logs []*logPlan, limit int64) {
 	}
 	part := float64(room) / float64(wanted)
 	for _, l := range logs {
-		l.history = int64(part * float64(l.history))
+		l.history, l.crowded = int64(part*float64(l.history)), l.history > 0
 	}
 }
