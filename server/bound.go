@@ -14,7 +14,8 @@ import (
 //   - StopContainer, CheckpointContainer and ExecSync get their own timeout and the request timeout
 //     for the rest; an ExecSync without timeout may run for ever (CRI text),
 //   - PullImage is bounded by its progress,
-//   - everything else gets the request timeout.
+//   - everything else gets the request timeout, CheckpointPod and RestorePod too: CRI has
+//     no timeout for them, and how long they take depends on the memory of their pods.
 //
 // A client's own deadline always counts, longer or shorter.
 func (s *Server) bound(ctx context.Context, req any) (context.Context, context.CancelFunc) {
