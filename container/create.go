@@ -167,6 +167,8 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 		ReadCDI:       translate.ReadCDIDevices,
 		RootDirectory: s.opts.RootDirectory,
 		ImageSources:  namedImages(config),
+
+		RuntimeAnnotations: s.opts.RuntimeAnnotations,
 	}
 	spec, err := translate.Container(in)
 	if err != nil {

@@ -37,7 +37,7 @@ type ImageVolumes interface {
 }
 
 // Options are what a Service needs. All fields but ImageVolumes, Cgroups,
-// RootDirectory, LinkLogs and LogBufferSize are required.
+// RootDirectory, LinkLogs, LogBufferSize and RuntimeAnnotations are required.
 type Options struct {
 	Engine docker.Engine
 	Cache  *state.Cache
@@ -60,6 +60,8 @@ type Options struct {
 	// LogBufferSize is how much of a new container's output the engine keeps at most where the log is copied, in bytes;
 	// translate.ContainerInput's default when zero.
 	LogBufferSize int64
+	// RuntimeAnnotations is that of translate.ContainerInput.
+	RuntimeAnnotations []string
 }
 
 const (

@@ -144,6 +144,8 @@ func (r *services) wire(cfg config.Config, files *sandbox.Files) {
 		RootDirectory: filepath.Clean(cfg.RootDirectory),
 		LinkLogs:      cfg.ContainerLogMode == config.LogModeSymlink,
 		LogBufferSize: cfg.LogBufferBytes(),
+
+		RuntimeAnnotations: cfg.AnnotationPatterns(),
 	})
 	r.cache.OnExit(r.containers.DrainExited)
 	opts := sandbox.Options{

@@ -51,6 +51,9 @@ type ContainerInput struct {
 	// ReadCDI reads the specifications of CDI devices on the node. Without it only an
 	// engine that does so by itself injects them.
 	ReadCDI ReadCDI
+	// RuntimeAnnotations are patterns (path.Match) of the annotations that the OCI runtime
+	// gets.
+	RuntimeAnnotations []string
 	// RootDirectory marks the container as that of the criadapter with this
 	// root directory, empty for no mark.
 	RootDirectory string
@@ -107,6 +110,9 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 		return docker.ContainerSpec{}, err
 	}
 	if err := cdiDevices(in, config, host, more); err != nil {
+		return docker.ContainerSpec{}, err
+	}
+	if err := runtimeAnnotations(in, host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}
 	if err := noteLimits(resourcesField, in.Config.GetLinux().GetResources(), in.Features, more); err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -85,6 +86,8 @@ type Config struct {
 
 	// OCIRuntime is ociRuntimeAuto, ociRuntimeOff or ociRuntimeRequired.
 	OCIRuntime string `json:"oci-runtime"`
+	// RuntimeAnnotations is a comma-separated list of patterns, see AnnotationPatterns.
+	RuntimeAnnotations string `json:"runtime-annotations"`
 	// SandboxContainer is SandboxContainerNeeded or sandboxContainerAlways.
 	SandboxContainer string `json:"sandbox-container"`
 
@@ -230,6 +233,7 @@ func (c Config) Validate() error {
 		checkTLS(c),
 		checkPositive("streaming-connection-idle-timeout", c.StreamingIdleTimeout),
 		checkOCIRuntime(c.OCIRuntime),
+		checkAnnotations(c),
 		checkSandboxContainer(c.SandboxContainer),
 		checkLogMode(c.ContainerLogMode),
 		checkLogBuffer(c.ContainerLogBufferSize),
@@ -340,6 +344,20 @@ func checkOCIRuntime(mode string) error {
 	default:
 		return fmt.Errorf("--oci-runtime: %q is neither %s, %s nor %s", mode, ociRuntimeAuto, ociRuntimeOff, ociRuntimeRequired)
 	}
+}
+
+// AnnotationPatterns are RuntimeAnnotations, one by one, for path.Match.
+func (c Config) AnnotationPatterns() []string {
+	return strings.FieldsFunc(c.RuntimeAnnotations, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func checkAnnotations(c Config) error {
+	for _, pattern := range c.AnnotationPatterns() {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return fmt.Errorf("--runtime-annotations: %q: %w", pattern, err)
+		}
+	}
+	return nil
 }
 
 func checkLogMode(mode string) error {

@@ -29,7 +29,7 @@ func containerRows() []row {
 		},
 		{
 			fields: of("ContainerConfig", "annotations"), is: implemented,
-			says:    "They come back unchanged; those that begin with `cdi.k8s.io/` name CDI devices, beside CDI_devices.",
+			says:    "They come back unchanged; those that begin with `cdi.k8s.io/` name CDI devices, beside CDI_devices. The OCI runtime gets those that --runtime-annotations names, and the pod's.",
 			refuses: "`cdi.k8s.io/…` where neither the engine nor `criadapter-oci` injects CDI devices, and the container would lack them",
 			needs:   needsCDI, has: hasCDI,
 		},

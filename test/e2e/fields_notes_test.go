@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -154,4 +155,28 @@ func (n *fieldsNode) limitsFromTheStart(t *testing.T) {
 			return nil
 		})
 	})
+}
+
+// TestRuntimeAnnotations looks at what the OCI runtime was given: what the server was told to pass, and nothing else.
+func TestRuntimeAnnotations(t *testing.T) {
+	n := newFieldsNode(t, "--runtime-annotations=passed.example/*")
+	n.config.Linux.CgroupParent, n.config.Linux.Overhead, n.config.Linux.Resources = "", nil, nil
+	n.config.Annotations = map[string]string{"passed.example/pod": "p", "other.example/pod": "x"}
+	n.pod = runSandbox(t, n.server, n.config)
+	config := noted("annotated", nil)
+	config.Annotations = map[string]string{"passed.example/container": "c", "other.example/container": "x"}
+	_, pid := n.run(config)
+	// The runtime's bundle is where its shim works, the parent of the container's process.
+	text, err := os.ReadFile("/proc/" + n.procStatus(pid, "PPid") + "/cwd/config.json")
+	n.must(err)
+	var spec struct{ Annotations map[string]string }
+	n.must(json.Unmarshal(text, &spec))
+	if spec.Annotations["passed.example/pod"] != "p" || spec.Annotations["passed.example/container"] != "c" {
+		t.Errorf("the runtime was given %v", spec.Annotations)
+	}
+	for key := range spec.Annotations {
+		if strings.HasPrefix(key, "other.example/") {
+			t.Errorf("the runtime was given %s", key)
+		}
+	}
 }

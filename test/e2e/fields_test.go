@@ -32,10 +32,10 @@ type fieldsNode struct {
 	dir string
 }
 
-func newFieldsNode(t *testing.T) *fieldsNode {
+func newFieldsNode(t *testing.T, flags ...string) *fieldsNode {
 	t.Helper()
 	env := rigenv.Require(t)
-	n := &fieldsNode{T: t, server: adapter.ForTest(t, adapter.Options{Env: env})}
+	n := &fieldsNode{T: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags})}
 	n.dualStack()
 	var err error
 	n.image, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, nil, nil)

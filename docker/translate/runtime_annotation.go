@@ -1,0 +1,64 @@
+package translate
+
+import (
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/moby/moby/api/types/container"
+
+	"github.com/criadapter/criadapter/docker"
+)
+
+// apiAnnotations is the API version since which the engine passes annotations to the
+// OCI runtime.
+const apiAnnotations = "1.43"
+
+// runtimeAnnotations passes those annotations of the pod and of the container to the OCI
+// runtime that the node's administrator allows: runc and others take orders from some
+// (org.systemd.property.*, run.oci.*). The container's win.
+func runtimeAnnotations(in ContainerInput, host *container.HostConfig, more *extra) error {
+	passed := map[string]string{}
+	for _, from := range []struct {
+		field       string
+		annotations map[string]string
+	}{
+		{"sandbox_config.annotations", in.Sandbox.Config.GetAnnotations()},
+		{"config.annotations", in.Config.GetAnnotations()},
+	} {
+		for _, key := range slices.Sorted(maps.Keys(from.annotations)) {
+			if !matchesAny(in.RuntimeAnnotations, key) {
+				continue
+			}
+			if err := canPass(from.field+"["+key+"]", in.Features, more); err != nil {
+				return err
+			}
+			passed[key] = from.annotations[key]
+		}
+	}
+	switch {
+	case len(passed) == 0:
+	case in.Features.Supports(apiAnnotations):
+		host.Annotations = passed
+	default:
+		more.note.Annotations = passed
+	}
+	return nil
+}
+
+// canPass refuses an annotation that neither the engine nor a note passes.
+func canPass(field string, f docker.Features, more *extra) error {
+	if f.Supports(apiAnnotations) {
+		return nil
+	}
+	_, err := more.need(field, "an annotation for the OCI runtime, below Docker Engine 24 (API "+apiAnnotations+"),")
+	return err
+}
+
+// matchesAny reports whether a key matches one of patterns, see path.Match.
+func matchesAny(patterns []string, key string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		matched, err := path.Match(pattern, key)
+		return matched && err == nil
+	})
+}
