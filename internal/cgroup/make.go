@@ -14,10 +14,10 @@ import (
 // Make makes a cgroup and those above it that are missing, as a runtime does for a container's. On version 2 it hands
 // the controllers that there are down to it, as far as the kernel lets it: each limit tells whether that was far enough.
 func Make(dir string) error {
-	defer step.At("cgroup: make")()
 	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	defer step.At("cgroup: make")()
 	parent := filepath.Dir(dir)
 	if err := Make(parent); err != nil {
 		return err

@@ -1,0 +1,241 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// seedOf is SEED, or another one each time.
+func seedOf(t *testing.T) uint64 {
+	t.Helper()
+	text := os.Getenv("SEED")
+	if text == "" {
+		return uint64(time.Now().UnixNano())
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("SEED=%s: %v", text, err)
+	}
+	return seed
+}
+
+// chaosTime is how long something goes on: CHURN, or a minute of make chaos, or a moment of make test.
+func chaosTime(t *testing.T) time.Duration {
+	t.Helper()
+	if text := os.Getenv("CHURN"); text != "" {
+		given, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatalf("CHURN=%s: %v", text, err)
+		}
+		return given
+	}
+	if *full {
+		return time.Minute
+	}
+	return 5 * time.Second
+}
+
+// needsTime skips a test that shows nothing in a moment.
+func needsTime(t *testing.T) {
+	t.Helper()
+	if !*full && os.Getenv("CHURN") == "" {
+		t.Skip("make chaos runs it")
+	}
+}
+
+// churned is a server whose pods several kubelets bring up and remove again.
+type churned struct {
+	t        *testing.T
+	env      rigenv.Env
+	server   *adapter.Server
+	kubelets []*kubelet
+	empty    inventory
+	whole    inventory
+
+	mu    sync.Mutex
+	codes map[codes.Code]int
+}
+
+// newChurned starts a server on an engine, and takes stock without pods and with all of them. direct is the engine itself.
+func newChurned(t *testing.T, env, direct rigenv.Env, pods int, flags ...string) *churned {
+	t.Helper()
+	c := &churned{t: t, env: direct, codes: map[codes.Code]int{}}
+	c.server = adapter.ForTest(t, adapter.Options{Env: env, Flags: flags})
+	for i := range pods {
+		c.kubelets = append(c.kubelets, newKubelet(c.server, env.Image("test/busybox:latest"), fmt.Sprintf("pod-%d", i), int32(18000+i)))
+	}
+	if err := c.kubelets[0].pull(t.Context(), env.Image("test/busybox:latest")); err != nil {
+		t.Fatal(err)
+	}
+	c.all("the first pods", func(k *kubelet) error { return errors.Join(k.bring(t.Context()), k.kill(t.Context())) })
+	c.empty = takeInventory(t, c.env, c.server)
+	c.all("whole pods", func(k *kubelet) error { return k.bring(t.Context()) })
+	c.whole = takeInventory(t, c.env, c.server)
+	return c
+}
+
+// all does something for all pods at once, which must not fail.
+func (c *churned) all(what string, do func(*kubelet) error) {
+	c.t.Helper()
+	var group errgroup.Group
+	for _, k := range c.kubelets {
+		group.Go(func() error {
+			if err := do(k); err != nil {
+				return fmt.Errorf("%s: %w", k.pod.GetMetadata().GetName(), err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		c.t.Errorf("%s: %v", what, err)
+	}
+}
+
+// churn lets each kubelet remove its pod and bring it up again, again and again, until ctx ends. It returns how often that
+// succeeded. What fails is tried again, as a kubelet does.
+func (c *churned) churn(ctx context.Context) int {
+	var done int
+	var group sync.WaitGroup
+	for _, k := range c.kubelets {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				err := k.kill(c.t.Context())
+				if err == nil {
+					err = k.bring(c.t.Context())
+				}
+				c.mu.Lock()
+				if err == nil {
+					done++
+				} else if status, ok := grpcstatus.FromError(err); ok {
+					c.codes[status.Code()]++
+				}
+				c.mu.Unlock()
+				if err != nil {
+					pause(ctx, 100*time.Millisecond, nil)
+				}
+			}
+		})
+	}
+	group.Wait()
+	return done
+}
+
+// inTime tries again what fails, as a kubelet does, for half a minute: a server needs a moment to see that the engine is
+// there again.
+func inTime(do func() error) (err error) {
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		if err = do(); err == nil || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
+// judge looks whether all is as it was asked for, now that there is no fault any more.
+func (c *churned) judge() {
+	c.t.Helper()
+	c.all("STUCK", func(k *kubelet) error { return inTime(func() error { return k.bring(c.t.Context()) }) })
+	c.all("LOST", func(k *kubelet) error {
+		sandboxes, err := k.sandboxes(c.t.Context())
+		if err == nil && (len(sandboxes) != 1 || sandboxes[0].GetId() != k.toldPod || sandboxes[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY) {
+			err = fmt.Errorf("told of %s, there are %v", k.toldPod, sandboxes)
+		}
+		return err
+	})
+	if left := awaitInventory(c.t, c.env, c.server, c.whole); left != "" {
+		c.t.Errorf("LEAKED beside pods:\n%s", left)
+	}
+	c.all("STUCK", func(k *kubelet) error { return inTime(func() error { return k.kill(c.t.Context()) }) })
+	if left := awaitInventory(c.t, c.env, c.server, c.empty); left != "" {
+		c.t.Errorf("LEAKED:\n%s", left)
+	}
+}
+
+// TestEngineAnswersBadly lets pods churn while the engine answers late, with errors, in part or not at all, although it
+// may have done what it was asked for, and while its events are lost, repeated, late or cut off. Afterwards each pod is
+// as its kubelet wants it and nothing else is left. SEED repeats a schedule.
+func TestEngineAnswersBadly(t *testing.T) {
+	seed := seedOf(t)
+	fmt.Printf("engine: SEED=%d\n", seed)
+	env := rigenv.Require(t)
+	newEngine(t, &env)
+	direct := env
+	proxy := newFaultyEngine(t, &env, seed)
+	c := newChurned(t, env, direct, 4, "--runtime-request-timeout=20s")
+	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))
+	defer cancel()
+	proxy.begin()
+	go func() { <-ctx.Done(); proxy.end() }()
+	pods := c.churn(ctx)
+	fmt.Printf("engine: %d pods came up; faults:%s; answers:%s\n", pods, countsOf(proxy.made), countsOf(c.codes))
+	c.judge()
+}
+
+// TestEngineDies lets pods churn while dockerd is killed and started again, and while it hangs.
+func TestEngineDies(t *testing.T) {
+	needsTime(t)
+	env := rigenv.Require(t)
+	eng := newEngine(t, &env)
+	c := newChurned(t, env, env, 4)
+	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))
+	defer cancel()
+	hurt := make(chan int)
+	go func() { hurt <- c.hurt(ctx, eng) }()
+	pods := c.churn(ctx)
+	fmt.Printf("engine: %d pods came up, dockerd was killed %d times and stopped as often; answers:%s\n", pods, <-hurt, countsOf(c.codes))
+	c.judge()
+}
+
+// hurt kills the engine and starts it again, and stops it for a moment, until ctx ends. It returns how often.
+func (c *churned) hurt(ctx context.Context, eng *engine.Engine) (times int) {
+	for ctx.Err() == nil {
+		pause(ctx, 4*time.Second, nil)
+		eng.Kill()
+		if err := eng.Start(c.t.Context()); err != nil {
+			c.t.Error(err)
+			return times
+		}
+		times++
+		pause(ctx, 4*time.Second, nil)
+		if err := syscall.Kill(eng.PID(), syscall.SIGSTOP); err != nil {
+			c.t.Error(err)
+			return times
+		}
+		pause(ctx, 3*time.Second, nil)
+		if err := syscall.Kill(eng.PID(), syscall.SIGCONT); err != nil {
+			c.t.Error(err)
+			return times
+		}
+	}
+	return times
+}
+
+// countsOf are figures by their names.
+func countsOf[K interface {
+	comparable
+	~string | ~uint32
+}](figures map[K]int) string {
+	var names []string
+	for name, n := range figures {
+		names = append(names, fmt.Sprintf(" %v %d", name, n))
+	}
+	slices.Sort(names)
+	return strings.Join(names, ",")
+}

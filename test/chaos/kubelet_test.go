@@ -1,0 +1,336 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+)
+
+// kubelet is a model of one with a single pod. It keeps nothing in memory but what it wants and what it was told: what
+// there is it asks, as a kubelet does after each of its own restarts.
+type kubelet struct {
+	server *adapter.Server
+	// pod is what is wanted, without its attempt, and containers those in it, without theirs.
+	pod        *runtimeapi.PodSandboxConfig
+	containers []*runtimeapi.ContainerConfig
+	// toldPod and toldContainer are the ids that it was given last.
+	toldPod, toldContainer string
+	// looks says that it asks for figures of each pod.
+	looks bool
+}
+
+// patience is how long a kubelet's request may take here. Nothing that is asked for takes a tenth of it on a machine that
+// has nothing else to do.
+const patience = 60 * time.Second
+
+// newKubelet wants a pod with an address, a host port, a cgroup of its own, and one container.
+func newKubelet(server *adapter.Server, image, name string, port int32) *kubelet {
+	k := &kubelet{server: server, pod: &runtimeapi.PodSandboxConfig{
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "chaos", Uid: "uid-" + name},
+		Hostname:     name,
+		LogDirectory: filepath.Join(server.Dir, "logs", name),
+		PortMappings: []*runtimeapi.PortMapping{{HostPort: port, ContainerPort: 80}},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent: "/chaos-" + filepath.Base(server.Dir) + "/" + name,
+			Resources:    &runtimeapi.LinuxContainerResources{CpuShares: 512, MemoryLimitInBytes: 256 << 20},
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
+			},
+		},
+	}}
+	k.containers = []*runtimeapi.ContainerConfig{{
+		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
+		Image:    &runtimeapi.ImageSpec{Image: image},
+		// It ends at once when it is asked to.
+		Command: []string{"sh", "-c", "trap 'exit 0' TERM; echo started; sleep 100000 & wait"},
+		Linux: &runtimeapi.LinuxContainerConfig{
+			Resources:       &runtimeapi.LinuxContainerResources{CpuShares: 100, OomScoreAdj: 100},
+			SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: k.pod.GetLinux().GetSecurityContext().GetNamespaceOptions()},
+		},
+	}}
+	return k
+}
+
+func (k *kubelet) runtime() runtimeapi.RuntimeServiceClient {
+	return runtimeapi.NewRuntimeServiceClient(k.server.Conn)
+}
+
+func (k *kubelet) images() runtimeapi.ImageServiceClient {
+	return runtimeapi.NewImageServiceClient(k.server.Conn)
+}
+
+// sandboxes lists the pod's, the newest first.
+func (k *kubelet) sandboxes(ctx context.Context) ([]*runtimeapi.PodSandbox, error) {
+	answer, err := k.runtime().ListPodSandbox(ctx, &runtimeapi.ListPodSandboxRequest{})
+	var own []*runtimeapi.PodSandbox
+	for _, sandbox := range answer.GetItems() {
+		if sandbox.GetMetadata().GetUid() == k.pod.GetMetadata().GetUid() {
+			own = append(own, sandbox)
+		}
+	}
+	return newestFirst(own, func(s *runtimeapi.PodSandbox) uint32 { return s.GetMetadata().GetAttempt() }), err
+}
+
+// in lists a container of the pod, or all for an empty name, the newest first.
+func (k *kubelet) in(ctx context.Context, sandboxID, name string) ([]*runtimeapi.Container, error) {
+	answer, err := k.runtime().ListContainers(ctx, &runtimeapi.ListContainersRequest{Filter: &runtimeapi.ContainerFilter{PodSandboxId: sandboxID}})
+	var own []*runtimeapi.Container
+	for _, c := range answer.GetContainers() {
+		if name == "" || c.GetMetadata().GetName() == name {
+			own = append(own, c)
+		}
+	}
+	return newestFirst(own, func(c *runtimeapi.Container) uint32 { return c.GetMetadata().GetAttempt() }), err
+}
+
+func newestFirst[T any](list []T, attempt func(T) uint32) []T {
+	for i := range list {
+		for j := i; j > 0 && attempt(list[j]) > attempt(list[j-1]); j-- {
+			list[j], list[j-1] = list[j-1], list[j]
+		}
+	}
+	return list
+}
+
+// sync brings what there is nearer to what is wanted. It reports whether there was nothing to do.
+func (k *kubelet) sync(ctx context.Context) (done bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sandboxes, err := k.sandboxes(ctx)
+	if err != nil {
+		return false, err
+	}
+	if len(sandboxes) == 0 || sandboxes[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
+		return false, k.replace(ctx, sandboxes)
+	}
+	for _, old := range sandboxes[1:] {
+		if err := k.drop(ctx, old.GetId()); err != nil {
+			return false, err
+		}
+	}
+	k.toldPod = sandboxes[0].GetId()
+	done = len(sandboxes) == 1
+	for _, wanted := range k.containers {
+		was, err := k.syncContainer(ctx, wanted)
+		if err != nil {
+			return false, err
+		}
+		done = done && was
+	}
+	return done, nil
+}
+
+// replace stops what there is of the pod and runs its next attempt.
+func (k *kubelet) replace(ctx context.Context, sandboxes []*runtimeapi.PodSandbox) error {
+	attempt := uint32(0)
+	for _, old := range sandboxes {
+		attempt = max(attempt, old.GetMetadata().GetAttempt()+1)
+		if _, err := k.runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: old.GetId()}); err != nil {
+			return err
+		}
+	}
+	return k.run(ctx, attempt)
+}
+
+func (k *kubelet) run(ctx context.Context, attempt uint32) error {
+	config := proto.CloneOf(k.pod)
+	config.Metadata.Attempt = attempt
+	answer, err := k.runtime().RunPodSandbox(ctx, &runtimeapi.RunPodSandboxRequest{Config: config})
+	k.toldPod = answer.GetPodSandboxId()
+	return err
+}
+
+// syncContainer runs a container that does not run, and removes those that it has replaced.
+func (k *kubelet) syncContainer(ctx context.Context, wanted *runtimeapi.ContainerConfig) (done bool, err error) {
+	there, err := k.in(ctx, k.toldPod, wanted.GetMetadata().GetName())
+	if err != nil {
+		return false, err
+	}
+	if len(there) > 0 && there[0].GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
+		for _, old := range there[1:] {
+			if err := k.removeContainer(ctx, old); err != nil {
+				return false, err
+			}
+		}
+		k.toldContainer = there[0].GetId()
+		return len(there) == 1, nil
+	}
+	attempt := uint32(0)
+	if len(there) > 0 {
+		attempt = there[0].GetMetadata().GetAttempt() + 1
+	}
+	if err := k.create(ctx, wanted, attempt); err != nil {
+		return false, err
+	}
+	return false, k.start(ctx)
+}
+
+// removeContainer removes a container and its log, which is the kubelet's.
+func (k *kubelet) removeContainer(ctx context.Context, c *runtimeapi.Container) error {
+	if _, err := k.runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.GetId()}); err != nil {
+		return err
+	}
+	logs, err := filepath.Glob(filepath.Join(k.pod.GetLogDirectory(), c.GetMetadata().GetName(), fmt.Sprintf("%d.log*", c.GetMetadata().GetAttempt())))
+	for _, log := range logs {
+		err = errors.Join(err, os.Remove(log))
+	}
+	return err
+}
+
+func (k *kubelet) create(ctx context.Context, wanted *runtimeapi.ContainerConfig, attempt uint32) error {
+	config := proto.CloneOf(wanted)
+	config.Metadata.Attempt = attempt
+	config.LogPath = fmt.Sprintf("%s/%d.log", config.GetMetadata().GetName(), attempt)
+	answer, err := k.runtime().CreateContainer(ctx, &runtimeapi.CreateContainerRequest{PodSandboxId: k.toldPod, Config: config, SandboxConfig: k.pod})
+	k.toldContainer = answer.GetContainerId()
+	return err
+}
+
+func (k *kubelet) start(ctx context.Context) error {
+	_, err := k.runtime().StartContainer(ctx, &runtimeapi.StartContainerRequest{ContainerId: k.toldContainer})
+	return err
+}
+
+func (k *kubelet) drop(ctx context.Context, id string) error {
+	if _, err := k.runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: id}); err != nil {
+		return err
+	}
+	_, err := k.runtime().RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+	return err
+}
+
+// bring syncs until there is nothing to do, and looks whether the pod works.
+func (k *kubelet) bring(ctx context.Context) error {
+	const rounds = 5 // a set-up that was cut short, its next attempt, its container, that one's, and a look
+	for range rounds {
+		done, err := k.sync(ctx)
+		if err != nil {
+			return err
+		}
+		if done {
+			return k.works(ctx)
+		}
+	}
+	return fmt.Errorf("the pod is not as it should be after %d rounds of syncing", rounds)
+}
+
+// works looks whether the pod can be reached, and whether its container runs commands and has a log.
+func (k *kubelet) works(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	status, err := k.runtime().PodSandboxStatus(ctx, &runtimeapi.PodSandboxStatusRequest{PodSandboxId: k.toldPod})
+	if err != nil {
+		return err
+	}
+	ip := status.GetStatus().GetNetwork().GetIp()
+	if err := reachable(ip); err != nil {
+		return err
+	}
+	if len(k.containers) == 0 {
+		return nil
+	}
+	ran, err := k.runtime().ExecSync(ctx, &runtimeapi.ExecSyncRequest{ContainerId: k.toldContainer, Cmd: []string{"cat", "/etc/hosts"}, Timeout: 30})
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(string(ran.GetStdout()), ip) {
+		return fmt.Errorf("the container's hosts file does not have the pod's address %s: %s", ip, ran.GetStdout())
+	}
+	if k.looks {
+		if err := k.look(ctx); err != nil {
+			return err
+		}
+	}
+	return k.logged(ctx)
+}
+
+// logged waits until what the container wrote is in its log.
+func (k *kubelet) logged(ctx context.Context) error {
+	status, err := k.runtime().ContainerStatus(ctx, &runtimeapi.ContainerStatusRequest{ContainerId: k.toldContainer})
+	if err != nil {
+		return err
+	}
+	path := status.GetStatus().GetLogPath()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		names, _ := filepath.Glob(path + "*") // where it was rotated
+		for _, name := range names {
+			if text, err := os.ReadFile(name); err == nil && strings.Contains(string(text), "started") {
+				return nil
+			}
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("the container's log %s does not have what it wrote", path)
+		}
+	}
+}
+
+// reachable looks whether there is somebody at an address who refuses a connection.
+func reachable(ip string) error {
+	conn, err := net.DialTimeout("tcp", net.JoinHostPort(ip, "9"), 5*time.Second)
+	if err == nil {
+		return conn.Close()
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return nil
+	}
+	return fmt.Errorf("the pod's address %q does not answer: %w", ip, err)
+}
+
+// kill ends and removes all that there is of the pod, and what is a kubelet's own of it.
+func (k *kubelet) kill(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	sandboxes, err := k.sandboxes(ctx)
+	if err != nil {
+		return err
+	}
+	for _, sandbox := range sandboxes {
+		if err := k.killContainers(ctx, sandbox.GetId()); err != nil {
+			return err
+		}
+		if err := k.drop(ctx, sandbox.GetId()); err != nil {
+			return err
+		}
+	}
+	k.toldPod, k.toldContainer = "", ""
+	return errors.Join(os.RemoveAll(k.pod.GetLogDirectory()), k.removeCgroup())
+}
+
+func (k *kubelet) killContainers(ctx context.Context, sandboxID string) error {
+	containers, err := k.in(ctx, sandboxID, "")
+	if err != nil {
+		return err
+	}
+	for _, c := range containers {
+		if _, err := k.runtime().StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: c.GetId(), Timeout: 5}); err != nil {
+			return err
+		}
+		if _, err := k.runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.GetId()}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeCgroup removes the pod's cgroup, which a kubelet does by itself.
+func (k *kubelet) removeCgroup() error {
+	dirs, _ := filepath.Glob("/sys/fs/cgroup/*" + k.pod.GetLinux().GetCgroupParent())
+	var errs []error
+	for _, dir := range append(dirs, "/sys/fs/cgroup"+k.pod.GetLinux().GetCgroupParent()) {
+		if err := os.Remove(dir); err != nil && !os.IsNotExist(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

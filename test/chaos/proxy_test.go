@@ -1,0 +1,184 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// faultyEngine is a proxy in front of an engine that answers badly, by a seed, while it is told to.
+type faultyEngine struct {
+	socket string
+
+	mu     sync.Mutex
+	random *rand.Rand
+	faulty bool
+	calm   chan struct{} // closed when it is not faulty any more
+	made   map[string]int
+}
+
+// newFaultyEngine starts a proxy in front of the engine of env and puts it in its place.
+func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
+	t.Helper()
+	dir, err := os.MkdirTemp(env.WorkDir, "p") // short, for the socket in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &faultyEngine{
+		socket: strings.TrimPrefix(env.DockerHost, "unix://"), random: rand.New(rand.NewPCG(seed, 0)), made: map[string]int{},
+		calm: make(chan struct{}),
+	}
+	close(f.calm)
+	path := filepath.Join(dir, "p.sock")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", f.socket)
+	}}
+	proxy := &httputil.ReverseProxy{
+		Director:       func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", "engine" },
+		Transport:      transport,
+		FlushInterval:  -1,
+		ModifyResponse: f.answered,
+		// The engine itself is away: the client sees the same.
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:     log.New(io.Discard, "", 0), // it tells of each answer that is cut
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, proxy) })}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		transport.CloseIdleConnections()
+		_ = os.RemoveAll(dir)
+	})
+	env.DockerHost = "unix://" + path
+	return f
+}
+
+// begin makes answers bad, and end good again.
+func (f *faultyEngine) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faulty, f.calm = true, make(chan struct{})
+}
+
+func (f *faultyEngine) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faulty = false
+	close(f.calm)
+}
+
+// draw chooses what is wrong with a request, "" for nothing.
+func (f *faultyEngine) draw(faults ...string) (fault string, wait time.Duration, calm <-chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.faulty || f.random.IntN(100) >= 8 {
+		return "", 0, nil
+	}
+	fault = faults[f.random.IntN(len(faults))]
+	f.made[fault]++
+	return fault, time.Duration(f.random.Int64N(int64(2 * time.Second))), f.calm
+}
+
+func (f *faultyEngine) serve(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
+	if strings.HasSuffix(r.URL.Path, "/events") {
+		proxy.ServeHTTP(w, r)
+		return
+	}
+	switch fault, wait, calm := f.draw("500", "cut before", "slow", "hang"); fault {
+	case "500":
+		http.Error(w, `{"message":"something went wrong"}`, http.StatusInternalServerError)
+		return
+	case "cut before":
+		panic(http.ErrAbortHandler)
+	case "slow":
+		pause(r.Context(), wait, nil)
+	case "hang":
+		pause(r.Context(), 2*wait, calm) // at most four seconds: a list that hangs holds up everything
+	}
+	proxy.ServeHTTP(w, r)
+}
+
+func pause(ctx context.Context, wait time.Duration, calm <-chan struct{}) {
+	select {
+	case <-time.After(wait):
+	case <-calm:
+	case <-ctx.Done():
+	}
+}
+
+// answered spoils an answer: the engine has done what it was asked for.
+func (f *faultyEngine) answered(response *http.Response) error {
+	if strings.HasSuffix(response.Request.URL.Path, "/events") {
+		response.Body = f.spoilEvents(response.Body)
+		return nil
+	}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		return nil
+	}
+	switch fault, _, _ := f.draw("cut after", "500 after"); fault {
+	case "cut after":
+		response.Body = &cutBody{response.Body}
+	case "500 after":
+		_ = response.Body.Close()
+		response.StatusCode, response.Status = http.StatusInternalServerError, "500 Internal Server Error"
+		response.Header = http.Header{"Content-Type": {"application/json"}}
+		response.Body, response.ContentLength = io.NopCloser(strings.NewReader(`{"message":"something went wrong"}`)), -1
+	}
+	return nil
+}
+
+// cutBody ends in the middle.
+type cutBody struct{ io.ReadCloser }
+
+func (c *cutBody) Read(p []byte) (int, error) {
+	n, _ := c.ReadCloser.Read(p)
+	return n / 2, io.ErrUnexpectedEOF
+}
+
+// spoilEvents loses events, sends them twice, late, or ends their stream.
+func (f *faultyEngine) spoilEvents(events io.ReadCloser) io.ReadCloser {
+	out, in := io.Pipe()
+	go func() {
+		defer events.Close()
+		lines := bufio.NewReader(events)
+		for {
+			line, err := lines.ReadBytes('\n')
+			if err != nil {
+				_ = in.CloseWithError(err)
+				return
+			}
+			switch fault, wait, _ := f.draw("event lost", "event twice", "event late", "events cut"); fault {
+			case "event lost":
+				continue
+			case "event twice":
+				line = append(line, line...)
+			case "event late":
+				time.Sleep(wait)
+			case "events cut":
+				_ = in.CloseWithError(io.ErrUnexpectedEOF)
+				return
+			}
+			if _, err := in.Write(line); err != nil {
+				return
+			}
+		}
+	}()
+	return out
+}

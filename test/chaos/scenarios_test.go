@@ -1,0 +1,228 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// told is what a kubelet was told that there is.
+type told struct{ pod, container string }
+
+func (k *kubelet) told() told { return told{k.toldPod, k.toldContainer} }
+
+// lost says what is not there any more of what the kubelet was told, and no request has ended.
+func (k *kubelet) lost(ctx context.Context, s scenario, was told) error {
+	sandboxes, err := k.sandboxes(ctx)
+	if err != nil {
+		return err
+	}
+	if was.pod != "" && s.ends != "pod" {
+		if len(sandboxes) == 0 || sandboxes[0].GetId() != was.pod || sandboxes[0].GetState() != runtimeapi.PodSandboxState_SANDBOX_READY {
+			return fmt.Errorf("pod %s is not READY: %v", was.pod, sandboxes)
+		}
+	}
+	if was.container == "" || s.ends != "" {
+		return nil
+	}
+	containers, err := k.in(ctx, was.pod, "main")
+	if err != nil || len(containers) == 0 || containers[0].GetId() != was.container {
+		return fmt.Errorf("container %s is not there: %v, %w", was.container, containers, err)
+	}
+	return nil
+}
+
+// restore forgets what a scenario wants of its pod in particular.
+func (k *kubelet) restore() {
+	k.containers = k.containers[:1]
+	k.containers[0].Mounts = nil
+}
+
+func (k *kubelet) pull(ctx context.Context, image string) error {
+	_, err := k.images().PullImage(ctx, &runtimeapi.PullImageRequest{Image: &runtimeapi.ImageSpec{Image: image}})
+	return err
+}
+
+func nothing(*walk) error { return nil }
+
+// running has the pod and its container run.
+func running(w *walk) error { return w.kubelet.bring(w.Context()) }
+
+// sandboxAlone has the pod's sandbox run.
+func sandboxAlone(w *walk) error { return w.kubelet.run(w.Context(), 0) }
+
+// created has a container that is to be started.
+func created(w *walk) error {
+	return errors.Join(sandboxAlone(w), w.kubelet.create(w.Context(), w.kubelet.containers[0], 0))
+}
+
+func run(ctx context.Context, w *walk) error { return w.kubelet.run(ctx, 0) }
+
+func create(ctx context.Context, w *walk) error {
+	return w.kubelet.create(ctx, w.kubelet.containers[0], 0)
+}
+
+func podScenarios() []scenario {
+	return []scenario{
+		{name: "RunPodSandbox", prepare: nothing, act: run},
+		{name: "RunPodSandbox without the sandbox image", kind: "container", only: []string{"engine: load"}, prepare: withoutSandboxImage, act: run},
+		{name: "UpdatePodSandboxResources", prepare: running, act: updatePod, again: func(w *walk) error { return updatePod(w.Context(), w) }},
+		{name: "StopPodSandbox", prepare: running, gone: true, ends: "pod", act: func(ctx context.Context, w *walk) error {
+			_, err := w.kubelet.runtime().StopPodSandbox(ctx, &runtimeapi.StopPodSandboxRequest{PodSandboxId: w.kubelet.toldPod})
+			return err
+		}},
+		{name: "RemovePodSandbox", prepare: running, gone: true, ends: "pod", act: func(ctx context.Context, w *walk) error {
+			_, err := w.kubelet.runtime().RemovePodSandbox(ctx, &runtimeapi.RemovePodSandboxRequest{PodSandboxId: w.kubelet.toldPod})
+			return err
+		}},
+	}
+}
+
+// withoutSandboxImage has somebody prune the engine's images: the server, which was restarted, loads its own again.
+func withoutSandboxImage(w *walk) error {
+	w.server.Kill()
+	return w.server.Start(w.Context())
+}
+
+func updatePod(ctx context.Context, w *walk) error {
+	_, err := w.kubelet.runtime().UpdatePodSandboxResources(ctx, &runtimeapi.UpdatePodSandboxResourcesRequest{
+		PodSandboxId: w.kubelet.toldPod,
+		Resources:    &runtimeapi.LinuxContainerResources{CpuShares: 600, MemoryLimitInBytes: 300 << 20},
+	})
+	return err
+}
+
+func containerScenarios() []scenario {
+	return []scenario{
+		{name: "CreateContainer", prepare: sandboxAlone, act: create},
+		{name: "CreateContainer with an image volume", only: []string{"image volume", "engine: save"}, odd: true, prepare: withImageVolume, act: create},
+		{name: "StartContainer", prepare: created, act: func(ctx context.Context, w *walk) error { return w.kubelet.start(ctx) }},
+		{name: "StopContainer", prepare: running, ends: "container", act: func(ctx context.Context, w *walk) error {
+			_, err := w.kubelet.runtime().StopContainer(ctx, &runtimeapi.StopContainerRequest{ContainerId: w.kubelet.toldContainer, Timeout: 5})
+			return err
+		}},
+		{name: "RemoveContainer", prepare: running, ends: "container", act: remove},
+		{name: "RemoveContainer with an old image volume", only: []string{"image volume"}, prepare: withOldImageVolume, ends: "container", act: removeAndTidy},
+		{name: "UpdateContainerResources", prepare: running, act: update, again: func(w *walk) error { return update(w.Context(), w) }},
+		{name: "ReopenContainerLog", odd: true, prepare: running, act: reopen, again: unreopen},
+		{name: "ReopenContainerLog of a linked log", kind: "container", only: []string{"log link"}, odd: true, prepare: linked, act: reopen, again: relinked},
+	}
+}
+
+// withImageVolume wants a part of an image mounted, which the server has to extract first.
+func withImageVolume(w *walk) error {
+	w.kubelet.containers[0].Mounts = []*runtimeapi.Mount{{
+		Image: &runtimeapi.ImageSpec{Image: w.image}, ImageSubPath: "bin", ContainerPath: "/volume", Readonly: true,
+	}}
+	return errors.Join(w.removeExtracted(), sandboxAlone(w))
+}
+
+// withOldImageVolume has a container whose image volume is of no use to anybody else for long.
+func withOldImageVolume(w *walk) error {
+	if err := errors.Join(withImageVolume(w), running(w)); err != nil {
+		return err
+	}
+	w.kubelet.restore()
+	dirs, err := filepath.Glob(filepath.Join(w.server.RootDir, "image-volumes", "*"))
+	for _, dir := range dirs {
+		long := time.Now().Add(-time.Hour)
+		err = errors.Join(err, os.Chtimes(dir, long, long))
+	}
+	return err
+}
+
+func remove(ctx context.Context, w *walk) error {
+	_, err := w.kubelet.runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: w.kubelet.toldContainer})
+	return err
+}
+
+// removeAndTidy waits for what comes after the answer.
+func removeAndTidy(ctx context.Context, w *walk) error {
+	if err := remove(ctx, w); err != nil {
+		return err
+	}
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if left, err := os.ReadDir(filepath.Join(w.server.RootDir, "image-volumes")); err != nil || len(left) == 0 || w.server.PID() == 0 {
+			return err
+		}
+	}
+	return errors.New("the image volume is still there")
+}
+
+func update(ctx context.Context, w *walk) error {
+	_, err := w.kubelet.runtime().UpdateContainerResources(ctx, &runtimeapi.UpdateContainerResourcesRequest{
+		ContainerId: w.kubelet.toldContainer,
+		Linux:       &runtimeapi.LinuxContainerResources{CpuShares: 200, OomScoreAdj: 200},
+	})
+	return err
+}
+
+// rotated is where a kubelet moves a log.
+func rotated(w *walk) (path, to string) {
+	path = filepath.Join(w.kubelet.pod.GetLogDirectory(), "main", "0.log")
+	return path, path + ".20260101-000000"
+}
+
+func reopen(ctx context.Context, w *walk) error {
+	path, to := rotated(w)
+	if err := os.Rename(path, to); err != nil {
+		return err
+	}
+	_, err := w.kubelet.runtime().ReopenContainerLog(ctx, &runtimeapi.ReopenContainerLogRequest{ContainerId: w.kubelet.toldContainer})
+	return err
+}
+
+// unreopen renames the log back, as a kubelet does that got no answer, unless there is a new one.
+func unreopen(w *walk) error {
+	path, to := rotated(w)
+	if _, err := os.Lstat(path); err == nil {
+		return nil // it was made anew
+	}
+	return os.Rename(to, path)
+}
+
+// linked has a log that is a link to the engine's.
+func linked(w *walk) error {
+	w.server.Kill()
+	w.server.SetFlags(append(sandboxKinds[w.kind], "--container-log-mode=symlink")...)
+	return errors.Join(w.server.Start(w.Context()), running(w))
+}
+
+func relinked(w *walk) error {
+	w.server.SetFlags(sandboxKinds[w.kind]...)
+	return nil
+}
+
+func imageScenarios() []scenario {
+	return []scenario{
+		{name: "PullImage", prepare: withoutImage, act: pullOther, gone: true, again: func(w *walk) error { return pullOther(w.Context(), w) }},
+		{name: "RemoveImage", prepare: func(w *walk) error { return pullOther(w.Context(), w) }, act: removeOther, gone: true,
+			again: func(w *walk) error { return errors.Join(removeOther(w.Context(), w), w.wantNoImage()) }},
+	}
+}
+
+func (w *walk) otherImage() string { return w.env.Image("test/multi:b") }
+
+func pullOther(ctx context.Context, w *walk) error { return w.kubelet.pull(ctx, w.otherImage()) }
+
+func removeOther(ctx context.Context, w *walk) error {
+	_, err := w.kubelet.images().RemoveImage(ctx, &runtimeapi.RemoveImageRequest{Image: &runtimeapi.ImageSpec{Image: w.otherImage()}})
+	return err
+}
+
+func withoutImage(w *walk) error { return errors.Join(removeOther(w.Context(), w), w.wantNoImage()) }
+
+// wantNoImage looks whether the engine itself has the other image.
+func (w *walk) wantNoImage() error {
+	err := exec.CommandContext(w.Context(), "docker", "--host", w.env.DockerHost, "image", "inspect", w.otherImage()).Run()
+	if err == nil {
+		return errors.New("the image is still there")
+	}
+	return nil
+}

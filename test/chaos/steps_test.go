@@ -1,0 +1,182 @@
+package chaos
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// named finds the steps in the sources, see package internal/step.
+var named = regexp.MustCompile(`step\.At\("([^"]+)"\)`)
+
+// sourceSteps are the names of all steps in the sources.
+func sourceSteps(t *testing.T) []string {
+	t.Helper()
+	var steps []string
+	err := filepath.WalkDir("../..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && slices.Contains([]string{".git", "build", "test", "step"}, entry.Name()) {
+			return fs.SkipDir
+		}
+		if !strings.HasSuffix(path, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range named.FindAllSubmatch(text, -1) {
+			steps = append(steps, string(found[1]))
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(steps)
+	for i, name := range steps {
+		if i > 0 && name == steps[i-1] {
+			t.Errorf("two steps are called %q", name)
+		}
+	}
+	return steps
+}
+
+// stepProgram builds the server that ends itself at steps, once.
+var stepProgram = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "steps")
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "criadapter")
+	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace steps", "-o", program, "./cmd/criadapter")
+	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the program with the tag steps: %w\n%s", err, output)
+	}
+	return program, nil
+})
+
+// withSteps is the rig with the server that ends itself at steps.
+func withSteps(t *testing.T, env rigenv.Env) rigenv.Env {
+	t.Helper()
+	var err error
+	if env.Criadapter, err = stepProgram(); err != nil {
+		t.Fatal(err)
+	}
+	return env
+}
+
+// point is where a server ends itself: before or after a step, at the time-th time.
+type point struct {
+	side, step string
+	time       int
+}
+
+func (p point) String() string {
+	if p.time == 1 {
+		return p.side + " " + p.step
+	}
+	return fmt.Sprintf("%s %s (%d)", p.side, p.step, p.time)
+}
+
+// control is the directory by which a server is told where to end itself.
+type control string
+
+func (c control) write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(string(c), name), []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// arm begins a trace, and has the server end itself at a point, nil for nowhere.
+func (c control) arm(t *testing.T, p *point) {
+	t.Helper()
+	c.write(t, "armed", "")
+	c.write(t, "trace", "")
+	if p != nil {
+		c.write(t, "armed", fmt.Sprintf("%s %s\t%d", p.side, p.step, p.time))
+	}
+}
+
+// trace returns the points that were reached since arm.
+func (c control) trace(t *testing.T) (points []point, killed bool) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(string(c), "trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[string]int{}
+	for line := range strings.Lines(string(text)) {
+		side, step, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if side == "killed" {
+			killed = true
+			continue
+		}
+		times[side+step]++
+		points = append(points, point{side, step, times[side+step]})
+	}
+	return points, killed
+}
+
+const (
+	stepsDocument = "../../docs/faults.md"
+	stepsBegin    = "<!-- steps: written by make chaos UPDATE=1 -->\n"
+	stepsEnd      = "<!-- /steps -->"
+)
+
+// stepTable is the table of steps and the requests that come by them.
+func stepTable(steps []string, walked map[string][]string) string {
+	var table strings.Builder
+	table.WriteString("| step | requests |\n|---|---|\n")
+	for _, step := range steps {
+		fmt.Fprintf(&table, "| %s | %s |\n", step, strings.Join(walked["before "+step], ", "))
+	}
+	return table.String()
+}
+
+// updateSteps writes the table into its document.
+func updateSteps(t *testing.T, table string) {
+	t.Helper()
+	text, err := os.ReadFile(stepsDocument)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), stepsBegin)
+	_, after, ended := strings.Cut(rest, stepsEnd)
+	if !found || !ended {
+		t.Fatalf("%s has no place for the table of steps", stepsDocument)
+	}
+	if err := os.WriteFile(stepsDocument, []byte(before+stepsBegin+table+stepsEnd+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStepsAreInTheTable holds the table of steps to the sources: who adds a step walks it.
+func TestStepsAreInTheTable(t *testing.T) {
+	text, err := os.ReadFile(stepsDocument)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), stepsBegin)
+	table, _, _ = strings.Cut(table, stepsEnd)
+	var documented []string
+	for line := range strings.Lines(table) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) == 2 && strings.TrimSpace(cells[1]) != "" && !strings.HasPrefix(cells[0], "-") && strings.TrimSpace(cells[0]) != "step" {
+			documented = append(documented, strings.TrimSpace(cells[0]))
+		}
+	}
+	if steps := sourceSteps(t); !slices.Equal(documented, steps) {
+		t.Errorf("the table of steps has %q, the sources have %q: make chaos UPDATE=1 writes it", documented, steps)
+	}
+}

@@ -1,0 +1,316 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// full says that everything is walked and goes on for long, which make chaos does.
+var full = flag.Bool("full", os.Getenv("CHAOS") == "full", "walk all points")
+
+// stride is the distance between two points that are walked: STRIDE, or each of make chaos, or a few of make test.
+func stride(t *testing.T) int {
+	t.Helper()
+	if text := os.Getenv("STRIDE"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			t.Fatalf("STRIDE=%s", text)
+		}
+		return n
+	}
+	if *full {
+		return 1
+	}
+	return few
+}
+
+// few is the stride of make test.
+const few = 24
+
+// walk kills a server at each step of each request.
+type walk struct {
+	*testing.T
+	env     rigenv.Env
+	kind    string
+	server  *adapter.Server
+	control control
+	kubelet *kubelet
+	image   string
+	// empty is what there is without a pod, and whole with one that is as it should be.
+	empty, whole inventory
+
+	// walked are the points at which requests were, and killed those of them at which the server was killed.
+	walked, killed map[string][]string
+	count          counts
+}
+
+// counts are what a walk has found.
+type counts struct{ points, before, after, leaked, lost, stuck int }
+
+func (c counts) String() string {
+	return fmt.Sprintf("%d points, %d killed before, %d killed after, %d leaked, %d lost, %d stuck", c.points, c.before, c.after, c.leaked, c.lost, c.stuck)
+}
+
+// sandboxKinds are the flags of servers whose pods have, and do not have, a sandbox container.
+var sandboxKinds = map[string][]string{
+	"container": {"--sandbox-container=always"},
+	"kernel":    {"--sandbox-container=needed"},
+}
+
+// TestStepWalk kills the server before and after each step of each request that changes something, on the real engine,
+// restarts it, and does what a kubelet does then. What had been answered must still be there, the pod must work, and in
+// the end nothing may be left.
+func TestStepWalk(t *testing.T) {
+	env := withSteps(t, rigenv.Require(t))
+	newEngine(t, &env)
+	var sum counts
+	walked, killed := map[string][]string{}, map[string][]string{}
+	for _, kind := range []string{"container", "kernel"} {
+		t.Run(kind, func(t *testing.T) {
+			w := newWalk(t, env, kind, walked, killed)
+			for _, s := range scenarios() {
+				if w.walks(s) {
+					w.scenario(s)
+				}
+			}
+			fmt.Printf("walk: %s: %v\n", kind, w.count)
+			sum.add(w.count)
+		})
+	}
+	steps := sourceSteps(t)
+	fmt.Printf("walk: %d steps, %v\n", len(steps), sum)
+	if os.Getenv("UPDATE") != "" {
+		updateSteps(t, stepTable(steps, walked))
+	}
+	for _, step := range steps {
+		for _, side := range []string{"before ", "after "} {
+			if len(walked[side+step]) == 0 || stride(t) == 1 && len(killed[side+step]) == 0 {
+				t.Errorf("nobody is killed %s%q: package test/chaos needs a scenario for it", side, step)
+			}
+		}
+	}
+}
+
+func (c *counts) add(more counts) {
+	c.points, c.before, c.after = c.points+more.points, c.before+more.before, c.after+more.after
+	c.leaked, c.lost, c.stuck = c.leaked+more.leaked, c.lost+more.lost, c.stuck+more.stuck
+}
+
+func newWalk(t *testing.T, env rigenv.Env, kind string, walked, killed map[string][]string) *walk {
+	t.Helper()
+	w := &walk{T: t, env: env, kind: kind, control: control(t.TempDir()), image: env.Image("test/busybox:latest"), walked: walked, killed: killed}
+	w.server = adapter.ForTest(t, adapter.Options{Env: env, Flags: sandboxKinds[kind], Environ: []string{"CRIADAPTER_STEPS=" + string(w.control)}})
+	w.kubelet = newKubelet(w.server, w.image, "walker", 18080)
+	w.must(w.kubelet.pull(t.Context(), w.image))
+	// The first pod makes what stays for the next ones: a bridge, directories, the sandbox image.
+	w.must(w.kubelet.bring(t.Context()))
+	w.must(w.kubelet.kill(t.Context()))
+	w.empty = takeInventory(t, env, w.server)
+	w.must(w.kubelet.bring(t.Context()))
+	w.whole = takeInventory(t, env, w.server)
+	w.must(w.kubelet.kill(t.Context()))
+	if left := awaitInventory(t, env, w.server, w.empty); left != "" {
+		t.Fatalf("a pod that nothing happened to leaves\n%s", left)
+	}
+	return w
+}
+
+func (w *walk) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// walks says whether a request is for this kind of sandbox. A few points are walked with the kernel's alone, but for what
+// others have.
+func (w *walk) walks(s scenario) bool {
+	if s.kind != "" {
+		return s.kind == w.kind
+	}
+	return stride(w.T) < few || w.kind == "kernel" || s.name == "RunPodSandbox"
+}
+
+// scenario kills the server at each point of a request.
+func (w *walk) scenario(s scenario) {
+	w.Helper()
+	points, err := w.trace(s)
+	if err != nil {
+		w.Errorf("%s, not killed: %v", s.name, err)
+		w.rescue()
+		return
+	}
+	at := len(s.name) // not the same points of all
+	for _, p := range points {
+		if len(s.only) > 0 && !slices.ContainsFunc(s.only, func(start string) bool { return strings.HasPrefix(p.step, start) }) {
+			continue
+		}
+		note(w.walked, p, s.name)
+		if at++; at%stride(w.T) == 0 {
+			w.point(s, p)
+		}
+	}
+}
+
+// trace finds the points of a request.
+func (w *walk) trace(s scenario) ([]point, error) {
+	if err := s.prepare(w); err != nil {
+		return nil, err
+	}
+	w.control.arm(w.T, nil)
+	if err := s.act(w.Context(), w); err != nil {
+		return nil, err
+	}
+	points, _ := w.control.trace(w.T)
+	return points, w.settle(s)
+}
+
+// note adds the name of a request to those of a point, whatever time it is.
+func note(points map[string][]string, p point, name string) {
+	key := p.side + " " + p.step
+	if !slices.Contains(points[key], name) {
+		points[key] = append(points[key], name)
+	}
+}
+
+// point kills the server at one point and judges what becomes of it.
+func (w *walk) point(s scenario, p point) {
+	w.Helper()
+	if err := s.prepare(w); err != nil {
+		w.Errorf("%s: %v", s.name, err)
+		w.rescue()
+		return
+	}
+	before := w.kubelet.told()
+	w.control.arm(w.T, &p)
+	err := s.act(w.Context(), w)
+	if !w.awaitKill() {
+		// Requests do some of their steps side by side, and followers of logs theirs at any time.
+		w.control.arm(w.T, nil)
+		if err = errors.Join(err, w.settle(s)); err != nil {
+			w.Errorf("%s, not killed %s: %v", s.name, p, err)
+			w.rescue()
+		}
+		fmt.Printf("walk: %s %s: %s was not reached\n", w.kind, s.name, p)
+		return
+	}
+	note(w.killed, p, s.name)
+	w.control.arm(w.T, nil)
+	w.count.points++
+	if p.side == "before" {
+		w.count.before++
+	} else {
+		w.count.after++
+	}
+	began := time.Now()
+	verdict := "well"
+	w.must(w.server.Start(w.Context()))
+	if lost := w.kubelet.lost(w.Context(), s, before); lost != nil {
+		w.count.lost++
+		verdict = fmt.Sprintf("LOST: %v", lost)
+	}
+	if err := w.settle(s); err != nil {
+		verdict += fmt.Sprintf("\n%v", err)
+		w.rescue()
+	}
+	fmt.Printf("walk: %s %s, killed %s: %s after %v\n", w.kind, s.name, p, verdict, time.Since(began).Round(time.Millisecond))
+	if verdict != "well" {
+		w.Errorf("%s, killed %s: %s", s.name, p, verdict)
+	}
+}
+
+// awaitKill waits a moment for the server's end, and reports whether it has ended.
+func (w *walk) awaitKill() bool {
+	select {
+	case <-w.server.Ended():
+		return true
+	case <-time.After(500 * time.Millisecond):
+		return false
+	}
+}
+
+// settle does what a kubelet does with a request that it got no answer to, and then removes the pod.
+func (w *walk) settle(s scenario) error {
+	if s.again != nil {
+		if err := s.again(w); err != nil {
+			w.count.stuck++
+			return fmt.Errorf("STUCK: %w", err)
+		}
+	}
+	if !s.gone {
+		if err := w.kubelet.bring(w.Context()); err != nil {
+			w.count.stuck++
+			return fmt.Errorf("STUCK: %w", err)
+		}
+		if !s.odd {
+			if left := awaitInventory(w.T, w.env, w.server, w.whole); left != "" {
+				w.count.leaked++
+				return fmt.Errorf("LEAKED beside a pod:\n%s", left)
+			}
+		}
+	}
+	w.kubelet.restore()
+	if err := w.kubelet.kill(w.Context()); err != nil {
+		w.count.stuck++
+		return fmt.Errorf("STUCK: %w", err)
+	}
+	if left := awaitInventory(w.T, w.env, w.server, w.empty); left != "" {
+		w.count.leaked++
+		return fmt.Errorf("LEAKED:\n%s", left)
+	}
+	return nil
+}
+
+// rescue makes that the next point is not judged for this one's sake.
+func (w *walk) rescue() {
+	w.kubelet.restore()
+	w.control.arm(w.T, nil)
+	if w.server.PID() == 0 {
+		w.must(w.server.Start(w.Context()))
+	}
+	_ = w.kubelet.kill(w.Context()) // it may be what has failed
+	w.empty = takeInventory(w.T, w.env, w.server)
+}
+
+// scenario is a request and the state of the node that it is sent in.
+type scenario struct {
+	name string
+	// kind is the only kind of sandbox that it is of, empty for both.
+	kind string
+	// only has the beginnings of the only steps that are killed, where the others are another scenario's.
+	only    []string
+	prepare func(*walk) error
+	act     func(context.Context, *walk) error
+	// again is what a kubelet does that got no answer, where that is more than to sync its pod.
+	again func(*walk) error
+	// gone says that the kubelet wants the pod to be gone, and odd that there is more than a pod by itself has.
+	gone, odd bool
+	// ends says what the request ends: what was told of it need not be there any more.
+	ends string
+}
+
+func scenarios() []scenario {
+	return slices.Concat(podScenarios(), containerScenarios(), imageScenarios())
+}
+
+// removeExtracted removes the images that the server has extracted for mounts, while it does not run.
+func (w *walk) removeExtracted() error {
+	w.server.Kill()
+	dirs, err := filepath.Glob(filepath.Join(w.server.RootDir, "image-volumes", "*"))
+	for _, dir := range dirs {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return errors.Join(err, w.server.Start(w.Context()))
+}
