@@ -11,6 +11,7 @@ import (
 
 	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
+	"github.com/criadapter/criadapter/test/cluster/realkubelet"
 )
 
 // loneCore is a kubelet core beside the node's kubelet core and on the same criadapter: a core leaves the pods of
@@ -53,7 +54,7 @@ func (c *loneCore) start() {
 		c.scene.Fatal(err)
 	}
 	c.scene.Cleanup(func() {
-		if err := errors.Join(process.Stop(), c.remove(), unmountBelow(c.dir)); err != nil {
+		if err := errors.Join(process.Stop(), c.remove(), realkubelet.UnmountBelow(c.dir)); err != nil {
 			c.scene.Error(err)
 		}
 		if c.scene.Failed() {

@@ -3,16 +3,13 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
+	"github.com/criadapter/criadapter/test/cluster/realkubelet"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 )
 
@@ -128,132 +125,31 @@ func (n *node) clean(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := unmountBelow(n.root); err != nil {
+	if err := realkubelet.UnmountBelow(n.root); err != nil {
 		t.Error(err)
 	}
-}
-
-// unmountBelow unmounts what a kubelet mounted in its directory for pods that nobody deleted.
-func unmountBelow(dir string) error {
-	mounts, err := os.ReadFile("/proc/self/mounts")
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for line := range strings.Lines(string(mounts)) {
-		if point := strings.Fields(line)[1]; strings.HasPrefix(point, dir+"/") {
-			if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {
-				errs = append(errs, fmt.Errorf("unmount %s: %w", point, err))
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // prepareReal makes what the real kubelet wants to find, and keeps it away from what is the machine's.
 func (n *node) prepareReal(t *testing.T) {
 	t.Helper()
-	if err := os.WriteFile(n.configFile, []byte(n.realConfig()), 0o644); err != nil {
+	config := realkubelet.Config{
+		Endpoint: n.server.Endpoint, Manifests: n.manifests, PodLogs: n.logs,
+		VolumePlugins: filepath.Join(n.server.Dir, "volumeplugins"), Cgroup: n.cgroup,
+		Address: n.world.plane.Address, Serving: n.serving, CAFile: n.world.plane.Authority.CAFile, Resync: resync,
+	}
+	if err := config.Write(n.configFile); err != nil {
 		t.Fatal(err)
 	}
-	if err := makeCgroups(n.cgroup); err != nil {
+	if err := realkubelet.MakeCgroups(n.cgroup); err != nil {
 		t.Fatal(err)
 	}
-	// No setting moves its links to container logs, in /var/log/containers, nor its socket in /var/lib/kubelet.
-	cover(t, "/var/log")
-	cover(t, "/var/lib")
-}
-
-func (n *node) realConfig() string {
-	return fmt.Sprintf(`apiVersion: kubelet.config.k8s.io/v1beta1
-kind: KubeletConfiguration
-containerRuntimeEndpoint: %s
-staticPodPath: %s
-podLogsDir: %s
-volumePluginDir: %s
-cgroupRoot: /%s
-address: %s
-tlsCertFile: %s
-tlsPrivateKeyFile: %s
-authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: %s}}
-authorization: {mode: Webhook}
-syncFrequency: %s
-readOnlyPort: 0
-healthzPort: 0
-cgroupDriver: cgroupfs
-failCgroupV1: false
-failSwapOn: false
-oomScoreAdj: 0
-makeIPTablesUtilChains: false
-# Images cannot be pulled from where they came, and the disk is not the test's.
-imageGCHighThresholdPercent: 100
-evictionHard: {memory.available: 100Mi, nodefs.available: "1%%"}
-`, n.server.Endpoint, n.manifests, n.logs, filepath.Join(n.server.Dir, "volumeplugins"), n.cgroup, n.world.plane.Address,
-		n.serving.CertFile, n.serving.KeyFile, n.world.plane.Authority.CAFile, resync)
-}
-
-// cgroupMount is where the hierarchies are.
-const cgroupMount = "/sys/fs/cgroup"
-
-// makeCgroups makes a cgroup in every hierarchy: the real kubelet expects its root to exist. On cgroup v1 those with
-// the cpuset controller must be told processors and memory nodes before they can hold anything.
-func makeCgroups(path string) error {
-	if _, err := os.Stat(filepath.Join(cgroupMount, "cgroup.controllers")); err == nil {
-		return os.MkdirAll(filepath.Join(cgroupMount, path), 0o755)
-	}
-	hierarchies, err := os.ReadDir(cgroupMount)
+	uncover, err := realkubelet.CoverMachine()
 	if err != nil {
-		return err
-	}
-	for _, hierarchy := range hierarchies {
-		if !hierarchy.IsDir() { // cpu may be a link to cpu,cpuacct
-			continue
-		}
-		dir := filepath.Join(cgroupMount, hierarchy.Name())
-		for part := range strings.SplitSeq(path, "/") {
-			parent := dir
-			dir = filepath.Join(dir, part)
-			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-				return err
-			}
-			if err := inheritCpuset(parent, dir); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func inheritCpuset(parent, dir string) error {
-	for _, name := range []string{"cpuset.cpus", "cpuset.mems"} {
-		value, err := os.ReadFile(filepath.Join(dir, name))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // of another hierarchy
-		}
-		if err != nil {
-			return err
-		}
-		if strings.TrimSpace(string(value)) != "" {
-			continue
-		}
-		if value, err = os.ReadFile(filepath.Join(parent, name)); err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), value, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// cover mounts an empty directory over dir for the time of the test, which runs in a mount namespace of its own.
-func cover(t *testing.T, dir string) {
-	t.Helper()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+		if err := uncover(); err != nil {
 			t.Error(err)
 		}
 	})

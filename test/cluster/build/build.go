@@ -26,6 +26,8 @@ type Programs struct {
 	Etcd, APIServer, ControllerManager, Scheduler, Kubectl, Kubelet string
 	// KubeletCore is ours. All leaves it empty, because it is made of this tree and never cached.
 	KubeletCore string
+	// Specs are Kubernetes' own, Ginkgo runs them, and Agnhost is in most of their images. All leaves them empty, too.
+	Specs, Ginkgo, Agnhost string
 }
 
 // Version is the version of Kubernetes that test/cluster/tools/kubernetes/go.mod requires; a test holds the two together.
@@ -40,7 +42,9 @@ const (
 // program is one that is built: its module's directory in test/cluster/tools, its import path and the flags of its linker.
 type program struct {
 	name, tools, pkg, linkerFlags string
-	path                          func(*Programs) *string
+	// isTest says that it is made of the package's tests.
+	isTest bool
+	path   func(*Programs) *string
 }
 
 // programs are in the order in which they are built: what is needed by the following ones first, the longest last.
@@ -80,12 +84,16 @@ func stamps(version string) string {
 // All returns the programs and builds those that the cache does not have, one after the other, telling progress what it
 // does. It must run in criadapter's source tree.
 func All(ctx context.Context, progress io.Writer) (Programs, error) {
+	return fill(ctx, programs(), progress)
+}
+
+// fill returns the programs of a list, as All does.
+func fill(ctx context.Context, list []program, progress io.Writer) (Programs, error) {
 	var made Programs
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return made, err
 	}
-	list := programs()
 	for i, one := range list {
 		key, err := one.key(root)
 		if err != nil {
@@ -109,13 +117,15 @@ func All(ctx context.Context, progress io.Writer) (Programs, error) {
 }
 
 // Missing returns the names of the programs that the cache does not have.
-func Missing(ctx context.Context) ([]string, error) {
+func Missing(ctx context.Context) ([]string, error) { return missing(ctx, programs()) }
+
+func missing(ctx context.Context, list []program) ([]string, error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var missing []string
-	for _, one := range programs() {
+	for _, one := range list {
 		key, err := one.key(root)
 		if err != nil {
 			return nil, err
@@ -147,8 +157,12 @@ func (p program) toolsDir(root string) string {
 
 // build compiles the program to dir, from the directory of the module that pins it: never in the module cache.
 func (p program) build(ctx context.Context, root, dir string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags,
-		"-o", filepath.Join(dir, p.name), p.pkg)
+	args := []string{"build"}
+	if p.isTest {
+		args = []string{"test", "-c", "-vet=off"} // what it would vet is not ours, and much
+	}
+	args = append(args, "-trimpath", "-buildvcs=false", "-ldflags", p.linkerFlags, "-o", filepath.Join(dir, p.name), p.pkg)
+	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = p.toolsDir(root)
 	_, err := output(cmd)
 	return err

@@ -17,8 +17,10 @@ func toolsFile(t *testing.T, name string) string {
 }
 
 func TestVersionIsTheRequiredOne(t *testing.T) {
-	if want := "\t" + kubernetes + " " + Version; !strings.Contains(toolsFile(t, "kubernetes"), want) {
-		t.Errorf("test/cluster/tools/kubernetes/go.mod has no %q", want)
+	for _, tools := range []string{"kubernetes", "e2e"} {
+		if want := kubernetes + " " + Version; !strings.Contains(toolsFile(t, tools), want) {
+			t.Errorf("test/cluster/tools/%s/go.mod has no %q", tools, want)
+		}
 	}
 }
 
@@ -26,7 +28,7 @@ func TestVersionIsTheRequiredOne(t *testing.T) {
 func TestStagingModulesAreOfOneRelease(t *testing.T) {
 	release := "v0" + strings.TrimPrefix(Version, "v1")
 	replaced := 0
-	for line := range strings.Lines(toolsFile(t, "kubernetes")) {
+	for line := range strings.Lines(toolsFile(t, "kubernetes") + toolsFile(t, "e2e")) {
 		if name, by, ok := strings.Cut(strings.TrimSpace(line), " => "); ok {
 			replaced++
 			if by != name+" "+release {
@@ -41,7 +43,10 @@ func TestStagingModulesAreOfOneRelease(t *testing.T) {
 
 // `go mod tidy` keeps what the programs need only if they are named there.
 func TestProgramsAreTools(t *testing.T) {
-	for _, one := range programs() {
+	for _, one := range append(programs(), specPrograms()...) {
+		if one.isTest {
+			continue // tools.go beside go.mod names its package
+		}
 		if want := "tool " + one.pkg; !strings.Contains(toolsFile(t, one.tools), want+"\n") && !strings.Contains(toolsFile(t, one.tools), "\t"+one.pkg+"\n") {
 			t.Errorf("test/cluster/tools/%s/go.mod has no %q", one.tools, want)
 		}
@@ -103,5 +108,8 @@ func TestEnvironRoundTrip(t *testing.T) {
 		if got, err := FromEnviron(func(string) string { return value }); err == nil {
 			t.Errorf("%s: got %+v", name, got)
 		}
+	}
+	if got, err := WithSpecsFromEnviron(func(string) string { return value }); err == nil || !strings.Contains(err.Error(), "ginkgo") {
+		t.Errorf("without the specs' programs: %+v, %v", got, err)
 	}
 }

@@ -16,21 +16,37 @@ func (p Programs) Environ() (string, error) {
 
 // FromEnviron reads the paths with getenv (os.Getenv). It fails when there are none or one is missing.
 func FromEnviron(getenv func(string) string) (Programs, error) {
+	p, err := fromEnviron(getenv, "make e2e-cluster", programs())
+	if err == nil && p.KubeletCore == "" {
+		err = fmt.Errorf("%s has no kubelet-core", VarPrograms)
+	}
+	return p, err
+}
+
+// ClusterFromEnviron is FromEnviron without the kubelet core.
+func ClusterFromEnviron(getenv func(string) string) (Programs, error) {
+	return fromEnviron(getenv, "make load", programs())
+}
+
+// WithSpecsFromEnviron is FromEnviron for those of WithSpecs, without the kubelet core.
+func WithSpecsFromEnviron(getenv func(string) string) (Programs, error) {
+	return fromEnviron(getenv, "make conformance", append(programs(), specPrograms()...))
+}
+
+// fromEnviron reads the paths, of which those on the list must be there; command is what would have set them.
+func fromEnviron(getenv func(string) string, command string, list []program) (Programs, error) {
 	var p Programs
 	text := getenv(VarPrograms)
 	if text == "" {
-		return p, fmt.Errorf("%s is not set: run make e2e-cluster", VarPrograms)
+		return p, fmt.Errorf("%s is not set: run %s", VarPrograms, command)
 	}
 	if err := json.Unmarshal([]byte(text), &p); err != nil {
 		return p, fmt.Errorf("%s: %w", VarPrograms, err)
 	}
-	for _, one := range programs() {
+	for _, one := range list {
 		if *one.path(&p) == "" {
 			return p, fmt.Errorf("%s has no %s", VarPrograms, one.name)
 		}
-	}
-	if p.KubeletCore == "" {
-		return p, fmt.Errorf("%s has no kubelet-core", VarPrograms)
 	}
 	return p, nil
 }

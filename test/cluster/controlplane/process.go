@@ -46,6 +46,9 @@ func StartProcess(name, logPath, program string, args ...string) (*Process, erro
 	return p, nil
 }
 
+// PID is its process id.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
 // Ended is closed when the process is gone.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 

@@ -26,18 +26,30 @@ type Tests struct {
 // insideGrace is how long the half in the rig gets to clean up after an interrupt.
 const insideGrace = time.Minute
 
-// Run builds the rig, the kubelet core and the tests in dir and runs them, one run with a kubelet at a time. What the
-// kubelet changes of the machine is put back.
-func (t Tests) Run(ctx context.Context, dir string) (err error) {
-	rig, test := filepath.Join(dir, "rig"), filepath.Join(dir, "inside.test")
-	for _, args := range [][]string{
-		{"build", "-o", rig, "./test/rig"},
-		{"build", "-o", t.KubeletCore, "./cmd/kubelet-core"},
-		{"test", "-c", "-o", test, t.Package},
-	} {
+// Run builds the kubelet core and the tests in dir and runs them as InRig does.
+func (t Tests) Run(ctx context.Context, dir string) error {
+	test := filepath.Join(dir, "inside.test")
+	if err := goCommands(ctx, []string{"build", "-o", t.KubeletCore, "./cmd/kubelet-core"}, []string{"test", "-c", "-o", test, t.Package}); err != nil {
+		return err
+	}
+	return InRig(ctx, dir, t.Environ, append([]string{test, "-test.v"}, t.Args...)...)
+}
+
+func goCommands(ctx context.Context, commands ...[]string) error {
+	for _, args := range commands {
 		if output, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
 			return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, output)
 		}
+	}
+	return nil
+}
+
+// InRig builds the rig in dir and runs a command in it that runs a kubelet, with one more variable of the environment,
+// NAME=value: one run with a kubelet at a time. What the kubelet changes of the machine is put back.
+func InRig(ctx context.Context, dir, environ string, command ...string) (err error) {
+	rig := filepath.Join(dir, "rig")
+	if err := goCommands(ctx, []string{"build", "-o", rig, "./test/rig"}); err != nil {
+		return err
 	}
 	lock, err := lockMachine(ctx)
 	if err != nil {
@@ -50,14 +62,14 @@ func (t Tests) Run(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, restore()) }()
-	return t.inside(ctx, rig, test)
+	return inside(ctx, rig, environ, command)
 }
 
-// inside runs them. The terminal's interrupt reaches only this process, which passes it on once.
-func (t Tests) inside(ctx context.Context, rig, test string) error {
-	cmd := exec.CommandContext(ctx, rig, append([]string{"exec", test, "-test.v"}, t.Args...)...)
+// inside runs a command. The terminal's interrupt reaches only this process, which passes it on once.
+func inside(ctx context.Context, rig, environ string, command []string) error {
+	cmd := exec.CommandContext(ctx, rig, append([]string{"exec"}, command...)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), t.Environ)
+	cmd.Env = append(os.Environ(), environ)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = insideGrace

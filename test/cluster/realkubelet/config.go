@@ -1,0 +1,58 @@
+// Package realkubelet has what tests need to run the real kubelet in the test rig: its settings, cgroups as it expects
+// them, and mounts that keep it away from what is the machine's.
+package realkubelet
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/criadapter/criadapter/test/cluster/controlplane"
+)
+
+// Config is what differs from node to node. Everything but More is required.
+type Config struct {
+	// Endpoint is the CRI server's, unix:///….
+	Endpoint string
+	// Manifests is the directory of static pods, PodLogs that of container logs, VolumePlugins an empty one.
+	Manifests, PodLogs, VolumePlugins string
+	// Cgroup is the one that those of pods are below, without a slash before it; MakeCgroups makes it.
+	Cgroup string
+	// Address is where the kubelet listens.
+	Address string
+	// Serving is its own certificate, CAFile has the authority of its clients.
+	Serving controlplane.Pair
+	CAFile  string
+	// Resync is how often it looks at a pod without reason, and so refreshes its volumes.
+	Resync string
+	// More are further lines of its configuration.
+	More string
+}
+
+// Write writes the configuration file.
+func (c Config) Write(path string) error {
+	return os.WriteFile(path, fmt.Appendf(nil, `apiVersion: kubelet.config.k8s.io/v1beta1
+kind: KubeletConfiguration
+containerRuntimeEndpoint: %s
+staticPodPath: %s
+podLogsDir: %s
+volumePluginDir: %s
+cgroupRoot: /%s
+address: %s
+tlsCertFile: %s
+tlsPrivateKeyFile: %s
+authentication: {anonymous: {enabled: false}, webhook: {enabled: true}, x509: {clientCAFile: %s}}
+authorization: {mode: Webhook}
+syncFrequency: %s
+readOnlyPort: 0
+healthzPort: 0
+cgroupDriver: cgroupfs
+failCgroupV1: false
+failSwapOn: false
+oomScoreAdj: 0
+makeIPTablesUtilChains: false
+# Images cannot be pulled from where they came, and the disk is not the test's.
+imageGCHighThresholdPercent: 100
+evictionHard: {memory.available: 100Mi, nodefs.available: "1%%"}
+%s`, c.Endpoint, c.Manifests, c.PodLogs, c.VolumePlugins, c.Cgroup, c.Address,
+		c.Serving.CertFile, c.Serving.KeyFile, c.CAFile, c.Resync, c.More), 0o644)
+}

@@ -1,0 +1,46 @@
+package realkubelet
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+)
+
+// CoverMachine mounts empty directories where no setting moves what a kubelet writes: its links to container logs, in
+// /var/log/containers, and its socket in /var/lib/kubelet. The rig has a mount namespace of its own.
+func CoverMachine() (uncover func() error, err error) {
+	var covered []string
+	uncover = func() error {
+		var errs []error
+		for _, dir := range covered {
+			errs = append(errs, syscall.Unmount(dir, syscall.MNT_DETACH))
+		}
+		return errors.Join(errs...)
+	}
+	for _, dir := range []string{"/var/log", "/var/lib"} {
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755"); err != nil {
+			return nil, errors.Join(fmt.Errorf("mount over %s: %w", dir, err), uncover())
+		}
+		covered = append(covered, dir)
+	}
+	return uncover, nil
+}
+
+// UnmountBelow unmounts what a kubelet mounted in its directory for pods that nobody deleted.
+func UnmountBelow(dir string) error {
+	mounts, err := os.ReadFile("/proc/self/mounts")
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for line := range strings.Lines(string(mounts)) {
+		if point := strings.Fields(line)[1]; strings.HasPrefix(point, dir+"/") {
+			if err := syscall.Unmount(point, syscall.MNT_DETACH); err != nil {
+				errs = append(errs, fmt.Errorf("unmount %s: %w", point, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,208 @@
+// Package single runs a cluster of one node for programs: a control plane, a CRI server and the real kubelet on it. It
+// must be called in the test rig (package test/cluster/machine), once at a time.
+package single
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/cluster/controlplane"
+	"github.com/criadapter/criadapter/test/cluster/realkubelet"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// nodeName is the only node's.
+const nodeName = "node"
+
+// readyTimeout bounds the time until the node takes pods; ten seconds are usual.
+const readyTimeout = "--timeout=120s"
+
+// Options say what to run. All but KubeletConfig and KubeletFlags are required.
+type Options struct {
+	Env      rigenv.Env
+	Programs build.Programs
+	// Server is the name of the CRI server, one of Servers.
+	Server string
+	// ReportDir gets the logs of all programs.
+	ReportDir string
+	// KubeletConfig are further lines of the kubelet's configuration file.
+	KubeletConfig string
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	Plane *controlplane.ControlPlane
+	// KubeletRoot is the kubelet's own directory.
+	KubeletRoot string
+	// Server is the CRI server.
+	Server Server
+
+	opts    Options
+	dir     string
+	kubelet *controlplane.Process
+	undo    []func() error // in the order of what they undo
+}
+
+// Start brings a cluster up and returns when its node takes pods. Close must be called unless there is an error.
+func Start(ctx context.Context, opts Options) (_ *Cluster, err error) {
+	c := &Cluster{opts: opts}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	if c.dir, err = os.MkdirTemp(opts.Env.WorkDir, "cluster"); err != nil {
+		return nil, err
+	}
+	// Users in containers reach volumes below it.
+	if err := os.Chmod(c.dir, 0o755); err != nil {
+		return nil, err
+	}
+	c.undo = append(c.undo, func() error { return os.RemoveAll(c.dir) }, c.keepLogs)
+	for _, start := range []func(context.Context) error{c.startPlane, c.startServer, c.startKubelet, c.awaitNode} {
+		if err := start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// path is that of a new directory of the cluster's own.
+func (c *Cluster) path(name string) (string, error) {
+	path := filepath.Join(c.dir, name)
+	return path, os.Mkdir(path, 0o755)
+}
+
+func (c *Cluster) startPlane(ctx context.Context) error {
+	dir, err := c.path("plane")
+	if err != nil {
+		return err
+	}
+	if c.Plane, err = controlplane.Start(ctx, controlplane.Options{Programs: c.opts.Programs, Dir: dir}); err != nil {
+		return err
+	}
+	c.undo = append(c.undo, func() error { return errors.Join(c.Plane.Failure(), c.Plane.Stop()) })
+	return nil
+}
+
+func (c *Cluster) startServer(ctx context.Context) error {
+	dir, err := c.path("server")
+	if err != nil {
+		return err
+	}
+	if c.Server, err = startServer(ctx, c.opts.Server, c.opts.Env, dir); err != nil {
+		return err
+	}
+	c.undo = append(c.undo, c.stopServer)
+	return nil
+}
+
+// startKubelet runs it. It is up when the node's status says so.
+func (c *Cluster) startKubelet(context.Context) error {
+	uncover, err := realkubelet.CoverMachine()
+	if err != nil {
+		return err
+	}
+	c.undo = append(c.undo, uncover)
+	var dirs [4]string
+	for i, name := range []string{"kubelet", "manifests", "logs", "volumeplugins"} {
+		if dirs[i], err = c.path(name); err != nil {
+			return err
+		}
+	}
+	c.KubeletRoot = dirs[0]
+	credentials, err := c.Plane.Kubeconfig("system:node:"+nodeName, "system:nodes")
+	if err != nil {
+		return err
+	}
+	serving, err := c.Plane.Authority.Server(nodeName, nodeName, c.Plane.Address)
+	if err != nil {
+		return err
+	}
+	config := realkubelet.Config{
+		Endpoint: c.Server.Endpoint, Manifests: dirs[1], PodLogs: dirs[2], VolumePlugins: dirs[3], Cgroup: c.cgroup(),
+		Address: c.Plane.Address, Serving: serving, CAFile: c.Plane.Authority.CAFile, Resync: "1m", More: c.opts.KubeletConfig,
+	}
+	configFile := filepath.Join(c.dir, "kubelet.yaml")
+	if err := errors.Join(config.Write(configFile), realkubelet.MakeCgroups(c.cgroup())); err != nil {
+		return err
+	}
+	c.undo = append(c.undo, func() error { return realkubelet.UnmountBelow(c.KubeletRoot) })
+	c.kubelet, err = controlplane.StartProcess("kubelet", filepath.Join(c.dir, "kubelet.log"), c.opts.Programs.Kubelet,
+		"--kubeconfig", credentials, "--hostname-override", nodeName, "--node-ip", c.Plane.Address,
+		"--config", configFile, "--root-dir", c.KubeletRoot, "--cert-dir", filepath.Join(c.KubeletRoot, "pki"), "--v", "2")
+	if err != nil {
+		return err
+	}
+	c.undo = append(c.undo, c.kubelet.Stop)
+	return nil
+}
+
+// cgroup is the one below which those of pods are. The rig removes everything below its own in the end.
+func (c *Cluster) cgroup() string {
+	return filepath.Join(filepath.Base(filepath.Dir(c.opts.Env.WorkDir)), nodeName)
+}
+
+// Kubelet is the kubelet's process.
+func (c *Cluster) Kubelet() *controlplane.Process { return c.kubelet }
+
+func (c *Cluster) awaitNode(ctx context.Context) error {
+	for _, condition := range []string{"--for=create", "--for=condition=Ready"} {
+		if _, err := c.Kubectl(ctx, "wait", condition, "node/"+nodeName, readyTimeout); err != nil {
+			return fmt.Errorf("%w; the end of the kubelet's log:\n%s", err, c.kubelet.LogTail())
+		}
+	}
+	return nil
+}
+
+// Kubectl runs kubectl as one who may do everything, and returns what it wrote.
+func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.opts.Programs.Kubectl, args...)
+	// Its cache of the API is kept under the home directory.
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Plane.Admin, "HOME="+c.dir)
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("kubectl %v: %w\n%s", args, err, output)
+	}
+	return string(output), nil
+}
+
+// stopServer removes all pods, and ends the server.
+func (c *Cluster) stopServer() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	return errors.Join(c.Server.removePods(ctx), c.Server.stop(ctx))
+}
+
+// keepLogs copies the logs of all programs to the report's directory.
+func (c *Cluster) keepLogs() error {
+	if err := os.MkdirAll(c.opts.ReportDir, 0o755); err != nil {
+		return err
+	}
+	var errs []error
+	for _, pattern := range []string{"*.log", "plane/logs/*.log", "server/*.log"} {
+		logs, err := filepath.Glob(filepath.Join(c.dir, pattern))
+		errs = append(errs, err)
+		for _, log := range logs {
+			text, err := os.ReadFile(log)
+			errs = append(errs, err, os.WriteFile(filepath.Join(c.opts.ReportDir, filepath.Base(log)), text, 0o644))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends everything, removes what is left of pods and keeps the logs.
+func (c *Cluster) Close() error {
+	var errs []error
+	for _, undo := range slices.Backward(c.undo) {
+		errs = append(errs, undo())
+	}
+	return errors.Join(errs...)
+}
