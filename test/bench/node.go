@@ -10,9 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	procs "github.com/criadapter/criadapter/test/rig/usage"
 )
 
 // nodes is the memory of everything that a server needs for its pods, by server.
@@ -57,7 +58,7 @@ func (s *criServer) measureNode(ctx context.Context, pods int) (m nodeMemory, er
 		return m, err
 	}
 	time.Sleep(restTime)
-	daemons, err := memoryOf(slices.Concat(s.processes, s.engine))
+	daemons, err := procs.MemoryOf(slices.Concat(s.processes, s.engine))
 	if err != nil {
 		return m, err
 	}
@@ -70,19 +71,13 @@ func (s *criServer) measureNode(ctx context.Context, pods int) (m nodeMemory, er
 		return m, fmt.Errorf("%d pods have %d processes", pods, len(processes))
 	}
 	m.Processes = len(processes)
-	for _, pid := range processes {
-		held, err := proportional(pid)
-		if err != nil {
-			return m, err
-		}
-		m.Pods += held
-	}
-	return m, nil
+	m.Pods, err = procs.ProportionalMemory(processes)
+	return m, err
 }
 
 // processesOfPods are the shims of the containerd whose socket is below a directory, and what they started.
 func processesOfPods(dir string) ([]int, error) {
-	parents, err := parentsOfAll()
+	parents, err := procs.Parents()
 	if err != nil {
 		return nil, err
 	}
@@ -109,45 +104,6 @@ func isShimOf(line []byte, dir string) bool {
 	at := slices.Index(args, "-address")
 	return strings.HasPrefix(filepath.Base(args[0]), "containerd-shim") && at > 0 && at+1 < len(args) &&
 		strings.HasPrefix(args[at+1], dir+"/")
-}
-
-// parentsOfAll returns each process's parent.
-func parentsOfAll() (map[int]int, error) {
-	stats, err := filepath.Glob("/proc/[0-9]*/stat")
-	if err != nil {
-		return nil, err
-	}
-	parents := map[int]int{}
-	for _, path := range stats {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has just ended
-		}
-		// pid (comm) state ppid …
-		fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		if err != nil {
-			return nil, err
-		}
-		if parents[pid], err = strconv.Atoi(fields[1]); err != nil {
-			return nil, err
-		}
-	}
-	return parents, nil
-}
-
-// proportional is a process's share of the memory that it maps (PSS), in KiB.
-func proportional(pid int) (int, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, "Pss:"); found {
-			return strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")))
-		}
-	}
-	return 0, fmt.Errorf("smaps_rollup of process %d has no Pss", pid)
 }
 
 func (n *nodes) print(w io.Writer) {

@@ -17,6 +17,7 @@ import (
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/engine"
+	procs "github.com/criadapter/criadapter/test/rig/usage"
 )
 
 // startCriadapter starts the server under measurement on the rig's engine. Its address of the engine is a link, behind
@@ -97,7 +98,7 @@ func (b *bench) startEngine(ctx context.Context, name string) (ownEngine, error)
 	if err := eng.Start(ctx); err != nil {
 		return ownEngine{}, err
 	}
-	processes, err := engineProcesses(eng.PID())
+	processes, err := procs.Engine(eng.PID())
 	if err != nil {
 		eng.Kill()
 	}
@@ -116,7 +117,7 @@ func (b *bench) rigEngine() ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	return engineProcesses(pid)
+	return procs.Engine(pid)
 }
 
 // startContainerd starts the containerd of the rig's engine.

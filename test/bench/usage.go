@@ -5,84 +5,15 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	procs "github.com/criadapter/criadapter/test/rig/usage"
 )
-
-// engineProcesses returns a dockerd with the containerd that it started, without shims and containers.
-func engineProcesses(dockerd int) ([]int, error) {
-	pids := []int{dockerd}
-	parents, err := parentsOfAll()
-	if err != nil {
-		return nil, err
-	}
-	for pid, parent := range parents {
-		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if parent == dockerd && err == nil && string(name) == "containerd\n" {
-			pids = append(pids, pid)
-		}
-	}
-	return pids, nil
-}
-
-// cpuTime is what all threads of the processes have used so far, the ended ones too.
-func cpuTime(pids []int) (time.Duration, error) {
-	const schedulerClock = 2 // CPUCLOCK_SCHED of the whole process, see clock_getcpuclockid(3)
-	var sum time.Duration
-	for _, pid := range pids {
-		var ts unix.Timespec
-		if err := unix.ClockGettime(int32(^pid<<3|schedulerClock), &ts); err != nil {
-			return 0, fmt.Errorf("CPU clock of process %d: %w", pid, err)
-		}
-		sum += time.Duration(ts.Nano())
-	}
-	return sum, nil
-}
-
-// memory is what a process holds, in KiB.
-type memory struct {
-	RSS     int `json:"rssKiB"`
-	RSSAnon int `json:"rssAnonKiB"`
-}
-
-// memoryOf adds up the memory of processes.
-func memoryOf(pids []int) (memory, error) {
-	var sum memory
-	for _, pid := range pids {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		if err != nil {
-			return memory{}, err
-		}
-		for line := range strings.Lines(string(status)) {
-			name, value, _ := strings.Cut(line, ":")
-			kib, _ := strings.CutSuffix(strings.TrimSpace(value), " kB")
-			switch name {
-			case "VmRSS", "RssAnon":
-			default:
-				continue
-			}
-			n, err := strconv.Atoi(kib)
-			if err != nil {
-				return memory{}, fmt.Errorf("%s of process %d: %w", name, pid, err)
-			}
-			if name == "VmRSS" {
-				sum.RSS += n
-			} else {
-				sum.RSSAnon += n
-			}
-		}
-	}
-	return sum, nil
-}
 
 // usage is what a server costs at rest and under the kubelet's questions, with allPods pods.
 type usage struct {
-	Server memory `json:"server"`
+	Server procs.Memory `json:"server"`
 	// ServerCPU and EngineCPU are the CPU times of the server and of the engine's daemons for relistsCounted relists.
 	ServerCPU time.Duration `json:"serverCPU"`
 	EngineCPU time.Duration `json:"engineCPU"`
@@ -99,7 +30,7 @@ func (b *bench) measureUsage(ctx context.Context) error {
 	b.result.Usage = map[string]usage{}
 	time.Sleep(restTime)
 	for _, s := range b.servers {
-		held, err := memoryOf(s.processes)
+		held, err := procs.MemoryOf(s.processes)
 		if err != nil {
 			return err
 		}
@@ -141,21 +72,21 @@ func printUsage(w io.Writer, all map[string]usage) {
 
 // cpuOf returns the CPU time that a server and its engine use while f runs.
 func (s *criServer) cpuOf(f func() error) (server, engine time.Duration, err error) {
-	serverBefore, err := cpuTime(s.processes)
+	serverBefore, err := procs.CPUTime(s.processes)
 	if err != nil {
 		return 0, 0, err
 	}
-	engineBefore, err := cpuTime(s.engine)
+	engineBefore, err := procs.CPUTime(s.engine)
 	if err != nil {
 		return 0, 0, err
 	}
 	if err := f(); err != nil {
 		return 0, 0, err
 	}
-	serverAfter, err := cpuTime(s.processes)
+	serverAfter, err := procs.CPUTime(s.processes)
 	if err != nil {
 		return 0, 0, err
 	}
-	engineAfter, err := cpuTime(s.engine)
+	engineAfter, err := procs.CPUTime(s.engine)
 	return serverAfter - serverBefore, engineAfter - engineBefore, err
 }

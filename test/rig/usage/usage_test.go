@@ -1,0 +1,91 @@
+package usage
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+// TestCPUTimeIsWhatAProcessUses: its own work, and nothing while it sleeps.
+func TestCPUTimeIsWhatAProcessUses(t *testing.T) {
+	self := []int{os.Getpid()}
+	before, err := CPUTime(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for began := time.Now(); time.Since(began) < 20*time.Millisecond; {
+	}
+	after, err := CPUTime(self)
+	if err != nil || after <= before {
+		t.Errorf("CPU time went from %v to %v, %v", before, after, err)
+	}
+	idle := exec.Command("sleep", "60")
+	if err := idle.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = idle.Process.Kill(); _ = idle.Wait() }()
+	time.Sleep(20 * time.Millisecond)
+	if used, err := CPUTime([]int{idle.Process.Pid}); err != nil || used > time.Second {
+		t.Errorf("a sleeping process used %v, %v", used, err)
+	}
+	both, err := CPUTime([]int{os.Getpid(), idle.Process.Pid})
+	if err != nil || both < after {
+		t.Errorf("both used %v, %v, one of them %v", both, err, after)
+	}
+}
+
+func TestMemoryOf(t *testing.T) {
+	got, err := MemoryOf([]int{os.Getpid()})
+	if err != nil || got.RSSAnon <= 0 || got.RSS < got.RSSAnon {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	twice, err := MemoryOf([]int{os.Getpid(), os.Getpid()})
+	if err != nil || twice.RSS < got.RSS*3/2 {
+		t.Errorf("twice that is %+v, %v", twice, err)
+	}
+}
+
+// A child is found by its name and its parent, and by no other.
+func TestEngineFindsChildren(t *testing.T) {
+	if got, err := Engine(os.Getpid()); err != nil || len(got) != 1 || got[0] != os.Getpid() {
+		t.Errorf("without a containerd: %v, %v", got, err)
+	}
+	path := t.TempDir() + "/containerd"
+	sleep, err := exec.LookPath("sleep")
+	if err == nil {
+		err = os.Symlink(sleep, path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(path, "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
+	if got, err := Engine(os.Getpid()); err != nil || len(got) != 2 || got[1] != child.Process.Pid {
+		t.Errorf("with one: %v, %v; want %d, too", got, err, child.Process.Pid)
+	}
+}
+
+// TestProportionalMemory: a page of two processes counts half for each.
+func TestProportionalMemory(t *testing.T) {
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
+	parents, err := Parents()
+	if err != nil || parents[child.Process.Pid] != os.Getpid() {
+		t.Errorf("the parent of %d is %d, %v", child.Process.Pid, parents[child.Process.Pid], err)
+	}
+	held, err := ProportionalMemory([]int{os.Getpid()})
+	whole, wholeErr := MemoryOf([]int{os.Getpid()})
+	if err != nil || wholeErr != nil || held <= 0 || held > whole.RSS+whole.RSS/4 {
+		t.Errorf("%d of %d KiB, %v, %v", held, whole.RSS, err, wholeErr)
+	}
+	if _, err := rolledUp("Rss: 12 kB\n", "Pss"); err == nil {
+		t.Error("a line that is not there was read")
+	}
+}
