@@ -175,7 +175,7 @@ func examine(ctx context.Context, env rigenv.Env, critest string, opts options) 
 	if err != nil {
 		return err
 	}
-	verdict := report.Judge(results, expected)
+	verdict := report.Judge("critest", results, expected)
 	fmt.Print(verdict)
 	return verdict.Err(specs)
 }

@@ -30,6 +30,18 @@ func (e Expected) On(features docker.Features) Expected {
 	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool { return g.BelowAPI != "" && features.Supports(g.BelowAPI) })
 }
 
+// Without returns what is expected when those of the named specs do not run.
+func (e Expected) Without(names map[string]bool) Expected {
+	var left Expected
+	for _, group := range e {
+		group.Specs = slices.DeleteFunc(slices.Clone(group.Specs), func(name string) bool { return names[name] })
+		if len(group.Specs) > 0 {
+			left = append(left, group)
+		}
+	}
+	return left
+}
+
 // ParseExpected reads the list from YAML. Every group must have a cause, an outcome and specs, and no spec may be
 // listed twice.
 func ParseExpected(text []byte) (Expected, error) {

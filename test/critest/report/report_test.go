@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/criadapter/criadapter/docker"
 )
@@ -108,7 +109,7 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := Judge(specs, expected)
+			v := Judge("critest", specs, expected)
 			if v.Passed != 1 || v.Failed != 2 || v.Skipped != 2 {
 				t.Errorf("counts: %d passed, %d failed, %d skipped", v.Passed, v.Failed, v.Skipped)
 			}
@@ -144,7 +145,7 @@ func TestVerdictString(t *testing.T) {
   1 skipped: this host has none
 critest: 1 passed, 2 failed, 2 skipped
 `
-	if got := Judge(parseSample(t), expected).String(); got != want {
+	if got := Judge("critest", parseSample(t), expected).String(); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 }
@@ -157,7 +158,7 @@ func FuzzParseGinkgo(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if v := Judge(specs, nil); v.Total() != len(specs) || len(v.Unexplained) != v.Failed+v.Skipped {
+		if v := Judge("critest", specs, nil); v.Total() != len(specs) || len(v.Unexplained) != v.Failed+v.Skipped {
 			t.Errorf("%d specs judged as %+v", len(specs), v)
 		}
 	})
@@ -175,5 +176,30 @@ func TestExpectedOnAnEngine(t *testing.T) {
 	}
 	if len(expected) != 2 || expected[1].Cause != "b" {
 		t.Errorf("the list itself is now %+v", expected)
+	}
+}
+
+// What does not run is expected of nobody: a group that is left without specs is none.
+func TestExpectedWithout(t *testing.T) {
+	all := Expected{{Cause: "c", Outcome: Failed, Specs: []string{"a", "b"}}, {Cause: "d", Outcome: Skipped, Specs: []string{"e"}}}
+	want := Expected{{Cause: "c", Outcome: Failed, Specs: []string{"b"}}}
+	if got := all.Without(map[string]bool{"a": true, "e": true}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if len(all[0].Specs) != 2 {
+		t.Errorf("the list itself changed: %+v", all)
+	}
+}
+
+// A spec that the choice of specs left out was never tried, one that skipped itself was.
+func TestParseGinkgoTellsWhatRan(t *testing.T) {
+	specs, err := ParseGinkgo(strings.NewReader(`[{"SpecReports":[
+		{"LeafNodeType":"It","LeafNodeText":"left out","State":"skipped"},
+		{"LeafNodeType":"It","LeafNodeText":"skipped itself","State":"skipped","NumAttempts":1,"RunTime":2000000}]}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if specs[0].Ran || !specs[1].Ran || specs[1].Took != 2*time.Millisecond {
+		t.Errorf("got %+v", specs)
 	}
 }

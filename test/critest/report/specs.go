@@ -1,5 +1,5 @@
-// Package report reads what a run of critest did and judges it by a checked-in list of the specs that are expected to
-// fail or to be skipped, each with its cause.
+// Package report reads what a run of specs did, critest's or Kubernetes' own, and judges it by a checked-in list of the
+// specs that are expected to fail or to be skipped, each with its cause.
 package report
 
 import (
@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // Outcome is how a spec ended.
@@ -28,6 +29,10 @@ type Spec struct {
 	Outcome Outcome
 	// Message is the reason of a failure or a skip, possibly of several lines.
 	Message string
+	// Ran says that the spec was among those that were to run; it may have skipped itself.
+	Ran bool
+	// Took is how long it ran.
+	Took time.Duration
 }
 
 // suiteReport is the part of Ginkgo's JSON report that is read here.
@@ -37,6 +42,8 @@ type suiteReport struct {
 		LeafNodeType            string
 		LeafNodeText            string
 		State                   string
+		NumAttempts             int
+		RunTime                 time.Duration
 		Failure                 struct{ Message string }
 	}
 }
@@ -66,7 +73,7 @@ func ParseGinkgo(r io.Reader) ([]Spec, error) {
 			return nil, fmt.Errorf("ginkgo report: two specs are named %q", name)
 		}
 		seen[name] = true
-		specs = append(specs, Spec{Name: name, Outcome: outcome, Message: s.Failure.Message})
+		specs = append(specs, Spec{Name: name, Outcome: outcome, Message: s.Failure.Message, Ran: s.NumAttempts > 0, Took: s.RunTime})
 	}
 	if len(specs) == 0 {
 		return nil, errors.New("ginkgo report: no specs")

@@ -9,6 +9,8 @@ import (
 
 // Verdict compares a run with what was expected of it.
 type Verdict struct {
+	// Suite is what the run is called.
+	Suite string
 	// Passed, Failed and Skipped count the specs.
 	Passed, Failed, Skipped int
 	// Causes says how many specs each cause explains, in the order of the list.
@@ -33,9 +35,9 @@ type Entry struct {
 	Want, Got Outcome
 }
 
-// Judge compares the specs of a run with the list.
-func Judge(specs []Spec, expected Expected) Verdict {
-	var v Verdict
+// Judge compares the specs of a run of a suite with the list.
+func Judge(suite string, specs []Spec, expected Expected) Verdict {
+	v := Verdict{Suite: suite}
 	got := make(map[string]Outcome, len(specs))
 	for _, spec := range specs {
 		got[spec.Name] = spec.Outcome
@@ -94,7 +96,7 @@ func (v Verdict) Err(total int) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return fmt.Errorf("critest did not end as expected:\n  %s", strings.Join(wrong, "\n  "))
+	return fmt.Errorf("%s did not end as expected:\n  %s", v.Suite, strings.Join(wrong, "\n  "))
 }
 
 // String is the summary: a line per cause, then the counts in one line.
@@ -103,7 +105,7 @@ func (v Verdict) String() string {
 	for _, cause := range v.Causes {
 		fmt.Fprintf(&text, "%3d %s: %s\n", cause.Specs, cause.Outcome, cause.Cause)
 	}
-	fmt.Fprintf(&text, "critest: %d passed, %d failed, %d skipped\n", v.Passed, v.Failed, v.Skipped)
+	fmt.Fprintf(&text, "%s: %d passed, %d failed, %d skipped\n", v.Suite, v.Passed, v.Failed, v.Skipped)
 	return text.String()
 }
 

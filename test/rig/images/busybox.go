@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 )
 
@@ -35,16 +36,30 @@ nogroup:x:65534:
 // that hiding /bin/ls hides only ls), pgrep, ipcs, and the libraries of the three. Installs what the host lacks, see
 // Packages.
 func readUserland(ctx context.Context) ([]entry, error) {
-	if err := Packages(ctx, userland()...); err != nil {
+	tools, err := readTools(ctx, userland())
+	if err != nil {
 		return nil, err
 	}
-	entries := []entry{
+	applets, err := listApplets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat([]entry{
 		directory("tmp", 0o1777), directory("root", 0o700), directory("home", 0o755),
 		directory("usr/bin", 0o755), directory("usr/sbin", 0o755),
 		directory("var/run", 0o755), directory("var/www", 0o755), directory("var/tmp", 0o1777),
+	}, tools, applets), nil
+}
+
+// readTools returns programs of the host, which are put into bin, with the libraries of them all. Installs what the host
+// lacks, see Packages.
+func readTools(ctx context.Context, tools []Tool) ([]entry, error) {
+	if err := Packages(ctx, tools...); err != nil {
+		return nil, err
 	}
+	var entries []entry
 	needed := make(map[string]bool)
-	for _, tool := range userland() {
+	for _, tool := range tools {
 		path, err := FindTool(tool.Program)
 		if err != nil {
 			return nil, err
@@ -69,11 +84,7 @@ func readUserland(ctx context.Context) ([]entry, error) {
 		}
 		entries = append(entries, file(library, 0o755, content))
 	}
-	applets, err := listApplets(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return append(entries, applets...), nil
+	return entries, nil
 }
 
 // listApplets returns a hard link to busybox for every applet that it has, but for those that other tools provide.

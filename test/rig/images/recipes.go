@@ -24,17 +24,26 @@ type kitchen struct {
 	programs map[string][]byte
 }
 
-// cook makes every image.
-func cook(ctx context.Context, userland []entry) (*kitchen, error) {
+// newKitchen makes the layer with the shell, and compiles programs.
+func newKitchen(ctx context.Context, userland []entry, programs ...string) (*kitchen, error) {
 	shell, err := newLayer(append(userland, accounts("", "")...)...)
 	if err != nil {
 		return nil, err
 	}
 	k := &kitchen{images: make(map[string]v1.Image), shell: shell, programs: make(map[string][]byte)}
-	for _, name := range []string{"hello", "nonewprivs", "webserver"} {
+	for _, name := range programs {
 		if k.programs[name], err = compile(ctx, name); err != nil {
 			return nil, err
 		}
+	}
+	return k, nil
+}
+
+// cook makes every image of the catalogue.
+func cook(ctx context.Context, userland []entry) (*kitchen, error) {
+	k, err := newKitchen(ctx, userland, "hello", "nonewprivs", "webserver")
+	if err != nil {
+		return nil, err
 	}
 	for _, course := range []func() error{k.critest, k.critestServers, k.critestUsers, k.critestBenchmark, k.own, k.evil} {
 		if err := course(); err != nil {

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/cluster/single"
+	"github.com/criadapter/criadapter/test/critest/report"
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/cache"
+	"github.com/criadapter/criadapter/test/rig/images"
+	"github.com/criadapter/criadapter/test/rig/registry"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// examine is the half inside of the rig: it runs the specs and judges their result.
+func examine(ctx context.Context, env rigenv.Env, chosen set, opts options) (err error) {
+	programs, err := build.WithSpecsFromEnviron(os.Getenv)
+	if err != nil {
+		return err
+	}
+	dir, err := opts.reportDir(env, chosen)
+	if err != nil {
+		return err
+	}
+	made, err := specImages(ctx, programs)
+	if err != nil {
+		return err
+	}
+	pulls, err := registry.Start(ctx, made)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pulls.Close()) }()
+	cluster, err := single.Start(ctx, single.Options{Env: env, Programs: programs, Server: opts.server, ReportDir: dir})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, cluster.Close()) }()
+	specs, err := runSpecs(ctx, suite{
+		programs: programs, cluster: cluster, registry: pulls.Addr, set: chosen, dir: dir,
+		processes: opts.processes, timeout: opts.timeout,
+	})
+	if err != nil {
+		return err
+	}
+	return opts.judge(ctx, env, chosen, specs)
+}
+
+// specImages are those that the specs pull.
+func specImages(ctx context.Context, programs build.Programs) (map[string]v1.Image, error) {
+	dir, err := cache.Dir()
+	if err != nil {
+		return nil, err
+	}
+	made, err := images.Specs(ctx, dir, programs.Agnhost)
+	if err != nil {
+		return nil, fmt.Errorf("the images of the specs: %w", err)
+	}
+	return made, nil
+}
+
+// runName tells runs apart: the set, and the engine, the kind of pods and the server where they are not the usual ones.
+func (o options) runName(env rigenv.Env, chosen set) string {
+	name := chosen.name
+	for _, part := range []struct{ is, usual string }{
+		{env.Engine, "installed"}, {os.Getenv(adapter.VarMode), ""}, {o.server, single.Criadapter},
+	} {
+		if part.is != part.usual {
+			name += "-" + filepath.Base(part.is)
+		}
+	}
+	return name
+}
+
+// judge says how the specs ended, and fails unless it is as expected. Of other servers nothing is expected.
+func (o options) judge(ctx context.Context, env rigenv.Env, chosen set, specs []report.Spec) error {
+	var ran []report.Spec
+	others := make(map[string]bool)
+	for _, spec := range specs {
+		if spec.Ran {
+			ran = append(ran, spec)
+		} else {
+			others[spec.Name] = true
+		}
+	}
+	if len(ran) == 0 {
+		return errors.New("no spec ran")
+	}
+	var expected report.Expected
+	if o.server == single.Criadapter {
+		all, err := o.readExpected(ctx, env)
+		if err != nil {
+			return err
+		}
+		expected = all.Without(others)
+	}
+	verdict := report.Judge("conformance", ran, expected)
+	if err := o.keep(env, chosen, verdict); err != nil {
+		return err
+	}
+	fmt.Print(longest(ran), verdict)
+	err := verdict.Err(len(ran))
+	if o.server != single.Criadapter && err != nil {
+		fmt.Println(err)
+		return nil
+	}
+	return err
+}
+
+// longest tells the specs that took longest, which is what a fast set leaves out.
+func longest(specs []report.Spec) string {
+	sorted := slices.SortedFunc(slices.Values(specs), func(a, b report.Spec) int { return cmp.Compare(b.Took, a.Took) })
+	var text strings.Builder
+	for _, spec := range sorted[:min(5, len(sorted))] {
+		fmt.Fprintf(&text, "%4.0f s %s\n", spec.Took.Seconds(), spec.Name)
+	}
+	return text.String()
+}
+
+// readExpected reads the list as it is for the rig's engine.
+func (o options) readExpected(ctx context.Context, env rigenv.Env) (report.Expected, error) {
+	text, err := os.ReadFile(o.expected)
+	if err != nil {
+		return nil, err
+	}
+	expected, err := report.ParseExpected(text)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
+	if err != nil {
+		return nil, err
+	}
+	defer engine.Close()
+	features, err := engine.Features(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return expected.On(features), nil
+}

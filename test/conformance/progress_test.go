@@ -1,0 +1,30 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// Dots are counted however the output is cut, a failure is told at once, and a line says how far the specs are now and then.
+func TestProgress(t *testing.T) {
+	var out strings.Builder
+	began := time.Now()
+	p := &progress{out: &out, began: began, last: began}
+	const printed = "Will run 5 of 7563 specs\nRunning in parallel across 6 processes\nSS•SS•S\n------\n• [FAILED] [5.012 seconds]\n" +
+		"[sig-node] Pods should start [It]\n/source.go:12\n------\n"
+	for i := range len(printed) {
+		p.add([]byte(printed[i:i+1]), began.Add(time.Second))
+	}
+	if p.ended != 3 || p.failed != 1 {
+		t.Errorf("%d ended, %d failed", p.ended, p.failed)
+	}
+	if got, want := out.String(), "failed: [sig-node] Pods should start [It]\n"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+	out.Reset()
+	p.add([]byte("S"), began.Add(progressEvery))
+	if got, want := out.String(), "15s: 3 of the specs ended, 1 failed; 5 of 7563 run\n"; got != want {
+		t.Errorf("it says %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+)
+
+// set is a named choice of specs, by patterns that their names match or do not.
+type set struct {
+	name string
+	// what is said of it in the documents.
+	what        string
+	focus, skip string
+	// alone says that its specs disturb each other.
+	alone bool
+}
+
+// setFast is the set that is taken when none is named.
+const setFast = "fast"
+
+// never are specs that no set has: those that Kubernetes' own jobs leave out, too, or that need more than a node.
+const never = `\[Flaky\]|\[Feature:Windows|\[sig-windows\]`
+
+// sets are all named ones, in the order of the documents' table.
+func sets() []set {
+	const disturbing = `|\[Serial\]|\[Slow\]|\[Disruptive\]`
+	return []set{
+		{name: setFast, what: "those [NodeConformance] specs that say most about a runtime and do not wait long",
+			focus: quickSpecs + `.*\[NodeConformance\]`, skip: never + disturbing + `|Restartable Init`},
+		{name: "node-conformance", what: "all [NodeConformance] specs that may run beside each other",
+			focus: `\[NodeConformance\]`, skip: never + disturbing},
+		{name: "serial", what: "the [NodeConformance] specs that must run alone",
+			focus: `\[NodeConformance\].*\[Serial\]|\[Serial\].*\[NodeConformance\]`, skip: never, alone: true},
+		{name: "conformance", what: "sig-node's [Conformance] specs",
+			focus: `\[sig-node\].*\[Conformance\]`, skip: never + disturbing},
+		{name: "features", what: "sig-node's specs of single features",
+			focus: `\[sig-node\].*(Resize|Sidecar|Ephemeral Containers|ImageVolume|UserNamespaces|SupplementalGroupsPolicy|Restart|FileKeyRef|RuntimeClass|Pod Level Resources)`,
+			skip:  never + disturbing + `|\[NodeConformance\]`},
+		{name: "cli", what: "kubectl's specs that one node is enough for",
+			focus: `\[sig-cli\] Kubectl (client Simple pod|Port forwarding|logs|exec|debug|client Kubectl (run|cp|describe|label))`, skip: never + disturbing},
+		{name: "storage", what: "volumes of the node itself",
+			focus: `\[sig-storage\] (EmptyDir|HostPath|Subpath Atomic|Projected|ConfigMap|Secrets|Downward API)`,
+			skip:  never + disturbing + `|\[NodeConformance\]`},
+	}
+}
+
+// quickSpecs is what the fast set's specs are about: one of each kind where many do the same with another mode.
+const quickSpecs = `(Container Lifecycle Hook|Container Runtime blackbox|Containers should|Ephemeral Containers|InitContainer|` +
+	`Kubelet when scheduling|KubeletManagedEtcHosts|\] Pods should (be|get|support remote|support retrieving)|PrivilegedPod|` +
+	`Security Context|Sysctls|communication: http|should support \((non-root|root),0644|HostPath|Projected combined|` +
+	`consumable from pods in volume with mappings \[)`
+
+func setNames() []string {
+	var names []string
+	for _, s := range sets() {
+		names = append(names, s.name)
+	}
+	return names
+}
+
+func setNamed(name string) (set, error) {
+	for _, s := range sets() {
+		if s.name == name {
+			return s, nil
+		}
+	}
+	return set{}, fmt.Errorf("no set is named %q: want one of %s", name, strings.Join(setNames(), ", "))
+}
+
+// processes is how many specs run at once: they mostly wait.
+func processes() int { return min(6, 3*runtime.NumCPU()) }

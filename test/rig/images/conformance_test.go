@@ -1,0 +1,50 @@
+package images
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// The images of Kubernetes' specs have the tools that the specs run, and what the real ones have that is looked at.
+func TestSpecs(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "agnhost")
+	if err := os.WriteFile(program, []byte("a program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	images, err := Specs(t.Context(), t.TempDir(), program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, files := range map[string][]string{
+		"agnhost:2.63.0":          {"agnhost", "agnhost-2", "bin/bash", "bin/curl", "bin/nc", "bin/printenv", "uploads"},
+		"agnhost:2.55":            {"agnhost", "bin/nc"},
+		"busybox:1.37.0-1":        {"bin/bash", "bin/printenv"},
+		"nonewprivs:1.4":          {"usr/local/bin/nnp"},
+		"kitten:1.8":              {"data.json", "etc/os-release"},
+		"nginx:1.15-4":            {"usr/sbin/nginx"},
+		"../pause:3.10.2":         {"pause"},
+		"glibc-dns-testing:2.0.0": {"image-name"},
+		"ipc-utils:1.4":           {"image-name"},
+		"nonroot:1.5":             {"image-name"},
+	} {
+		image := images[filepath.Clean(SpecsPrefix+name)]
+		if image == nil {
+			t.Errorf("no image %s", name)
+			continue
+		}
+		_, headers := unpack(t, topLayer(t, image))
+		for _, file := range files {
+			if headers[file] == nil {
+				t.Errorf("%s has no %s", name, file)
+			}
+		}
+		if name == "nonewprivs:1.4" && headers["usr/local/bin/nnp"].Mode != 0o4755 {
+			t.Errorf("nnp has mode %o", headers["usr/local/bin/nnp"].Mode)
+		}
+	}
+	config, err := images[SpecsPrefix+"nonroot:1.5"].ConfigFile()
+	if err != nil || config.Config.User != "1234" {
+		t.Errorf("nonroot is of user %q, %v", config.Config.User, err)
+	}
+}
