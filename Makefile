@@ -65,6 +65,16 @@ e2e-cluster: ## Run a real control plane, and the real kubelet and the kubelet c
 	@go build -o build/bin/e2e-cluster ./test/cluster/run
 	@build/bin/e2e-cluster $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)')
 
+.PHONY: conformance
+conformance: ## Run Kubernetes' own specs with the real kubelet; SET=name, FOCUS=pattern, SERVER=containerd, ENGINE=name, FAST=1 for minutes
+	@go build -o build/bin/conformance ./test/conformance
+	@build/bin/conformance $(if $(CACHED),-cached) -set $(if $(FAST),fast,$(or $(SET),node-conformance)) $(if $(FOCUS),-focus '$(value FOCUS)') $(if $(SERVER),-server $(SERVER))
+
+.PHONY: load
+load: ## Fill a node through the real kubelet, on criadapter and its peers; PODS=number, SERVERS=criadapter,containerd for some
+	@go build -o build/bin/load ./test/load
+	@build/bin/load $(if $(CACHED),-cached) $(if $(PODS),-pods $(PODS)) $(if $(SERVERS),-servers $(SERVERS))
+
 .PHONY: package-test
 package-test: ## Install, upgrade, remove and purge the packages on a Debian machine with running pods; RUN=pattern for some
 	@go build -o build/bin/packages ./test/packages
@@ -112,8 +122,8 @@ ifndef PARTS
 endif
 
 .PHONY: figures
-figures: ## Draw the figures and tables of docs/comparison.md from what make bench measured last
-	go run ./test/bench/draw $(if $(wildcard build/bench),-from build/bench)
+figures: ## Draw the figures and tables of docs/ from what make bench, conformance and load measured last
+	go run ./test/bench/draw $(foreach dir,$(wildcard build/bench),-from $(dir)) $(foreach dir,$(wildcard build/conformance build/load),-$(notdir $(dir)) $(dir))
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz test for FUZZTIME; an input that fails stays in its package's testdata/fuzz, to be committed with the fix

@@ -1,9 +1,9 @@
 // Command draw draws the figures of docs/comparison.md, and writes its tables and that of README.md, from what `make bench`
-// measured on each engine:
+// measured on each engine, and those of docs/conformance.md from the results of `make conformance` and `make load`:
 //
-//	go run ./test/bench/draw [-from build/bench]
+//	go run ./test/bench/draw [-from build/bench] [-conformance build/conformance] [-load build/load]
 //
-// Without -from it draws what was measured last, which docs/figures keeps. Nothing is drawn that was not measured.
+// Without those it draws what was measured last, which docs/figures keeps. Nothing is drawn that was not measured.
 package main
 
 import (
@@ -54,8 +54,10 @@ const end = "<!-- /figures -->"
 
 func main() {
 	from := flag.String("from", "", "the `directory` of new measurements, which are kept; empty: draw the last ones again")
+	conformance := flag.String("conformance", "", "the same for results of make conformance")
+	load := flag.String("load", "", "the same for results of make load")
 	flag.Parse()
-	if err := run(*from); err != nil {
+	if err := errors.Join(run(*from), runNode(*conformance, *load)); err != nil {
 		fmt.Fprintln(os.Stderr, "draw:", err)
 		os.Exit(1)
 	}

@@ -23,8 +23,8 @@ func (r *result) figures() map[string]string {
 	}
 	title, memory := r.memory()
 	return map[string]string{
-		"calls.svg":  r.bars("Median time of each call of a pod's life, ms; each call has its own scale", groups),
-		"memory.svg": r.bars(title, memory),
+		"calls.svg":  bars(r.servers(), "Median time of each call of a pod's life, ms; each call has its own scale", groups),
+		"memory.svg": bars(r.servers(), title, memory),
 		"relist.svg": r.lines("Median time of a relist (ListPodSandbox and ListContainers) by pods of two containers, ms", "relist"),
 	}
 }
@@ -58,11 +58,11 @@ func medians(cells row) map[string]float64 {
 }
 
 // frame is the frame of a picture of a height, with a title and a legend.
-func (r *result) frame(title string, height float64, content string) string {
+func frame(servers []server, title string, height float64, content string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", width, height)
 	fmt.Fprintf(&out, "<title>%[1]s</title>\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"12\" y=\"20\" font-weight=\"bold\">%[1]s</text>\n", title)
-	for i, s := range r.servers() {
+	for i, s := range servers {
 		x := 12 + float64(i)*125
 		fmt.Fprintf(&out, "<rect x=\"%.0f\" y=\"30\" width=\"12\" height=\"12\" fill=\"%s\"/><text x=\"%.0f\" y=\"41\">%s</text>\n", x, s.colour, x+17, s.name)
 	}
@@ -70,16 +70,16 @@ func (r *result) frame(title string, height float64, content string) string {
 }
 
 // bars draws a bar for each server in each group, the longest of a group over the whole width.
-func (r *result) bars(title string, groups []group) string {
+func bars(servers []server, title string, groups []group) string {
 	var out strings.Builder
 	y := 56.0
 	for _, g := range groups {
 		most := 0.0
-		for _, s := range r.servers() {
+		for _, s := range servers {
 			most = max(most, g.values[s.name])
 		}
 		fmt.Fprintf(&out, "<text x=\"%.0f\" y=\"%.0f\" text-anchor=\"end\">%s</text>\n", left-10, y+barHeight*1.5+4, g.name)
-		for _, s := range r.servers() {
+		for _, s := range servers {
 			if value, ok := g.values[s.name]; ok {
 				length := value / most * (width - left - right)
 				fmt.Fprintf(&out, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%.1f\" height=\"%.0f\" fill=\"%s\"/><text x=\"%.1f\" y=\"%.0f\">%s</text>\n",
@@ -89,7 +89,7 @@ func (r *result) bars(title string, groups []group) string {
 		}
 		y += 8
 	}
-	return r.frame(title, y+6, out.String())
+	return frame(servers, title, y+6, out.String())
 }
 
 // lines draws a line for each server by the number of pods, over a logarithm of the time.
@@ -126,7 +126,7 @@ func (r *result) lines(title, question string) string {
 		}
 		fmt.Fprintf(&out, "<polyline points=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>\n", strings.Join(points, " "), s.colour)
 	}
-	return r.frame(title, bottom+32, out.String())
+	return frame(r.servers(), title, bottom+32, out.String())
 }
 
 func sortedKeys(of map[string]row) []string { return slices.Sorted(maps.Keys(of)) }

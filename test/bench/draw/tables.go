@@ -12,12 +12,16 @@ type server struct{ name, colour string }
 // servers are those that were measured.
 func (r *result) servers() []server { return serversOf(r) }
 
-// serversOf are those that any of the measurements has, in the order of every figure, with their colours.
-func serversOf(measured ...*result) []server {
-	all := []server{
+// allServers are in the order of every figure, with their colours.
+func allServers() []server {
+	return []server{
 		{"criadapter", "#1f6fb2"}, {"criadapter-oci", "#3a9e6a"}, {"cri-dockerd", "#c9782c"}, {"containerd", "#7a8a99"},
 	}
-	return slices.DeleteFunc(all, func(s server) bool {
+}
+
+// serversOf are those that any of the measurements has.
+func serversOf(measured ...*result) []server {
+	return slices.DeleteFunc(allServers(), func(s server) bool {
 		return !slices.ContainsFunc(measured, func(r *result) bool { return r.has(s.name) })
 	})
 }

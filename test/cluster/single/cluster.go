@@ -24,7 +24,7 @@ const nodeName = "node"
 // readyTimeout bounds the time until the node takes pods; ten seconds are usual.
 const readyTimeout = "--timeout=120s"
 
-// Options say what to run. All but KubeletConfig and KubeletFlags are required.
+// Options say what to run. All but KubeletConfig are required.
 type Options struct {
 	Env      rigenv.Env
 	Programs build.Programs
@@ -147,7 +147,7 @@ func (c *Cluster) startKubelet(context.Context) error {
 
 // cgroup is the one below which those of pods are. The rig removes everything below its own in the end.
 func (c *Cluster) cgroup() string {
-	return filepath.Join(filepath.Base(filepath.Dir(c.opts.Env.WorkDir)), nodeName)
+	return filepath.Join(c.opts.Env.Cgroup(), nodeName)
 }
 
 // Kubelet is the kubelet's process.

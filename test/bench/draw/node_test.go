@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The document of real nodes has the tables and the picture of what is kept.
+func TestNodeDocumentIsOfItsResults(t *testing.T) {
+	t.Chdir("../../..")
+	text, err := os.ReadFile(nodeDocument)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, svg, err := drawNode(text)
+	if err != nil || !bytes.Equal(text, want) {
+		t.Errorf("%s is not of its results, run: go run ./test/bench/draw (%v)", nodeDocument, err)
+	}
+	if svg == "" {
+		return
+	}
+	if got, err := os.ReadFile(filepath.Join(figures, loadPicture)); err != nil || string(got) != svg {
+		t.Errorf("%s is not drawn of the result, run: go run ./test/bench/draw (%v)", loadPicture, err)
+	}
+}
+
+// Results are kept, and a part that a server does not have is a dash.
+func TestNodeResultsAreDrawn(t *testing.T) {
+	from := t.TempDir()
+	t.Chdir(t.TempDir())
+	write := func(path, content string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(figures, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write(nodeDocument, beginSets+end+"\n"+beginLoad+end+"\n")
+	if err := runNode("", ""); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(nodeDocument); strings.Count(string(text), "Nothing was") != 2 {
+		t.Errorf("without results:\n%s", text)
+	}
+	write(filepath.Join(from, "fast.json"), `{"Set":"fast","Engine":"installed","Server":"criadapter","Kubelet":"v1","Passed":7,"Failed":1,
+		"Causes":[{"Cause":"no such device","Outcome":"failed","Specs":1}]}`)
+	write(filepath.Join(from, "load", "result.json"), `{"Pods":3,"Rest":60,"Servers":[{"Server":"criadapter","Up":{"N":3,"All":5},"Memory":{"engine":2}},
+		{"Server":"containerd","Up":{"N":3,"All":6},"Memory":{"server":4}}]}`)
+	if err := runNode(from, filepath.Join(from, "load")); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(nodeDocument)
+	for _, want := range []string{
+		"| `fast` | criadapter | installed | v1 | 7 | 1 | 0 | 1: no such device |", "| all Ready after, s | 5.0 | 6.0 |",
+		"| memory at rest, MiB: server | – | 4.0 |",
+	} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+	svg, err := os.ReadFile(filepath.Join(figures, loadPicture))
+	if err != nil || wellFormed(string(svg)) != nil {
+		t.Errorf("the picture: %v", err)
+	}
+}
