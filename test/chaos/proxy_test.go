@@ -51,7 +51,7 @@ func newFaultyEngine(t *testing.T, env *rigenv.Env, seed uint64) *faultyEngine {
 		return (&net.Dialer{}).DialContext(ctx, "unix", f.socket)
 	}}
 	proxy := &httputil.ReverseProxy{
-		Director:       func(r *http.Request) { r.URL.Scheme, r.URL.Host = "http", "engine" },
+		Rewrite:        func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
 		Transport:      transport,
 		FlushInterval:  -1,
 		ModifyResponse: f.answered,
