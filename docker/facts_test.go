@@ -54,8 +54,8 @@ func TestFeatures(t *testing.T) {
 			if !strings.Contains(got.NoCheckpoint, "experimental") {
 				t.Errorf("without experimental features it lacks %q", got.NoCheckpoint)
 			}
-			// Of this machine; see TestCanLowerOOMScore, TestReadLimits, TestNoCheckpoint.
-			got.NegativeOOMScore, got.Limits, got.NoCheckpoint = false, nil, ""
+			// Of this machine; see TestCanLowerOOMScore, TestReadLimits, TestNoCheckpoint, TestLimitedHugePages.
+			got.NegativeOOMScore, got.Limits, got.NoCheckpoint, got.HugePages, got.Process = false, nil, "", nil, 0
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got  %+v\nwant %+v", got, c.want)
 			}
