@@ -182,8 +182,10 @@ func TestEngineAnswersBadly(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))
 	defer cancel()
 	proxy.begin()
-	go func() { <-ctx.Done(); proxy.end() }()
+	calm := make(chan struct{})
+	go func() { <-ctx.Done(); proxy.end(); close(calm) }()
 	pods := c.churn(ctx)
+	<-calm
 	fmt.Printf("engine: %d pods came up; faults:%s; answers:%s\n", pods, countsOf(proxy.made), countsOf(c.codes))
 	c.judge()
 }

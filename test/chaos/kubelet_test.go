@@ -159,12 +159,12 @@ func (k *kubelet) syncContainer(ctx context.Context, wanted *runtimeapi.Containe
 	}
 	if len(there) > 0 && there[0].GetState() == runtimeapi.ContainerState_CONTAINER_RUNNING {
 		for _, old := range there[1:] {
-			if err := k.removeContainer(ctx, old); err != nil {
+			if _, err := k.runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: old.GetId()}); err != nil {
 				return false, err
 			}
 		}
 		k.toldContainer = there[0].GetId()
-		return len(there) == 1, nil
+		return len(there) == 1, k.removeOldLogs(there[0].GetMetadata())
 	}
 	attempt := uint32(0)
 	if len(there) > 0 {
@@ -176,14 +176,13 @@ func (k *kubelet) syncContainer(ctx context.Context, wanted *runtimeapi.Containe
 	return false, k.start(ctx)
 }
 
-// removeContainer removes a container and its log, which is the kubelet's.
-func (k *kubelet) removeContainer(ctx context.Context, c *runtimeapi.Container) error {
-	if _, err := k.runtime().RemoveContainer(ctx, &runtimeapi.RemoveContainerRequest{ContainerId: c.GetId()}); err != nil {
-		return err
-	}
-	logs, err := filepath.Glob(filepath.Join(k.pod.GetLogDirectory(), c.GetMetadata().GetName(), fmt.Sprintf("%d.log*", c.GetMetadata().GetAttempt())))
+// removeOldLogs removes the logs of earlier attempts of a container, which are the kubelet's.
+func (k *kubelet) removeOldLogs(now *runtimeapi.ContainerMetadata) error {
+	logs, err := filepath.Glob(filepath.Join(k.pod.GetLogDirectory(), now.GetName(), "*.log*"))
 	for _, log := range logs {
-		err = errors.Join(err, os.Remove(log))
+		if !strings.HasPrefix(filepath.Base(log), fmt.Sprintf("%d.log", now.GetAttempt())) {
+			err = errors.Join(err, os.Remove(log))
+		}
 	}
 	return err
 }

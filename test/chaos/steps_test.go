@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -50,27 +49,14 @@ func sourceSteps(t *testing.T) []string {
 	return steps
 }
 
-// stepProgram builds the server that ends itself at steps, once.
-var stepProgram = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "steps")
-	if err != nil {
-		return "", err
-	}
-	program := filepath.Join(dir, "criadapter")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace steps", "-o", program, "./cmd/criadapter")
-	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the program with the tag steps: %w\n%s", err, output)
-	}
-	return program, nil
-})
-
-// withSteps is the rig with the server that ends itself at steps.
+// withSteps is the rig with a server that ends itself at steps.
 func withSteps(t *testing.T, env rigenv.Env) rigenv.Env {
 	t.Helper()
-	var err error
-	if env.Criadapter, err = stepProgram(); err != nil {
-		t.Fatal(err)
+	env.Criadapter = filepath.Join(t.TempDir(), "criadapter")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags", "grpcnotrace steps", "-o", env.Criadapter, "./cmd/criadapter")
+	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the program with the tag steps: %v\n%s", err, output)
 	}
 	return env
 }
