@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -60,6 +61,9 @@ func main() {
 func run(ctx context.Context, opts options) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	if !slices.Contains(single.Servers(), opts.server) {
+		return fmt.Errorf("-server %s: want one of %s", opts.server, strings.Join(single.Servers(), ", "))
 	}
 	chosen, err := opts.chosen()
 	if err != nil {

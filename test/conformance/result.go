@@ -13,8 +13,8 @@ import (
 
 // result is what is kept of a run, for the documents' table.
 type result struct {
-	Set, Engine, Mode, Server, Kubelet string
-	Passed, Failed, Skipped            int
+	Set, What, Engine, Mode, Server, Kubelet string
+	Passed, Failed, Skipped                  int
 	// Causes say what keeps specs from passing, with how many.
 	Causes []report.Cause
 }
@@ -25,7 +25,7 @@ func (o options) keep(env rigenv.Env, chosen set, v report.Verdict) error {
 		return nil
 	}
 	r := result{
-		Set: chosen.name, Engine: env.Engine, Mode: os.Getenv(adapter.VarMode), Server: o.server, Kubelet: build.Version,
+		Set: chosen.name, What: chosen.what, Engine: env.Engine, Mode: os.Getenv(adapter.VarMode), Server: o.server, Kubelet: build.Version,
 		Passed: v.Passed, Failed: v.Failed, Skipped: v.Skipped, Causes: v.Causes,
 	}
 	text, err := json.MarshalIndent(r, "", "  ")

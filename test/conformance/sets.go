@@ -10,7 +10,8 @@ import (
 type set struct {
 	name string
 	// what is said of it in the documents.
-	what        string
+	what string
+	// focus and skip are the patterns.
 	focus, skip string
 	// alone says that its specs disturb each other.
 	alone bool
@@ -32,8 +33,8 @@ func sets() []set {
 			focus: `\[NodeConformance\]`, skip: never + disturbing},
 		{name: "serial", what: "the [NodeConformance] specs that must run alone",
 			focus: `\[NodeConformance\].*\[Serial\]|\[Serial\].*\[NodeConformance\]`, skip: never, alone: true},
-		{name: "conformance", what: "sig-node's [Conformance] specs",
-			focus: `\[sig-node\].*\[Conformance\]`, skip: never + disturbing},
+		{name: "conformance", what: "sig-node's [Conformance] specs that are no [NodeConformance] ones",
+			focus: `\[sig-node\].*\[Conformance\]`, skip: never + disturbing + `|\[NodeConformance\]`},
 		{name: "features", what: "sig-node's specs of single features",
 			focus: `\[sig-node\].*(Resize|Sidecar|Ephemeral Containers|ImageVolume|UserNamespaces|SupplementalGroupsPolicy|Restart|FileKeyRef|RuntimeClass|Pod Level Resources)`,
 			skip:  never + disturbing + `|\[NodeConformance\]`},

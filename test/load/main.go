@@ -63,11 +63,16 @@ func run(ctx context.Context, opts options) error {
 	if opts.pods < 1 || opts.pods > maxPods {
 		return fmt.Errorf("-pods %d: want 1 to %d, which is what a kubelet takes", opts.pods, maxPods)
 	}
+	for _, name := range opts.names() {
+		if !slices.Contains(single.Servers(), name) {
+			return fmt.Errorf("-servers %s: no server is named %q, want some of %s", opts.servers, name, strings.Join(single.Servers(), ", "))
+		}
+	}
 	if env, err := rigenv.FromEnviron(os.Getenv); err == nil {
 		return measureAll(ctx, env, opts)
 	}
 	if opts.cached {
-		missing, err := build.Missing(ctx)
+		missing, err := opts.missing(ctx)
 		if err != nil {
 			return err
 		}
@@ -77,6 +82,18 @@ func run(ctx context.Context, opts options) error {
 		}
 	}
 	return buildAndEnter(ctx, opts)
+}
+
+// missing are the programs that would have to be built first.
+func (o options) missing(ctx context.Context) ([]string, error) {
+	missing, err := build.Missing(ctx)
+	if err != nil || !slices.Contains(o.names(), single.CRIDockerd) {
+		return missing, err
+	}
+	if has, err := peers.HasCRIDockerd(); err != nil || has {
+		return missing, err
+	}
+	return append(missing, single.CRIDockerd), nil
 }
 
 // buildAndEnter builds what is run, and runs this program again, with the same arguments, inside the rig.

@@ -25,9 +25,9 @@ const (
 
 // specsResult is what is read of a run of specs, as test/conformance writes it.
 type specsResult struct {
-	Set, Engine, Mode, Server, Kubelet string
-	Passed, Failed, Skipped            int
-	Causes                             []struct {
+	Set, What, Engine, Mode, Server, Kubelet string
+	Passed, Failed, Skipped                  int
+	Causes                                   []struct {
 		Cause, Outcome string
 		Specs          int
 	}
@@ -175,8 +175,8 @@ func specsTable(results []specsResult) string {
 		if r.Mode != "" {
 			server += ", " + r.Mode
 		}
-		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %d | %d | %d | %s |\n",
-			r.Set, server, r.Engine, r.Kubelet, r.Passed, r.Failed, r.Skipped, strings.Join(causes, "; "))
+		fmt.Fprintf(&out, "| `%s`: %s | %s | %s | %s | %d | %d | %d | %s |\n",
+			r.Set, r.What, server, r.Engine, r.Kubelet, r.Passed, r.Failed, r.Skipped, strings.Join(causes, "; "))
 	}
 	return out.String()
 }

@@ -48,7 +48,7 @@ func TestNodeResultsAreDrawn(t *testing.T) {
 	if text, _ := os.ReadFile(nodeDocument); strings.Count(string(text), "Nothing was") != 2 {
 		t.Errorf("without results:\n%s", text)
 	}
-	write(filepath.Join(from, "fast.json"), `{"Set":"fast","Engine":"installed","Server":"criadapter","Kubelet":"v1","Passed":7,"Failed":1,
+	write(filepath.Join(from, "fast.json"), `{"Set":"fast","What":"a choice","Engine":"installed","Server":"criadapter","Kubelet":"v1","Passed":7,"Failed":1,
 		"Causes":[{"Cause":"no such device","Outcome":"failed","Specs":1}]}`)
 	write(filepath.Join(from, "load", "result.json"), `{"Pods":3,"Rest":60,"Servers":[{"Server":"criadapter","Up":{"N":3,"All":5},"Memory":{"engine":2}},
 		{"Server":"containerd","Up":{"N":3,"All":6},"Memory":{"server":4}}]}`)
@@ -57,7 +57,7 @@ func TestNodeResultsAreDrawn(t *testing.T) {
 	}
 	text, _ := os.ReadFile(nodeDocument)
 	for _, want := range []string{
-		"| `fast` | criadapter | installed | v1 | 7 | 1 | 0 | 1: no such device |", "| all Ready after, s | 5.0 | 6.0 |",
+		"| `fast`: a choice | criadapter | installed | v1 | 7 | 1 | 0 | 1: no such device |", "| all Ready after, s | 5.0 | 6.0 |",
 		"| memory at rest, MiB: server | – | 4.0 |",
 	} {
 		if !strings.Contains(string(text), want) {
