@@ -52,6 +52,10 @@ func TestDoctor(t *testing.T) {
 		Annotations:  map[string]string{"example.com/password": planted},
 		Labels:       map[string]string{"note": planted},
 		PortMappings: []*runtimeapi.PortMapping{{Protocol: runtimeapi.Protocol_TCP, ContainerPort: 80, HostPort: 18080}},
+		// With a sandbox container, which somebody can remove: the pod shares its PID namespace.
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
+		},
 	}, "")
 	if err != nil {
 		t.Fatal(err)
