@@ -187,6 +187,8 @@ func TestOperatorsSeeWhatHappens(t *testing.T) {
 		t.Errorf("profiles are served unasked: %d %v", status, err)
 	}
 	before := e.scrape()
+	// With a sandbox container, which is counted: no front asks for a kubelet's namespaces.
+	c.config = c.write("crictl.yaml", map[string]any{"runtime-endpoint": c.server.Endpoint, "image-endpoint": c.server.Endpoint, "timeout": 60})
 	p := c.runPod()
 	id := c.container(p, "main", "test/busybox:latest", "sh", "-c", "echo a line of output; sleep 1000")
 	if r := c.try("inspect", "no-such-container"); r.code == 0 {

@@ -34,7 +34,10 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 	config := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "owned", Namespace: "e2e", Uid: "owned-uid"},
 		LogDirectory: filepath.Join(first.Dir, "logs"),
-		Linux:        &runtimeapi.LinuxPodSandboxConfig{},
+		// With a sandbox container, whose name tells: the pod shares its PID namespace.
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: &runtimeapi.NamespaceOption{}},
+		},
 	}
 	pod, err := first.Runtime.RunPodSandbox(ctx, config, "")
 	must(err)

@@ -96,7 +96,7 @@ func TestStatsFollowTheLoad(t *testing.T) {
 // The stats of a pod in a cgroup of its own are those of that cgroup.
 func TestStatsOfAPodsOwnCgroup(t *testing.T) {
 	rigenv.RequireControllers(t, "memory", "pids")
-	w := newWorker(t)
+	w := newWorkerBesideASandbox(t)
 	pod := w.podStats()
 	container := w.stats()
 	linux := pod.GetLinux()
@@ -149,7 +149,7 @@ func TestStatsOfWhatIsGone(t *testing.T) {
 // still runs. What it uses is unknown, which is not nothing.
 func TestStatsOfARunningContainerWithoutItsCgroup(t *testing.T) {
 	rigenv.RequireControllers(t, "memory")
-	w := newWorker(t)
+	w := newWorkerBesideASandbox(t)
 	if w.stats().Cpu == nil || w.stats().Memory == nil {
 		t.Fatal("no stats before")
 	}
@@ -287,7 +287,19 @@ func newWorker(t *testing.T) *worker {
 	return newWorkerWith(t, adapter.Options{Env: rigenv.Require(t)})
 }
 
+// newWorkerBesideASandbox is a worker in a pod with a sandbox container, whose process counts: it shares the PID namespace.
+func newWorkerBesideASandbox(t *testing.T) *worker {
+	t.Helper()
+	return newWorkerIn(t, adapter.Options{Env: rigenv.Require(t)}, &runtimeapi.NamespaceOption{})
+}
+
 func newWorkerWith(t *testing.T, opts adapter.Options) *worker {
+	t.Helper()
+	return newWorkerIn(t, opts, nil)
+}
+
+// newWorkerIn is a worker in a pod with these namespaces.
+func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.NamespaceOption) *worker {
 	t.Helper()
 	server := adapter.ForTest(t, opts)
 	w := &worker{t: t, server: server, name: strings.ToLower(t.Name()), shared: filepath.Join(server.Dir, "shared")}
@@ -301,7 +313,10 @@ func newWorkerWith(t *testing.T, opts adapter.Options) *worker {
 	t.Cleanup(func() { removeCgroups(w.parent) })
 	w.config = &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: w.name, Namespace: "e2e", Uid: w.name + "-uid"},
-		Linux:    &runtimeapi.LinuxPodSandboxConfig{CgroupParent: w.parent},
+		Linux: &runtimeapi.LinuxPodSandboxConfig{
+			CgroupParent:    w.parent,
+			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{NamespaceOptions: namespaces},
+		},
 	}
 	w.pod, err = server.Runtime.RunPodSandbox(t.Context(), w.config, "")
 	check(t, err)

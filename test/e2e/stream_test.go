@@ -261,7 +261,8 @@ func TestStreamsOfKilledClientsEnd(t *testing.T) {
 	e := newEndpoint(t)
 	c := newCrictl(t, e.flag())
 	p := c.runPod()
-	id := c.container(p, "shell", shellImage, "sleep", "1000")
+	// The first process of a PID namespace of its own has to reap what commands leave.
+	id := c.container(p, "shell", shellImage, "sh", "-c", "sleep 1000; true")
 	c.awaitListener(c.container(p, "silent", shellImage, "nc", "-ll", "-p", "9000", "-e", "sleep", "2000"), 9000)
 	// What the pod's own service starts for a connection is its own business.
 	processes := func() int {
