@@ -52,7 +52,7 @@ func TestFiguresAreThoseOfTheResult(t *testing.T) {
 
 // A new measurement is kept and written into its own section; that of an engine that was not measured stays.
 func TestMeasurementOfAnEngine(t *testing.T) {
-	const whole = `{"versions": {"criadapter": "docker 29.8.0", "containerd": "containerd 2.4.2"}, "lives": {"pod up": {"criadapter": {"n": 3, "P50": 100}, "raw best": {"n": 3, "P50": 120}}},
+	const whole = `{"versions": {"criadapter": "docker 29.8.0", "containerd": "containerd 2.4.2+unknown"}, "lives": {"pod up": {"criadapter": {"n": 3, "P50": 100}, "raw best": {"n": 3, "P50": 120}}},
 		"lists": [{"pods": 1, "table": {"relist": {"criadapter": {"P50": 1}}}}], "usage": {"criadapter": {"server": {"rssKiB": 1024}}}}`
 	from := t.TempDir()
 	t.Chdir(t.TempDir())

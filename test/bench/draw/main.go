@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 const (
@@ -210,6 +211,9 @@ func parseResult(text []byte) (result, error) {
 	}
 	if len(r.Lives) == 0 || len(r.Lists) == 0 || len(r.Usage) == 0 {
 		return r, errors.New("it has not all parts: run make bench without PARTS")
+	}
+	for name, version := range r.Versions {
+		r.Versions[name] = strings.TrimSuffix(version, "+unknown") // containerd's, when it is built by module name
 	}
 	return r, nil
 }
