@@ -44,6 +44,8 @@ type Record struct {
 	NetnsPath string `json:"netnsPath,omitempty"`
 	// Namespaces are those of a pod without a sandbox container, nil for a pod that has one.
 	Namespaces *Namespaces `json:"namespaces,omitempty"`
+	// UserNamespace is the pin of the pod's user namespace, empty where it has the node's.
+	UserNamespace string `json:"userNamespace,omitempty"`
 	// Config is the pod's PodSandboxConfig as protobuf JSON, as the client sent it, with the resources of the last
 	// UpdatePodSandboxResources.
 	Config json.RawMessage `json:"config,omitempty"`

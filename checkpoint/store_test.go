@@ -26,6 +26,7 @@ func fullRecord(id string) Record {
 		CreatedAt:      time.Date(2026, 3, 1, 12, 30, 0, 123456789, time.UTC),
 		Phase:          PhaseReady,
 		NetnsPath:      "/run/netns/cri-" + id,
+		UserNamespace:  "/run/criadapter/users/" + id,
 		Config:         json.RawMessage(`{"metadata":{"name":"web"},"annotations":{"a":"<b> & \"ü\""}}`),
 		RuntimeHandler: "runc",
 		Cgroup:         &Cgroup{Driver: "cgroupfs", Parent: "/pod1"},

@@ -157,6 +157,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 			RuntimeHandler: pod.Meta.RuntimeHandler,
 			HostNetwork:    pod.Meta.HostNetwork,
 			Namespaces:     namespacesOf(pod),
+			UserNamespace:  pod.Status.UserNamespace,
 		},
 		ImageID:       imageID,
 		Features:      features,

@@ -104,6 +104,10 @@ func (c *Client) proveOCIRuntime(ctx context.Context, p probe, f facts, real oci
 			return OCIRuntime{}, err
 		}
 	}
+	if err := p.proveUsers(ctx); err != nil {
+		proven.NoUserNamespaces = err.Error()
+	}
+	proven.UserNamespaces = proven.NoUserNamespaces == ""
 	c.proof.Store(&proof{version: f.version.Version, found: found, real: real, proven: proven})
 	return proven, nil
 }
@@ -168,11 +172,16 @@ func (p probe) loadImage(ctx context.Context, arch string) error {
 }
 
 // run starts a container whose note gives it a group, and looks whether it has it.
-func (p probe) run(ctx context.Context, recursive bool) (err error) {
+func (p probe) run(ctx context.Context, recursive bool) error {
 	note := ocinote.Note{Engine: p.engineID, Process: ocinote.Process{Groups: &[]uint32{probeGroup}}}
 	if recursive {
 		note.MountOptions = map[string][]string{probeMount: {"rro"}}
 	}
+	return p.runWith(ctx, note, p.lookForGroup)
+}
+
+// runWith starts a container with a note, and looks at its process.
+func (p probe) runWith(ctx context.Context, note ocinote.Note, look func(pid int) error) (err error) {
 	created, err := p.api.ContainerCreate(ctx, client.ContainerCreateOptions{
 		Name: "criadapter-probe-" + rand.Text(),
 		Config: &container.Config{
@@ -197,19 +206,19 @@ func (p probe) run(ctx context.Context, recursive bool) (err error) {
 	if _, err := p.api.ContainerStart(ctx, created.ID, client.ContainerStartOptions{}); err != nil {
 		return err
 	}
-	return p.look(ctx, created.ID)
-}
-
-// look fails when the container has not the group of its note.
-func (p probe) look(ctx context.Context, id string) error {
-	inspect, err := p.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	inspect, err := p.api.ContainerInspect(ctx, created.ID, client.ContainerInspectOptions{})
 	if err != nil {
 		return err
 	}
 	if inspect.Container.State == nil {
-		return fmt.Errorf("the engine does not describe container %s", id)
+		return fmt.Errorf("the engine does not describe container %s", created.ID)
 	}
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(inspect.Container.State.Pid), "status"))
+	return look(inspect.Container.State.Pid)
+}
+
+// lookForGroup fails when the process has not the group of its note.
+func (p probe) lookForGroup(pid int) error {
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,10 @@ type OCIRuntime struct {
 	// RecursiveReadOnly says whether the default runtime behind it and the kernel make
 	// mounts read-only with all that is mounted below them.
 	RecursiveReadOnly bool
+	// UserNamespaces says whether containers can join a user namespace, and
+	// NoUserNamespaces why not, where that is known.
+	UserNamespaces   bool
+	NoUserNamespaces string
 }
 
 // ociProgram is the name of the program.
@@ -69,7 +73,7 @@ func findOCIRuntime(info system.Info) (OCIRuntime, ocinote.Runtime, error) {
 }
 
 // FindOCIRuntime returns the runtime that the engine has, without using it: whether it
-// works, and so RecursiveReadOnly, is not known. The zero value stands for none. It fails
+// works, and so RecursiveReadOnly and UserNamespaces, is not known. The zero value stands for none. It fails
 // where the engine's configuration makes it unusable.
 func (c *Client) FindOCIRuntime(ctx context.Context) (OCIRuntime, error) {
 	var found OCIRuntime

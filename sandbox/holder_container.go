@@ -33,6 +33,9 @@ type pendingContainer struct {
 // create implements holder. It gets two ordinary obstacles out of the way: a sandbox image
 // that somebody pruned, and a leftover of a create that nobody finished.
 func (h containerHolder) create(ctx context.Context, p *pending) (string, error) {
+	if err := h.makeUsers(ctx, p); err != nil {
+		return "", err
+	}
 	id, err := h.s.opts.Engine.CreateContainer(ctx, p.container.spec)
 	if errdefs.IsNotFound(err) {
 		image, loadErr := h.s.opts.Images.ReloadSandboxImage(ctx)

@@ -30,6 +30,7 @@ import (
 //	owner  whose pod it is, and a copy of its first record
 //	ipc    the pin of the IPC namespace, unless the pod uses the node's
 //	uts    the pin of the UTS namespace, unless the pod uses the node's
+//	user   the pin of the user namespace, if the pod has one of its own: the others belong to it
 //	shm    a tmpfs, the /dev/shm of those who are in the IPC namespace
 type kernelHolder struct{ s *Service }
 
@@ -61,7 +62,7 @@ func Alive(record checkpoint.Record) bool {
 }
 
 func setOf(record checkpoint.Record) netns.Set {
-	return netns.Set{Network: record.NetnsPath, IPC: record.Namespaces.IPC, UTS: record.Namespaces.UTS}
+	return netns.Set{Network: record.NetnsPath, IPC: record.Namespaces.IPC, UTS: record.Namespaces.UTS, User: record.UserNamespace}
 }
 
 // dirOf is the directory of a pod.
@@ -86,6 +87,9 @@ func (h kernelHolder) create(_ context.Context, p *pending) (string, error) {
 	}
 	if !p.kernel.IPC {
 		p.record.Namespaces.IPC, p.record.Namespaces.Shm = "", ""
+	}
+	if p.kernel.Users != nil {
+		p.record.UserNamespace = filepath.Join(p.record.Namespaces.Dir, userFile)
 	}
 	return id, nil
 }
@@ -115,12 +119,13 @@ func (h kernelHolder) make(ctx context.Context, p *pending) error {
 		return fmt.Errorf("making the directory of the pod's namespaces: %w", err)
 	}
 	if ns.Shm != "" {
-		if err := mountShm(ns.Shm); err != nil {
+		if err := mountShm(ns.Shm, p.kernel.Users); err != nil {
 			return err
 		}
 	}
 	set := setOf(p.record)
 	set.Hostname, set.Sysctls = p.kernel.Hostname, p.kernel.Sysctls
+	setUsers(&set, p.kernel.Users)
 	if err := set.Make(ctx); err != nil {
 		if errdefs.IsInvalidArgument(err) {
 			return fmt.Errorf("config.linux.sysctls: %w", err)
@@ -130,12 +135,15 @@ func (h kernelHolder) make(ctx context.Context, p *pending) error {
 	return nil
 }
 
-func mountShm(dir string) error {
+func mountShm(dir string, users *translate.Users) error {
 	defer step.At("pod directory: mount shm")()
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return fmt.Errorf("making the pod's /dev/shm: %w", err)
 	}
 	options := "mode=1777,size=" + strconv.Itoa(translate.ShmSize)
+	if users != nil {
+		options += fmt.Sprintf(",uid=%d,gid=%d", users.UIDs.HostID, users.GIDs.HostID)
+	}
 	if err := unix.Mount("shm", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options); err != nil {
 		return fmt.Errorf("mounting the pod's /dev/shm: %w", err)
 	}
@@ -189,7 +197,7 @@ func (h kernelHolder) remove(_ context.Context, id string) error {
 	if _, err := os.Lstat(ns.Dir); errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return nil
 	}
-	if err := (netns.Set{IPC: ns.IPC, UTS: ns.UTS}).Unpin(); err != nil {
+	if err := (netns.Set{IPC: ns.IPC, UTS: ns.UTS, User: filepath.Join(ns.Dir, userFile)}).Unpin(); err != nil {
 		return err
 	}
 	if err := unmountShm(ns.Shm); err != nil {

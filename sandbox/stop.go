@@ -70,6 +70,9 @@ func (s *Service) tearDown(ctx context.Context, pod *state.Pod) error {
 	if err := errors.Join(disconnectErr, stopErr); err != nil {
 		return err
 	}
+	if err := unpinUsers(record); err != nil {
+		return err
+	}
 	s.notePhase(ctx, pod, checkpoint.PhaseStopped)
 	return nil
 }
@@ -90,6 +93,8 @@ func (s *Service) recordOf(ctx context.Context, pod *state.Pod) (checkpoint.Reco
 	}
 	if h := (kernelHolder{s}); h.holds(pod.ID) {
 		record.Namespaces = h.namespacesOf(pod.ID)
+	} else {
+		record.UserNamespace = s.usersPath(pod.Meta.Name)
 	}
 	joined, err := s.mayBeJoined(pod)
 	if joined {

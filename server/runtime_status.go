@@ -88,8 +88,8 @@ func (s *Server) cannotJoin(runtime string, features docker.Features) bool {
 
 // runtimeHandlers lists the default handler, named "", and the engine's OCI runtimes, without those that cannot be
 // joined to a CNI network, and what works on them: recursive read-only mounts, of which the kubelet offers none that is
-// not announced. Runtimes that read notes are none of them. The default is always there; NetworkReady says when it cannot be joined. User namespaces per pod cannot
-// be said in the engine's API.
+// not announced. Runtimes that read notes are none of them. The default is always there; NetworkReady says when it cannot be joined. User namespaces
+// need the OCI runtime that is in front of the default one, and a network that the engine does not make.
 func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.RuntimeHandler {
 	names := append([]string{""}, features.Runtimes...)
 	handlers := make([]*runtimeapi.RuntimeHandler, 0, len(names))
@@ -100,6 +100,7 @@ func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.Runtime
 		}
 		handlers = append(handlers, &runtimeapi.RuntimeHandler{Name: name, Features: &runtimeapi.RuntimeHandlerFeatures{
 			RecursiveReadOnlyMounts: hasRecursiveReadOnly(runtime, features),
+			UserNamespaces:          features.OCIRuntime.UserNamespaces && runtime == features.DefaultRuntime && s.opts.Network != nil,
 		}})
 	}
 	return handlers

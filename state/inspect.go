@@ -105,6 +105,7 @@ func fromRecord(ctx context.Context, pod *Pod, record checkpoint.Record) {
 	pod.Meta.RuntimeHandler = record.RuntimeHandler
 	pod.Status.NetnsPath = record.NetnsPath
 	pod.Status.Namespaces = record.Namespaces
+	pod.Status.UserNamespace = record.UserNamespace
 	pod.Status.Stopping = record.Phase == checkpoint.PhaseStopped
 	pod.Status.NetworkReady = record.Phase == checkpoint.PhaseReady
 	if record.Network != nil {

@@ -47,6 +47,8 @@ type PodStatus struct {
 	NetnsPath string
 	// Namespaces are the others of a pod without a sandbox container, nil for a pod that has one.
 	Namespaces *checkpoint.Namespaces
+	// UserNamespace is the pin of the pod's user namespace, empty where it has the node's.
+	UserNamespace string
 	// IPs are the pod's addresses, the primary one first.
 	IPs []string
 	// Overhead and Resources are what limits the pod, of its configuration or of the last update; nil for nothing said.

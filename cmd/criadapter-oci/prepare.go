@@ -43,7 +43,16 @@ func prepareContainer(c *call) error {
 		// limits of the pod would not reach the container.
 		c.args = append([]string{"--systemd-cgroup"}, c.args...)
 	}
-	return rewrite(path, config, note, ocinote.EditSpec)
+	return rewrite(path, config, note, func(config []byte, note ocinote.Note) ([]byte, error) {
+		config, err := ocinote.EditSpec(config, note)
+		if err != nil || note.UserNamespace() == "" {
+			return config, err
+		}
+		if err := giveStreams(note); err != nil {
+			return nil, err
+		}
+		return mapFiles(config, c.bundle, note)
+	})
 }
 
 // prepareCommand edits the process of a command in a container.
@@ -55,6 +64,11 @@ func prepareCommand(c *call) error {
 	process, err := os.ReadFile(c.process)
 	if err != nil {
 		return err
+	}
+	if note.UserNamespace() != "" {
+		if err := giveStreams(note); err != nil {
+			return err
+		}
 	}
 	return rewrite(c.process, process, note, ocinote.EditProcess)
 }

@@ -18,6 +18,8 @@ type SandboxRef struct {
 	RuntimeHandler string
 	// Namespaces are those of a pod without a sandbox container, nil for a pod that has one.
 	Namespaces *PodNamespaces
+	// UserNamespace is the path of the pod's, empty for the node's.
+	UserNamespace string
 	// HostNetwork says that the pod uses the node's network, also when Config
 	// was rebuilt from labels and does not tell.
 	HostNetwork bool

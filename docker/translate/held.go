@@ -10,7 +10,7 @@ import (
 // The sysctls that the engine sets in a network namespace of its making, so that a pod's containers may ping and open
 // any port without privileges.
 var engineSysctls = map[string]string{
-	"net.ipv4.ping_group_range":           "0 2147483647",
+	pingGroups:                            "0 2147483647",
 	"net.ipv4.ip_unprivileged_port_start": "0",
 }
 
@@ -23,6 +23,8 @@ type KernelPod struct {
 	IPC, UTS bool
 	Hostname string
 	Sysctls  map[string]string
+	// Users are those of the user namespace that the others belong to, nil for the node's.
+	Users *Users
 	// CgroupParent is how the engine is told the pod's cgroup.
 	CgroupParent string
 }
@@ -52,9 +54,13 @@ func WithoutContainer(in SandboxInput) (KernelPod, bool, error) {
 		Hostname:     spec.Config.Hostname,
 		Sysctls:      map[string]string{},
 		CgroupParent: spec.Host.CgroupParent,
+		Users:        PodUsers(in.Config),
 	}
 	if pod.UTS {
 		maps.Copy(pod.Sysctls, engineSysctls)
+	}
+	if value := limitPing(in.Config); value != "" {
+		pod.Sysctls[pingGroups] = value
 	}
 	maps.Copy(pod.Sysctls, spec.Host.Sysctls)
 	return pod, true, nil

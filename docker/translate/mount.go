@@ -110,6 +110,9 @@ func mounts(in ContainerInput, host *container.HostConfig, more *extra) error {
 		if taken[b.target] {
 			return invalid(b.field+".container_path", "%q is mounted twice", b.target)
 		}
+		if err := mapMount(b.field, m, b.target, in, more); err != nil {
+			return err
+		}
 		taken[b.target] = true
 		if err := b.addTo(host, in.Features); err != nil {
 			return err

@@ -22,25 +22,6 @@ func podNamespaces(config *runtimeapi.PodSandboxConfig) *runtimeapi.NamespaceOpt
 	return config.GetLinux().GetSecurityContext().GetNamespaceOptions()
 }
 
-// checkUserNamespace refuses user namespaces: the engine has one mapping for
-// all containers or none, so a pod cannot have its own.
-func checkUserNamespace(field string, userns *runtimeapi.UserNamespace) error {
-	if userns == nil {
-		return nil
-	}
-	switch userns.GetMode() {
-	case runtimeapi.NamespaceMode_NODE:
-		if len(userns.GetUids()) > 0 || len(userns.GetGids()) > 0 {
-			return invalid(field, "mappings go with the mode POD only")
-		}
-		return nil
-	case runtimeapi.NamespaceMode_POD:
-		return unsupported(field, "Docker Engine has no user namespace per pod, use the mode NODE (hostUsers: true)")
-	default:
-		return invalid(field+".mode", "%s is not a mode of user namespaces", userns.GetMode())
-	}
-}
-
 // sandboxNamespaces sets the namespaces of a sandbox. Its PID and IPC
 // namespaces are there for the containers that share the pod's; a container
 // that has its own ignores them.
@@ -66,7 +47,7 @@ func sandboxNamespaces(field string, ns *runtimeapi.NamespaceOption, host *conta
 	if ns.GetTargetId() != "" {
 		return invalid(field+".target_id", "a sandbox joins no container's namespaces")
 	}
-	return checkUserNamespace(field+".userns_options", ns.GetUsernsOptions())
+	return nil
 }
 
 // sandboxNetwork sets the network of a sandbox.
@@ -120,7 +101,7 @@ func containerNamespaces(field string, in ContainerInput, config *container.Conf
 	if err := containerIPC(field+".ipc", ns, sandbox, host, more); err != nil {
 		return err
 	}
-	return checkUserNamespace(field+".userns_options", ns.GetUsernsOptions())
+	return joinUsers(field+".userns_options", ns.GetUsernsOptions(), sandbox, more)
 }
 
 func containerIPC(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef, host *container.HostConfig, more *extra) error {

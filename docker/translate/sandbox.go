@@ -45,6 +45,8 @@ type SandboxInput struct {
 // overhead and the sum of its containers' resources do not limit it but the
 // cgroup above, see PodLimits.
 //
+// For a pod with a user namespace of its own, see InUserNamespace.
+//
 // It fails with errdefs.ErrInvalidArgument or errdefs.ErrNotImplemented, naming
 // the field, and with errdefs.ErrFailedPrecondition for a pod on a default bridge
 // that cannot connect pods.
@@ -129,6 +131,9 @@ func sandboxLinux(in SandboxInput, config *container.Config, host *container.Hos
 	ns := sc.GetNamespaceOptions()
 	const field = "config.linux.security_context"
 	if err := sandboxNamespaces(field+".namespace_options", ns, host); err != nil {
+		return err
+	}
+	if err := checkPodUsers(field+".namespace_options.userns_options", in, more); err != nil {
 		return err
 	}
 	if err := sandboxNetwork(field+".namespace_options.network", in, config, host); err != nil {

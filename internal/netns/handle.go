@@ -61,7 +61,7 @@ func openProcess(pid int) (*os.File, error) {
 func openNamespace(path string) (*os.File, error) { return openKind(path, unix.CLONE_NEWNET) }
 
 // kindNames are for messages.
-var kindNames = map[int]string{unix.CLONE_NEWNET: "network", unix.CLONE_NEWIPC: "IPC", unix.CLONE_NEWUTS: "UTS"}
+var kindNames = map[int]string{unix.CLONE_NEWNET: "network", unix.CLONE_NEWIPC: "IPC", unix.CLONE_NEWUTS: "UTS", unix.CLONE_NEWUSER: "user"}
 
 // openKind is openNamespace for a namespace that was made with the clone flag kind.
 func openKind(path string, kind int) (*os.File, error) {

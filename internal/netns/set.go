@@ -9,18 +9,23 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/containerd/errdefs"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/userns"
 )
 
 // Set is the namespaces of a pod that no process holds: each is alive while it is pinned. A namespace without a path is
 // the node's.
 type Set struct {
-	// Network, IPC and UTS are the paths of the pins.
-	Network, IPC, UTS string
+	// Network, IPC, UTS and User are the paths of the pins. The others belong to the user namespace, if there is one.
+	Network, IPC, UTS, User string
+	// UIDs and GIDs are what the user namespace maps, each with 0.
+	UIDs, GIDs []userns.Mapping
 	// Hostname is set in the UTS namespace, and Sysctls in the network and the IPC namespace.
 	Hostname string
 	Sysctls  map[string]string
@@ -36,6 +41,7 @@ type pinned struct {
 func (s Set) all() []pinned {
 	all := []pinned{
 		{unix.CLONE_NEWNET, "net", s.Network}, {unix.CLONE_NEWIPC, "ipc", s.IPC}, {unix.CLONE_NEWUTS, "uts", s.UTS},
+		{unix.CLONE_NEWUSER, "user", s.User},
 	}
 	return slices.DeleteFunc(all, func(p pinned) bool { return p.path == "" })
 }
@@ -44,7 +50,8 @@ func (s Set) all() []pinned {
 // [ShareDir]). A failed Make leaves no pin.
 //
 // It returns errdefs.ErrAlreadyExists when there is a file in a pin's place, and errdefs.ErrInvalidArgument, naming it,
-// for a sysctl that the kernel does not have or whose value it refuses.
+// for a sysctl that the kernel does not have or whose value it refuses, as it does where a value is about ids that are
+// not mapped.
 func (s Set) Make(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -66,15 +73,61 @@ func (s Set) Make(ctx context.Context) error {
 	return nil
 }
 
-// makeHere moves its thread into new namespaces.
+// makeHere moves its thread into new namespaces, but for the user's.
 func (s Set) makeHere() error {
+	files := func(kind string) string { return "/proc/thread-self/ns/" + kind }
+	if s.User == "" {
+		if err := unix.Unshare(s.flags()); err != nil {
+			return fmt.Errorf("making the pod's namespaces: %w", err)
+		}
+		return s.furnish(files, writeSysctls)
+	}
+	child, err := userns.Make(s.UIDs, s.GIDs, uintptr(s.flags()&^unix.CLONE_NEWUSER))
+	if err != nil {
+		return err
+	}
+	defer child.Close()
+	for _, p := range s.all() {
+		if p.flag == unix.CLONE_NEWUSER {
+			continue
+		}
+		if err := enter(child.Path(p.file), p.flag); err != nil {
+			return err
+		}
+	}
+	return s.furnish(child.Path, func(sysctls map[string]string) error {
+		sysctls, err := mapSysctls(sysctls, s.GIDs)
+		if err != nil {
+			return err
+		}
+		// Those of an IPC namespace can be written by the root of its user namespace alone.
+		return userns.ActAs(s.UIDs[0].HostID, s.GIDs[0].HostID, func() error { return writeSysctls(sysctls) })
+	})
+}
+
+func (s Set) flags() int {
 	flags := 0
 	for _, p := range s.all() {
 		flags |= p.flag
 	}
-	if err := unix.Unshare(flags); err != nil {
-		return fmt.Errorf("making the pod's namespaces: %w", err)
+	return flags
+}
+
+// enter moves the calling thread into a namespace.
+func enter(path string, kind int) error {
+	ns, err := openKind(path, kind)
+	if err != nil {
+		return err
 	}
+	defer ns.Close()
+	if err := unix.Setns(int(ns.Fd()), kind); err != nil {
+		return fmt.Errorf("entering the pod's %s namespace: %w", kindNames[kind], err)
+	}
+	return nil
+}
+
+// furnish sets up the namespaces that the calling thread is in, and pins what files leads to.
+func (s Set) furnish(files func(kind string) string, write func(map[string]string) error) error {
 	if s.UTS != "" && s.Hostname != "" {
 		if err := unix.Sethostname([]byte(s.Hostname)); err != nil {
 			return fmt.Errorf("setting the pod's host name: %w", err)
@@ -85,11 +138,11 @@ func (s Set) makeHere() error {
 			return err
 		}
 	}
-	if err := writeSysctls(s.Sysctls); err != nil {
+	if err := write(s.Sysctls); err != nil {
 		return err
 	}
 	for _, p := range s.all() {
-		if err := pinOwn(p); err != nil {
+		if err := pinFile(files(p.file), p.path); err != nil {
 			return err
 		}
 	}
@@ -117,20 +170,43 @@ func writeSysctls(values map[string]string) error {
 	return nil
 }
 
+// pingGroups is the sysctl whose value is about ids. The kernel takes them for those of whoever writes.
+const pingGroups = "net.ipv4.ping_group_range"
+
+// mapSysctls returns the values for a writer who is outside of the user namespace.
+func mapSysctls(values map[string]string, gids []userns.Mapping) (map[string]string, error) {
+	value, found := values[pingGroups]
+	if !found {
+		return values, nil
+	}
+	var mapped []string
+	for _, field := range strings.Fields(value) {
+		inside, err := strconv.Atoi(field)
+		i := slices.IndexFunc(gids, func(m userns.Mapping) bool { return inside >= m.ContainerID && inside-m.ContainerID < m.Size })
+		if err != nil || i < 0 {
+			return nil, fmt.Errorf("sysctl %s=%q: the pod's user namespace maps no group %s: %w", pingGroups, value, field, errdefs.ErrInvalidArgument)
+		}
+		mapped = append(mapped, strconv.Itoa(inside-gids[i].ContainerID+gids[i].HostID))
+	}
+	outside := maps.Clone(values)
+	outside[pingGroups] = strings.Join(mapped, " ")
+	return outside, nil
+}
+
 // sysctlFile is where a sysctl is, in whose name dots and slashes change places.
 func sysctlFile(name string) string {
 	swap := strings.NewReplacer(".", "/", "/", ".")
 	return filepath.Join("/proc/sys", filepath.Join("/", swap.Replace(name)))
 }
 
-// pinOwn pins a namespace of the calling thread.
-func pinOwn(p pinned) error {
-	ns, err := os.Open("/proc/thread-self/ns/" + p.file)
+// pinFile pins a namespace that a file leads to.
+func pinFile(file, path string) error {
+	ns, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer ns.Close()
-	return pin(ns, p.path)
+	return pin(ns, path)
 }
 
 // Alive reports whether all namespaces of the set are pinned.

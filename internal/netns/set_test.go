@@ -12,6 +12,8 @@ import (
 	"github.com/containerd/errdefs"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/criadapter/criadapter/internal/userns"
 )
 
 func newSet(t *testing.T) Set {
@@ -131,5 +133,51 @@ func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
 	}
 	if s.Alive() {
 		t.Error("alive without its UTS namespace")
+	}
+}
+
+// A set with a user namespace belongs to it: who is root in there is root of the others, too.
+func TestSetOfAUserNamespace(t *testing.T) {
+	s := newSet(t)
+	s.User = filepath.Join(filepath.Dir(s.IPC), "user")
+	s.UIDs, s.GIDs = []userns.Mapping{{HostID: 300000, Size: 1000}}, []userns.Mapping{{HostID: 400000, Size: 1000}}
+	t.Cleanup(func() {
+		if err := s.Unpin(); err != nil {
+			t.Error(err)
+		}
+	})
+	s.Hostname = "web-0"
+	s.Sysctls = map[string]string{"net.ipv4.ping_group_range": "0 999", "kernel.shm_rmid_forced": "1", "fs.mqueue.msg_max": "11"}
+	if err := s.Make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Alive() {
+		t.Error("not alive")
+	}
+	script := "id -u; hostname; cat /proc/self/uid_map /proc/sys/net/ipv4/ping_group_range /proc/sys/kernel/shm_rmid_forced /proc/sys/fs/mqueue/msg_max; " +
+		"hostname root && ip link set lo mtu 1400 && hostname"
+	got := inside(t, s, "nsenter", "--user="+s.User, "-S", "0", "-G", "0", "sh", "-c", script)
+	if want := "0 web-0 0 300000 1000 0 999 1 11 root"; strings.Join(strings.Fields(got), " ") != want {
+		t.Errorf("inside: %q, want %q", got, want)
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(s.User, &stat); err != nil || stat.Uid != 0 {
+		t.Errorf("the pin is of user %d, %v", stat.Uid, err)
+	}
+	other := s
+	other.Network, other.IPC, other.UTS, other.User = s.Network+"2", s.IPC+"2", s.UTS+"2", s.User+"2"
+	other.Sysctls = map[string]string{"net.ipv4.ping_group_range": "0 2147483647"}
+	if err := other.Make(t.Context()); !errdefs.IsInvalidArgument(err) {
+		t.Errorf("a group that is not mapped: %v", err)
+	}
+	if _, err := os.Stat(other.User); err == nil {
+		t.Error("a failed Make leaves a pin")
+	}
+	alone := Set{User: s.User + "3", UIDs: s.UIDs, GIDs: s.GIDs}
+	if err := alone.Make(t.Context()); err != nil || !alone.Alive() {
+		t.Errorf("a user namespace alone: %v", err)
+	}
+	if err := alone.Unpin(); err != nil || alone.Alive() {
+		t.Errorf("unpinned: %v", err)
 	}
 }

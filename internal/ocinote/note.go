@@ -27,11 +27,16 @@ type Note struct {
 	// DropSysctls takes the engine's sysctls out: they are those of a joined
 	// namespace, whose owner has set them.
 	DropSysctls bool `json:"dropSysctls,omitempty"`
+	// Sysctls are added, or replace the engine's.
+	Sysctls map[string]string `json:"sysctls,omitempty"`
 	// Mounts are added, or replace the mount at the same destination.
 	Mounts []Mount `json:"mounts,omitempty"`
 	// MountOptions are added to those of the mount at each destination, which has to
 	// be there.
 	MountOptions map[string][]string `json:"mountOptions,omitempty"`
+	// MappedMounts are the destinations of bind mounts that show their files with the
+	// owners inside of the joined user namespace. Each has to be there.
+	MappedMounts []string `json:"mappedMounts,omitempty"`
 	// Process is for the container's process and for its commands.
 	Process Process `json:"process,omitzero"`
 	// Unified are keys of cgroup v2 and their values.
@@ -70,14 +75,12 @@ type IDMapping struct {
 	Size        uint32 `json:"size"`
 }
 
-// Mount is a mount. With id mappings the source is shown with other owners.
+// Mount is a mount.
 type Mount struct {
-	Destination string      `json:"destination"`
-	Type        string      `json:"type,omitempty"`
-	Source      string      `json:"source,omitempty"`
-	Options     []string    `json:"options,omitempty"`
-	UIDMappings []IDMapping `json:"uidMappings,omitempty"`
-	GIDMappings []IDMapping `json:"gidMappings,omitempty"`
+	Destination string   `json:"destination"`
+	Type        string   `json:"type,omitempty"`
+	Source      string   `json:"source,omitempty"`
+	Options     []string `json:"options,omitempty"`
 }
 
 // Rlimit is a resource limit, of the type "RLIMIT_NOFILE" for example.

@@ -67,10 +67,13 @@ func editIdentity(spec object, note Note) error {
 		return err
 	}
 	linux, err := spec.child("linux")
-	if err == nil && note.DropSysctls {
+	if err != nil {
+		return err
+	}
+	if note.DropSysctls {
 		delete(linux, "sysctl")
 	}
-	return err
+	return linux.merge("sysctl", note.Sysctls)
 }
 
 func editMounts(spec object, note Note) error {

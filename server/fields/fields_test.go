@@ -57,7 +57,7 @@ func newest() docker.Features {
 	features.AppArmor, features.Seccomp, features.CDI = true, true, true
 	features.NoCheckpoint, features.CgroupVersion = "", 2
 	features.RecursiveReadOnly = []string{features.DefaultRuntime}
-	features.OCIRuntime = docker.OCIRuntime{Name: "criadapter"}
+	features.OCIRuntime = docker.OCIRuntime{Name: "criadapter", UserNamespaces: true}
 	return features
 }
 
@@ -75,7 +75,7 @@ func (r *request) send() error {
 	}
 	_, err := translate.Container(translate.ContainerInput{
 		Config:      r.container,
-		Sandbox:     translate.SandboxRef{ID: strings.Repeat("a", 64), Config: newRequest(r.features).pod},
+		Sandbox:     translate.SandboxRef{ID: strings.Repeat("a", 64), Config: r.pod, UserNamespace: "/run/u"},
 		ImageID:     "sha256:app",
 		Features:    r.features,
 		ReadProfile: read,
@@ -91,6 +91,11 @@ func (r *request) security() *runtimeapi.LinuxContainerSecurityContext {
 	return r.container.Linux.SecurityContext
 }
 
+func ownUsers() *runtimeapi.NamespaceOption {
+	ids := []*runtimeapi.IDMapping{{HostId: 65536, Length: 65536}}
+	return &runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{Uids: ids, Gids: ids}}
+}
+
 func localhost() *runtimeapi.SecurityProfile {
 	return &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "/profile"}
 }
@@ -101,10 +106,10 @@ var uses = []struct {
 	with  func(*request)
 }{
 	{"NamespaceOption.userns_options", func(r *request) {
-		r.podSecurity().NamespaceOptions = &runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{}}
+		r.podSecurity().NamespaceOptions = ownUsers()
 	}},
 	{"NamespaceOption.userns_options", func(r *request) {
-		r.security().NamespaceOptions = &runtimeapi.NamespaceOption{UsernsOptions: &runtimeapi.UserNamespace{}}
+		r.podSecurity().NamespaceOptions, r.security().NamespaceOptions = ownUsers(), ownUsers()
 	}},
 	{"RunPodSandboxRequest.runtime_handler", func(r *request) {
 		r.handler = "kata"
@@ -131,6 +136,8 @@ var uses = []struct {
 	{"LinuxContainerResources.unified", func(r *request) {
 		r.container.Linux.Resources.Unified = map[string]string{"memory.high": "1048576"}
 	}},
+	{"Mount.uidMappings", func(r *request) { r.container.Mounts[0].UidMappings = ownUsers().GetUsernsOptions().GetUids() }},
+	{"Mount.gidMappings", func(r *request) { r.container.Mounts[0].GidMappings = ownUsers().GetUsernsOptions().GetUids() }},
 	{"CDIDevice.name", func(r *request) { r.container.CDIDevices = []*runtimeapi.CDIDevice{{Name: "vendor.com/gpu=0"}} }},
 	{"ContainerConfig.annotations", func(r *request) {
 		r.container.Annotations = map[string]string{"cdi.k8s.io/a_b": "vendor.com/gpu=0"}

@@ -89,8 +89,9 @@ func mountRows() []row {
 			says: "An image, or a part of it, is mounted read-only; engines before 28 (API 1.48) mount its extracted files.",
 		},
 		{
-			fields: of("Mount", "uidMappings", "gidMappings"), is: refused,
-			says: "The Docker API has no idmapped mounts.",
+			fields: of("Mount", "uidMappings", "gidMappings"), is: implemented,
+			says:    "The files have the owners inside of the pod's user namespace that they have on the node outside of it (idmapped mounts).",
+			refuses: "mappings that are not those of the pod's user namespace: the files are mapped by it",
 		},
 		{
 			fields: of("Mount", "mount_options"), is: implemented,

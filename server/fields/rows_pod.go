@@ -57,16 +57,17 @@ func podRows() []row {
 		},
 		{
 			fields: of("NamespaceOption", "userns_options"), is: implemented,
-			says:    "The mode NODE is what every pod has.",
-			refuses: "mode `POD`: the Docker API has no user namespace per pod",
+			says:    "With POD the pod has a user namespace of its own, which its other namespaces belong to: its root is another user on the node.",
+			refuses: "mode `POD`, without that runtime, where Status does not announce it, with `--network-plugin=bridge`, or beside a namespace of the node: the Docker API has no user namespace per pod",
+			needs:   needsUsers, has: hasUsers,
 		},
 		{
 			fields: of("UserNamespace", "mode"), is: implemented,
 			says: "It is what the row of userns_options is about.",
 		},
 		{
-			fields: append(of("UserNamespace", "uids", "gids"), of("IDMapping", "host_id", "container_id", "length")...), is: refused,
-			says: "The Docker API has no user namespace per pod and no idmapped mounts.",
+			fields: append(of("UserNamespace", "uids", "gids"), of("IDMapping", "host_id", "container_id", "length")...), is: implemented,
+			says: "The one mapping of users and the one of groups, which begin with 0; they go with the mode POD.",
 		},
 	}
 }

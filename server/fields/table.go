@@ -55,6 +55,7 @@ const (
 	needsRRO      = "API 1.44 (Docker Engine 25) or the runtime `criadapter-oci`, on Linux 5.12 with a runtime that has the mount option `rro` (runc 1.1)"
 	needsOCI      = "the runtime `criadapter-oci` ([docs/oci-runtime.md](oci-runtime.md))"
 	needsCgroup2  = "a node with cgroup v2"
+	needsUsers    = "the runtime `criadapter-oci`, on Linux 6.3 with the kernel's overlay as storage driver ([docs/oci-runtime.md](oci-runtime.md))"
 	needsCRIU     = "an engine with `experimental`, CRIU beside it, and a kernel with checkpoints"
 )
 
@@ -64,6 +65,7 @@ func hasSELinux(f docker.Features) bool  { return f.SELinux }
 func hasCDI(f docker.Features) bool      { return f.CDI || hasOCI(f) }
 func hasCgroup2(f docker.Features) bool  { return f.CgroupVersion >= 2 }
 func hasOCI(f docker.Features) bool      { return f.OCIRuntime.Name != "" }
+func hasUsers(f docker.Features) bool    { return f.OCIRuntime.UserNamespaces }
 func hasRRO(f docker.Features) bool {
 	return len(f.RecursiveReadOnly) > 0 || f.OCIRuntime.RecursiveReadOnly
 }

@@ -131,10 +131,8 @@ func TestCheck(t *testing.T) {
 
 // TestCheckNamesThePath looks deep into a request.
 func TestCheckNamesThePath(t *testing.T) {
-	request := &runtimeapi.CreateContainerRequest{Config: &runtimeapi.ContainerConfig{
-		Mounts: []*runtimeapi.Mount{{ContainerPath: "/a"}, {ContainerPath: "/b", UidMappings: []*runtimeapi.IDMapping{{}}}},
-	}}
-	if err := Check(request); err == nil || !strings.HasPrefix(err.Error(), "config.mounts[1].uidMappings: ") {
+	request := &runtimeapi.RestorePodRequest{ContainerConfigs: []*runtimeapi.ContainerConfig{{LogPath: "a"}, {Windows: &runtimeapi.WindowsContainerConfig{}}}}
+	if err := Check(request); err == nil || !strings.HasPrefix(err.Error(), "container_configs[1].windows: ") {
 		t.Errorf("got %v", err)
 	}
 	pull := &runtimeapi.PullImageRequest{SandboxConfig: &runtimeapi.PodSandboxConfig{Windows: &runtimeapi.WindowsPodSandboxConfig{}}}

@@ -23,6 +23,7 @@ const (
 	kindsTest  = "docker/translate.TestEveryKindStarts"
 	podFields  = "test/e2e.TestFieldsOfPods"
 	appFields  = "test/e2e.TestFieldsOfContainers"
+	usersTest  = "sandbox.TestPodWithAUserNamespace/held by the kernel"
 	openFields = appFields + "/nothing confines it"
 	noteFields = "test/e2e.TestFieldsOfNotes"
 )
@@ -57,7 +58,8 @@ func podTruths() []truth {
 		{fields: of("LinuxPodSandboxConfig", "sysctls"), tests: seen(openFields, kindsTest+"/sysctls and a host name")},
 		{fields: of("NamespaceOption", "network", "pid", "ipc"), tests: seen(kindsTest+"/nothing special", kindsTest+"/own PIDs", kindsTest+"/the node's namespaces", kindsTest+"/own IPC")},
 		{fields: of("NamespaceOption", "target_id"), tests: seen("docker/translate.TestTargetPID")},
-		{fields: append(of("NamespaceOption", "userns_options"), of("UserNamespace", "mode")...), tests: seen("docker/translate.TestNothingLeaksIntoAPod")},
+		{fields: append(of("NamespaceOption", "userns_options"), of("UserNamespace", "mode")...), tests: seen(usersTest)},
+		{fields: append(of("UserNamespace", "uids", "gids"), of("IDMapping", "host_id", "container_id", "length")...), tests: seen(usersTest)},
 	}
 }
 
@@ -78,6 +80,7 @@ func containerTruths() []truth {
 		{fields: of("Mount", "propagation"), tests: seen(appFields+"/paths", kindsTest+"/mounts")},
 		{fields: of("Mount", "recursive_read_only"), tests: seen(noteFields + "/recursive read-only")},
 		{fields: of("Mount", "mount_options"), tests: seen(noteFields + "/mount options")},
+		{fields: of("Mount", "uidMappings", "gidMappings"), tests: seen(usersTest)},
 		{fields: of("Mount", "selinux_relabel"), elsewhere: "no SELinux in the rig's kernel; docker/translate.TestRelabelledMounts shows what the engine gets"},
 		{fields: of("SELinuxOption", "user", "role", "type", "level"), elsewhere: "no SELinux in the rig's kernel; docker/translate's golden files show what the engine gets"},
 		{fields: of("Mount", "image", "image_sub_path"), tests: seen("test/e2e.TestImageVolumes")},

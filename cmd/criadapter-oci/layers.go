@@ -1,0 +1,198 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// workName is the directory for an overlay's work beside a writable layer. The engine removes it with the layer.
+const workName = "criadapter-work"
+
+// layers are those of an overlay.
+type layers struct {
+	// lower are the directories of the read-only layers, the uppermost first.
+	lower []string
+	// home has the writable layer, under the name upper. Both are empty without one.
+	home, upper string
+	// kept are other options of the mount, which say how its files are to be read.
+	kept []string
+}
+
+// keptOptions are the options of an overlay that its layers were written with.
+var keptOptions = []string{"redirect_dir", "metacopy", "userxattr"}
+
+// mounted is one of mountinfo.
+type mounted struct {
+	// point is where it is mounted, and root what of its file system.
+	point, root string
+	kind        string
+	options     string
+}
+
+// mountOf finds the mount that a path without links is on.
+func mountOf(path string) (mounted, error) {
+	mounts, err := os.ReadFile("/proc/thread-self/mountinfo")
+	if err != nil {
+		return mounted{}, err
+	}
+	return parseMount(string(mounts), path), nil
+}
+
+// parseMount reads mountinfo, see proc_pid_mountinfo(5). Of those at one point the last hides the others.
+func parseMount(mounts, path string) mounted {
+	var found mounted
+	for line := range strings.Lines(mounts) {
+		head, tail, _ := strings.Cut(line, " - ")
+		fields, rest := strings.Fields(head), strings.Fields(tail)
+		if len(fields) < 5 || len(rest) < 3 {
+			continue
+		}
+		point := unescape(fields[4])
+		if len(point) >= len(found.point) && (point == path || strings.HasPrefix(path, strings.TrimSuffix(point, "/")+"/")) {
+			found = mounted{point: point, root: unescape(fields[3]), kind: rest[0], options: rest[2]}
+		}
+	}
+	return found
+}
+
+// rootLayers are the layers of the overlay that is mounted at root.
+func (m mounted) rootLayers(root string) (layers, error) {
+	if m.point != root || m.kind != "overlay" {
+		return layers{}, fmt.Errorf("%s is on %s of the kind %q: only the layers of the kernel's overlay, as the storage drivers overlay2 and overlayfs "+
+			"have them, can get mapped owners", root, m.point, m.kind)
+	}
+	l, err := m.layers()
+	if err == nil && l.upper == "" {
+		err = fmt.Errorf("the overlay at %s has no writable layer: %s", root, m.options)
+	}
+	return l, err
+}
+
+// layers reads the options of an overlay. Relative names, which the engine has taken because they were too many, are
+// below the directory that has all layers' directories: overlay2 mounts at LAYER/merged there, and containerd names the
+// writable one in full.
+func (m mounted) layers() (layers, error) {
+	var l layers
+	var upper, work string
+	for _, option := range splitOptions(m.options, ',') {
+		name, value, _ := strings.Cut(option, "=")
+		switch {
+		case name == "lowerdir":
+			l.lower = splitOptions(value, ':')
+		case name == "lowerdir+":
+			l.lower = append(l.lower, value)
+		case name == "upperdir":
+			upper = value
+		case name == "workdir":
+			work = value
+		case slices.Contains(keptOptions, name):
+			l.kept = append(l.kept, option)
+		}
+	}
+	if len(l.lower) == 0 || slices.Contains(l.lower, "") {
+		return layers{}, fmt.Errorf("the layers of the overlay at %s are not told: %s", m.point, m.options)
+	}
+	all := filepath.Dir(filepath.Dir(m.point))
+	if filepath.IsAbs(upper) {
+		all = filepath.Dir(filepath.Dir(upper))
+	}
+	for i, dir := range l.lower {
+		l.lower[i] = under(all, unescape(dir))
+	}
+	if upper == "" {
+		return l, nil
+	}
+	if filepath.Dir(upper) != filepath.Dir(work) {
+		return layers{}, fmt.Errorf("the overlay at %s has its writable layer at %s and its work at %s, which is not beside it", m.point, upper, work)
+	}
+	upper = under(all, unescape(upper))
+	l.home, l.upper = filepath.Dir(upper), filepath.Base(upper)
+	return l, nil
+}
+
+// under makes a path absolute.
+func under(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// readable are all directories with files, the uppermost first.
+func (l layers) readable() []string {
+	if l.upper == "" {
+		return l.lower
+	}
+	return append([]string{filepath.Join(l.home, l.upper)}, l.lower...)
+}
+
+// options mounts the layers from other directories: the lower ones, and the home at last.
+func (l layers) options(dirs []string) string {
+	last := len(dirs) - 1
+	options := []string{
+		"lowerdir=" + strings.Join(dirs[:last], ":"), "upperdir=" + filepath.Join(dirs[last], l.upper),
+		"workdir=" + filepath.Join(dirs[last], workName), "index=off",
+	}
+	return strings.Join(append(options, l.kept...), ",")
+}
+
+// readOnly mounts the layers from other directories, to be read.
+func (l layers) readOnly(dirs []string) string {
+	return strings.Join(append([]string{"lowerdir=" + strings.Join(dirs, ":"), "index=off"}, l.kept...), ",")
+}
+
+// splitOptions splits at a separator that no backslash escapes.
+func splitOptions(text string, separator byte) []string {
+	var parts []string
+	start := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case separator:
+			parts = append(parts, text[start:i])
+			start = i + 1
+		}
+	}
+	return append(parts, text[start:])
+}
+
+// unescape reads the octal numbers that mountinfo has for blanks, and the overlay's own backslashes.
+func unescape(text string) string {
+	if !strings.Contains(text, `\`) {
+		return text
+	}
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] != '\\' || i+1 == len(text) {
+			out.WriteByte(text[i])
+			continue
+		}
+		if value, ok := octal(text[i+1:]); ok {
+			out.WriteByte(value)
+			i += 3
+			continue
+		}
+		i++
+		out.WriteByte(text[i])
+	}
+	return out.String()
+}
+
+// octal reads three digits.
+func octal(text string) (byte, bool) {
+	if len(text) < 3 {
+		return 0, false
+	}
+	value := 0
+	for i := range 3 {
+		if text[i] < '0' || text[i] > '7' {
+			return 0, false
+		}
+		value = value*8 + int(text[i]-'0')
+	}
+	return byte(value), value < 256
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/userns"
+)
+
+// What a container in a user namespace sees of the node is mounted once more, with the owners that it has in there. The
+// mounts are in a mount namespace that the real runtime gets from this program and the container from it, so they end
+// with the container. The directories are there on the node, too, and empty: the runtime looks for the root at each
+// command, and whoever is root in the namespace must find the way to it.
+const (
+	filesDir = "/run/criadapter-oci"
+	rootDir  = filesDir + "/rootfs"
+	// stageDir is a tmpfs, with the layers of the root and the mapped mounts.
+	stageDir = filesDir + "/stage"
+)
+
+// mapFiles mounts the files of a container in a user namespace and returns its configuration with them. The calling
+// goroutine stays on its thread, the only one that is in the new mount namespace: it has to become the real runtime.
+func mapFiles(config []byte, bundle string, note ocinote.Note) ([]byte, error) {
+	files, err := ocinote.FilesOf(config, bundle, note)
+	if err != nil {
+		return nil, err
+	}
+	ns, err := userns.Open(note.UserNamespace())
+	if err != nil {
+		return nil, err
+	}
+	defer ns.Close()
+	runtime.LockOSThread()
+	if err := leaveMounts(); err != nil {
+		return nil, err
+	}
+	s := stage{ns: ns}
+	if s.uid, s.gid, err = note.HostRoot(); err != nil {
+		return nil, err
+	}
+	if err := s.mountRoot(files.Root); err != nil {
+		return nil, fmt.Errorf("the container's root for its user namespace: %w", err)
+	}
+	moved := ocinote.Files{Root: rootDir, Mounts: map[string]string{}}
+	for destination, source := range files.Mounts {
+		if moved.Mounts[destination], err = s.cloneVolume(source, files.ReadOnly[destination]); err != nil {
+			return nil, fmt.Errorf("the mount at %s for the container's user namespace: %w", destination, err)
+		}
+	}
+	return ocinote.MoveFiles(config, moved)
+}
+
+// leaveMounts moves the calling thread into a mount namespace of its own, which the node's mounts still come to, and
+// makes the directories there.
+func leaveMounts() error {
+	for _, dir := range []string{rootDir, stageDir} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
+		return fmt.Errorf("making a mount namespace: %w", err)
+	}
+	if err := syscall.Mount("", "/", "", syscall.MS_SLAVE|syscall.MS_REC, ""); err != nil {
+		return fmt.Errorf("keeping mounts from the node: %w", err)
+	}
+	if err := syscall.Mount("criadapter", stageDir, "tmpfs", syscall.MS_NOSUID|syscall.MS_NODEV, "mode=755"); err != nil {
+		return fmt.Errorf("mounting %s: %w", stageDir, err)
+	}
+	return nil
+}
+
+// stage is what has been mounted at stageDir.
+type stage struct {
+	ns userns.Namespace
+	// uid and gid are those of the container's root on the node.
+	uid, gid int
+	count    int
+}
+
+// place makes a place to mount a directory or a file at.
+func (s *stage) place(source string) (string, error) {
+	info, err := os.Stat(source)
+	if err != nil {
+		return "", err
+	}
+	target := filepath.Join(stageDir, strconv.Itoa(s.count))
+	s.count++
+	if info.IsDir() {
+		return target, os.Mkdir(target, 0o755)
+	}
+	return target, os.WriteFile(target, nil, 0o644)
+}
+
+// clone mounts a directory or a file with mapped owners, and returns where. With recursive it has what is mounted below
+// it, too, with the node's owners.
+func (s *stage) clone(source string, recursive bool) (string, error) {
+	target, err := s.place(source)
+	if err != nil {
+		return "", err
+	}
+	return target, s.ns.Clone(source, target, recursive)
+}
+
+// cloneVolume clones what a container mounts. The owners of an overlay, such as that of an image, cannot be mapped, but
+// those of its layers, if nobody writes.
+func (s *stage) cloneVolume(source string, readOnly bool) (string, error) {
+	source, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return "", err
+	}
+	m, err := mountOf(source)
+	if err != nil {
+		return "", err
+	}
+	if m.kind != "overlay" || !readOnly {
+		return s.clone(source, true)
+	}
+	layers, err := m.layers()
+	if err != nil {
+		return "", err
+	}
+	rest, err := filepath.Rel(m.point, source)
+	if err != nil {
+		return "", err
+	}
+	dir, err := s.mountReadOnly(layers)
+	return filepath.Join(dir, m.root, rest), err
+}
+
+// mountReadOnly mounts the layers of an overlay, each with mapped owners, to be read.
+func (s *stage) mountReadOnly(layers layers) (string, error) {
+	dirs := layers.readable()
+	if len(dirs) == 1 {
+		return s.clone(dirs[0], false) // one layer makes no overlay
+	}
+	target, err := s.place(stageDir)
+	if err != nil {
+		return "", err
+	}
+	return target, s.mountOverlay(target, syscall.MS_RDONLY, dirs, layers.readOnly)
+}
+
+// mountRoot mounts the layers of an overlay, each with mapped owners, as an overlay of their own at rootDir.
+func (s *stage) mountRoot(root string) error {
+	root, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return err
+	}
+	m, err := mountOf(root)
+	if err != nil {
+		return err
+	}
+	layers, err := m.rootLayers(root)
+	if err != nil {
+		return err
+	}
+	// Layers are writable in one overlay at a time, and so is the directory of its work. That of the layer is the
+	// engine's, whose overlay is mounted but not used.
+	if err := os.MkdirAll(filepath.Join(layers.home, workName), 0o700); err != nil {
+		return err
+	}
+	return s.mountOverlay(rootDir, 0, append(layers.lower, layers.home), layers.options)
+}
+
+// mountOverlay mounts an overlay of directories with mapped owners. It does so as the container's root on the node, for
+// whom alone a mapped directory can be written to: an overlay acts as who has mounted it. The names are relative, because
+// the kernel takes a page of them.
+func (s *stage) mountOverlay(target string, flags uintptr, dirs []string, options func([]string) string) error {
+	var names []string
+	for _, dir := range dirs {
+		clone, err := s.clone(dir, false)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = syscall.Unmount(clone, syscall.MNT_DETACH) }() // the overlay holds it
+		names = append(names, filepath.Base(clone))
+	}
+	back, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if err := syscall.Chdir(stageDir); err != nil {
+		return err
+	}
+	err = userns.ActAs(s.uid, s.gid, func() error { return syscall.Mount("overlay", target, "overlay", flags, options(names)) })
+	if err != nil {
+		err = fmt.Errorf("an overlay of mapped layers (Linux 5.19 or newer is needed): %w", err)
+	}
+	return errors.Join(err, syscall.Chdir(back))
+}
+
+// giveStreams makes the container's root the owner of the pipes that are the standard streams: they are of the node's,
+// which is nobody in there, and a program that opens /dev/stdout could not. The runtime passes them on to the user.
+func giveStreams(note ocinote.Note) error {
+	uid, gid, err := note.HostRoot()
+	if err != nil {
+		return err
+	}
+	for fd := range 3 {
+		var stat syscall.Stat_t
+		if syscall.Fstat(fd, &stat) != nil || stat.Mode&syscall.S_IFMT != syscall.S_IFIFO {
+			continue
+		}
+		if err := syscall.Fchown(fd, uid, gid); err != nil {
+			return fmt.Errorf("giving standard stream %d to the container's root: %w", fd, err)
+		}
+	}
+	return nil
+}

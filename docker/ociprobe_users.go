@@ -1,0 +1,64 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/userns"
+)
+
+// The ids that a probe maps. They are nobody's while it runs.
+const (
+	probeUsers    = 1 << 30
+	probeUserSize = 1 << 16
+)
+
+// proveUsers starts a container in a user namespace that was made before, as a pod's is, with a mount of the notes'
+// directory, and looks whether its root and its files are those of the namespace.
+func (p probe) proveUsers(ctx context.Context) error {
+	maps := []userns.Mapping{{HostID: probeUsers, Size: probeUserSize}}
+	child, err := userns.Make(maps, maps, 0)
+	if err != nil {
+		return err
+	}
+	defer child.Close()
+	ids := []ocinote.IDMapping{{HostID: probeUsers, Size: probeUserSize}}
+	note := ocinote.Note{
+		Engine: p.engineID, Namespaces: map[string]string{"user": child.Path("user")}, UIDMappings: ids, GIDMappings: ids,
+		MappedMounts: []string{probeMount}, DropSysctls: true,
+	}
+	return p.runWith(ctx, note, lookForUsers)
+}
+
+// lookForUsers fails when a process is not in the namespace of proveUsers, or its files are not.
+func lookForUsers(pid int) error {
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	text, err := os.ReadFile(filepath.Join(proc, "uid_map"))
+	if err != nil {
+		return err
+	}
+	if want := fmt.Sprint([]int{0, probeUsers, probeUserSize}); fmt.Sprint(strings.Fields(string(text))) != want {
+		return fmt.Errorf("a container was started with the ids %q, want %s", text, want)
+	}
+	for _, path := range []string{"/", probeMount} {
+		stat, err := os.Stat(filepath.Join(proc, "root", path))
+		if err != nil {
+			return err
+		}
+		owner, ok := stat.Sys().(*syscall.Stat_t)
+		if !ok {
+			return errors.New("the system does not tell the owner of a file")
+		}
+		if owner.Uid != probeUsers || owner.Gid != probeUsers {
+			return fmt.Errorf("%s of a container is of the user %d and the group %d, want %d", path, owner.Uid, owner.Gid, probeUsers)
+		}
+	}
+	return nil
+}

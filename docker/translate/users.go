@@ -1,0 +1,188 @@
+package translate
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+// Users are the ids that a pod's user namespace maps, which begin with root's.
+type Users struct {
+	UIDs, GIDs ocinote.IDMapping
+}
+
+// PodUsers returns what the user namespace of a pod maps that Sandbox and WithoutContainer accept, nil for the node's.
+func PodUsers(config *runtimeapi.PodSandboxConfig) *Users {
+	options := podNamespaces(config).GetUsernsOptions()
+	if options.GetMode() != runtimeapi.NamespaceMode_POD || len(options.GetUids()) != 1 || len(options.GetGids()) != 1 {
+		return nil
+	}
+	return &Users{UIDs: mapping(options.GetUids()[0]), GIDs: mapping(options.GetGids()[0])}
+}
+
+func mapping(m *runtimeapi.IDMapping) ocinote.IDMapping {
+	return ocinote.IDMapping{ContainerID: m.GetContainerId(), HostID: m.GetHostId(), Size: m.GetLength()}
+}
+
+// checkPodUsers refuses user namespaces that a pod cannot have.
+func checkPodUsers(field string, in SandboxInput, more *extra) error {
+	ns := podNamespaces(in.Config)
+	options := ns.GetUsernsOptions()
+	if err := checkUserMode(field, options); err != nil || options.GetMode() != runtimeapi.NamespaceMode_POD || options == nil {
+		return err
+	}
+	if err := more.canMap(field, in.PublishPorts); err != nil {
+		return err
+	}
+	if err := checkMapping(field+".uids", options.GetUids()); err != nil {
+		return err
+	}
+	if err := checkMapping(field+".gids", options.GetGids()); err != nil {
+		return err
+	}
+	for name, mode := range map[string]runtimeapi.NamespaceMode{"network": ns.GetNetwork(), "pid": ns.GetPid(), "ipc": ns.GetIpc()} {
+		if mode == runtimeapi.NamespaceMode_NODE {
+			return invalid(field, "a pod with the node's %s namespace cannot have a user namespace of its own, whose root may do nothing there", name)
+		}
+	}
+	return nil
+}
+
+// checkUserMode refuses what says nothing about user namespaces.
+func checkUserMode(field string, options *runtimeapi.UserNamespace) error {
+	switch {
+	case options == nil, options.GetMode() == runtimeapi.NamespaceMode_POD:
+		return nil
+	case options.GetMode() != runtimeapi.NamespaceMode_NODE:
+		return invalid(field+".mode", "%s is not a mode of user namespaces", options.GetMode())
+	case len(options.GetUids()) > 0 || len(options.GetGids()) > 0:
+		return invalid(field, "mappings go with the mode POD only")
+	}
+	return nil
+}
+
+// checkMapping accepts one mapping that has root: the kubelet gives one.
+func checkMapping(field string, mappings []*runtimeapi.IDMapping) error {
+	if len(mappings) != 1 || mappings[0] == nil {
+		return invalid(field, "are %d mappings, give one", len(mappings))
+	}
+	m := mappings[0]
+	switch {
+	case m.GetContainerId() != 0:
+		return invalid(field+"[0].container_id", "is %d, the mapping must begin with root's, 0", m.GetContainerId())
+	case m.GetLength() == 0:
+		return invalid(field+"[0].length", "is 0, nobody is mapped")
+	case uint64(m.GetHostId())+uint64(m.GetLength()) > math.MaxUint32:
+		return invalid(field+"[0].length", "%d ids from %d on are more than there are", m.GetLength(), m.GetHostId())
+	}
+	return nil
+}
+
+// canMap refuses user namespaces where they have not been seen to work.
+func (e *extra) canMap(field string, bridge bool) error {
+	if _, err := e.need(field, "a user namespace of the pod's own"); err != nil {
+		return err
+	}
+	if r := e.features.OCIRuntime; !r.UserNamespaces {
+		return unsupported(field, "user namespaces do not work here (see docs/oci-runtime.md): %s", r.NoUserNamespaces)
+	}
+	if bridge {
+		return unsupported(field, "with --network-plugin=bridge the engine makes the pod's network namespace, which its user namespace does not own")
+	}
+	return nil
+}
+
+// joinUsers has the container join its pod's user namespace. What Docker sets in the namespaces that belong to it has been
+// set by whoever made them.
+func joinUsers(field string, options *runtimeapi.UserNamespace, sandbox SandboxRef, more *extra) error {
+	if err := checkUserMode(field, options); err != nil {
+		return err
+	}
+	users := PodUsers(sandbox.Config)
+	own := options.GetMode() == runtimeapi.NamespaceMode_POD && options != nil
+	switch {
+	case users == nil && own:
+		if err := more.canMap(field, false); err != nil {
+			return err
+		}
+		return invalid(field, "the pod has the node's user namespace, which its containers share: use NODE")
+	case users == nil:
+		return nil
+	case options != nil && !own:
+		return invalid(field, "the pod has a user namespace of its own, which its containers share: use POD")
+	case own && !users.are(options.GetUids(), options.GetGids()):
+		return invalid(field, "the mappings are not those of the pod")
+	}
+	return more.joinUsers(field, sandbox.UserNamespace, *users)
+}
+
+func (e *extra) joinUsers(field, path string, users Users) error {
+	if err := e.join(field, "user", path); err != nil {
+		return err
+	}
+	e.note.UIDMappings, e.note.GIDMappings = []ocinote.IDMapping{users.UIDs}, []ocinote.IDMapping{users.GIDs}
+	return nil
+}
+
+// are reports whether mappings are the pod's.
+func (u Users) are(uids, gids []*runtimeapi.IDMapping) bool {
+	return len(uids) == 1 && len(gids) == 1 && mapping(uids[0]) == u.UIDs && mapping(gids[0]) == u.GIDs
+}
+
+// mapMount shows a mount's files with the owners inside of the pod's user namespace, if the mount asks for it.
+func mapMount(field string, m *runtimeapi.Mount, target string, in ContainerInput, more *extra) error {
+	users := PodUsers(in.Sandbox.Config)
+	if users != nil && m.GetPropagation() == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL {
+		return invalid(field+".propagation", "a pod with a user namespace of its own cannot pass mounts on to the node: use another than PROPAGATION_BIDIRECTIONAL")
+	}
+	uids, gids := m.GetUidMappings(), m.GetGidMappings()
+	if len(uids) == 0 && len(gids) == 0 {
+		return nil
+	}
+	if users == nil || !users.are(uids, gids) {
+		part := ".gidMappings"
+		if len(uids) > 0 {
+			part = ".uidMappings"
+		}
+		return unsupported(field+part, "mounts are mapped by the mappings of their pod's user namespace alone")
+	}
+	note, err := more.need(field+".uidMappings", "a mount with owners of its own")
+	if err == nil {
+		note.MappedMounts = append(note.MappedMounts, target)
+	}
+	return err
+}
+
+const pingGroups = "net.ipv4.ping_group_range"
+
+// limitPing returns the value of ping_group_range, empty for a pod that names it, or has the node's users.
+func limitPing(config *runtimeapi.PodSandboxConfig) string {
+	users := PodUsers(config)
+	if _, named := config.GetLinux().GetSysctls()[pingGroups]; users == nil || named {
+		return ""
+	}
+	return strings.Join([]string{"0", strconv.FormatUint(min(uint64(users.GIDs.Size)-1, math.MaxInt32), 10)}, " ")
+}
+
+// InUserNamespace returns the sandbox container of a pod with a user namespace of its own, which is pinned at path: the
+// engine makes the others in it.
+func InUserNamespace(spec docker.ContainerSpec, config *runtimeapi.PodSandboxConfig, path string, features docker.Features) (docker.ContainerSpec, error) {
+	users := PodUsers(config)
+	if users == nil {
+		return spec, nil
+	}
+	more := &extra{features: features, runtime: spec.Host.Runtime, note: spec.Note}
+	if err := more.joinUsers("config.linux.security_context.namespace_options.userns_options", path, *users); err != nil {
+		return spec, err
+	}
+	if value := limitPing(config); value != "" {
+		more.note.Sysctls = map[string]string{pingGroups: value}
+	}
+	spec.Note = more.note
+	return spec, nil
+}

@@ -1,0 +1,134 @@
+package ocinote
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+)
+
+// UserNamespace is the path of the user namespace that the container joins, empty for
+// the node's.
+func (n Note) UserNamespace() string { return n.Namespaces["user"] }
+
+// HostRoot returns whom the root of the container is outside of its user namespace.
+func (n Note) HostRoot() (uid, gid int, err error) {
+	uid, uidFound := hostID(n.UIDMappings)
+	gid, gidFound := hostID(n.GIDMappings)
+	if !uidFound || !gidFound {
+		return 0, 0, errors.New("the note maps no root")
+	}
+	return uid, gid, nil
+}
+
+// hostID is what 0 is mapped to.
+func hostID(mappings []IDMapping) (int, bool) {
+	for _, mapping := range mappings {
+		if mapping.ContainerID == 0 && mapping.Size > 0 {
+			return int(mapping.HostID), true
+		}
+	}
+	return 0, false
+}
+
+// Files are those of the node that a container sees.
+type Files struct {
+	// Root is the directory of its root.
+	Root string
+	// Mounts are the sources of its bind mounts, by their destinations.
+	Mounts map[string]string
+	// ReadOnly are those of them that nobody writes to.
+	ReadOnly map[string]bool
+}
+
+// FilesOf returns what an OCI configuration names, which lies in bundle: the root, and
+// the note's MappedMounts. It fails for a mount of those that is not there, is no bind
+// mount, or passes mounts on to the node, which would get those of the container.
+func FilesOf(config []byte, bundle string, note Note) (Files, error) {
+	spec, err := parse(config)
+	if err != nil {
+		return Files{}, fmt.Errorf("OCI configuration: %w", err)
+	}
+	root, err := spec.child("root")
+	if err != nil {
+		return Files{}, fmt.Errorf("OCI configuration: %w", err)
+	}
+	path, _ := root["path"].(string)
+	if path == "" {
+		return Files{}, errors.New("OCI configuration: root has no path")
+	}
+	files := Files{Root: under(bundle, path), Mounts: map[string]string{}, ReadOnly: map[string]bool{}}
+	for _, destination := range note.MappedMounts {
+		mount, err := mountAt(spec, destination)
+		if err != nil {
+			return Files{}, fmt.Errorf("OCI configuration: %w", err)
+		}
+		source, readOnly, err := bindSource(mount)
+		if err != nil {
+			return Files{}, fmt.Errorf("OCI configuration: the mount at %s %w", destination, err)
+		}
+		files.ReadOnly[destination] = readOnly
+		files.Mounts[destination] = under(bundle, source)
+	}
+	return files, nil
+}
+
+// under makes a path of a configuration absolute.
+func under(bundle, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(bundle, path)
+}
+
+// bindSource is the source of a bind mount, and whether it is read-only.
+func bindSource(mount object) (source string, readOnly bool, err error) {
+	options, err := mount.strings("options")
+	if err != nil {
+		return "", false, err
+	}
+	has := func(option string) bool { return slices.Contains(options, option) }
+	source, _ = mount["source"].(string)
+	switch {
+	case source == "" || mount["type"] != "bind" && !has("bind") && !has("rbind"):
+		return "", false, errors.New("is no bind mount: its owners cannot be mapped")
+	case has("shared") || has("rshared"):
+		return "", false, errors.New("is Bidirectional, which a pod with a user namespace cannot have")
+	}
+	return source, has("ro"), nil
+}
+
+// mountAt is the mount at a destination.
+func mountAt(spec object, destination string) (object, error) {
+	mounts, err := spec.list("mounts")
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(mounts, func(m object) bool { return m["destination"] == destination })
+	if i < 0 {
+		return nil, fmt.Errorf("mounts has none at %s, whose owners the note maps", destination)
+	}
+	return mounts[i], nil
+}
+
+// MoveFiles returns an OCI configuration with files in the place of those that it has.
+func MoveFiles(config []byte, files Files) ([]byte, error) {
+	spec, err := parse(config)
+	if err != nil {
+		return nil, fmt.Errorf("OCI configuration: %w", err)
+	}
+	root, err := spec.child("root")
+	if err != nil {
+		return nil, fmt.Errorf("OCI configuration: %w", err)
+	}
+	root["path"] = files.Root
+	for destination, source := range files.Mounts {
+		mount, err := mountAt(spec, destination)
+		if err != nil {
+			return nil, fmt.Errorf("OCI configuration: %w", err)
+		}
+		mount["source"] = source
+	}
+	return json.Marshal(spec)
+}

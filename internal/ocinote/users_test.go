@@ -1,0 +1,131 @@
+package ocinote
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// mappedNote is that of a container in a user namespace.
+func mappedNote(mounts ...string) Note {
+	return Note{
+		Namespaces:  map[string]string{"user": "/n/user"},
+		UIDMappings: []IDMapping{{0, 65536, 65536}}, GIDMappings: []IDMapping{{5, 1, 1}, {0, 131072, 65536}},
+		MappedMounts: mounts, Sysctls: map[string]string{"net.ipv4.ping_group_range": "0 65535"},
+	}
+}
+
+const mappedSpec = `{
+	"root": {"path": "rootfs", "readonly": true},
+	"mounts": [
+		{"destination": "/proc", "type": "proc", "source": "proc"},
+		{"destination": "/data", "type": "bind", "source": "/srv", "options": ["rbind", "rslave"]},
+		{"destination": "/loose", "source": "srv", "options": ["bind", "ro"]},
+		{"destination": "/shared", "type": "bind", "source": "/srv", "options": ["rbind", "rshared"]}
+	],
+	"linux": {"sysctl": {"net.ipv4.ping_group_range": "0 2147483647", "kernel.sem": "1"}}
+}`
+
+func TestHostRoot(t *testing.T) {
+	note := mappedNote()
+	if uid, gid, err := note.HostRoot(); uid != 65536 || gid != 131072 || err != nil {
+		t.Errorf("got %d, %d, %v", uid, gid, err)
+	}
+	note.GIDMappings = note.GIDMappings[:1]
+	if _, _, err := note.HostRoot(); err == nil {
+		t.Error("a group 0 that is not mapped is somebody")
+	}
+	if path := note.UserNamespace(); path != "/n/user" {
+		t.Errorf("the namespace is %q", path)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	note := mappedNote("/data", "/loose")
+	files, err := FilesOf([]byte(mappedSpec), "/b", note)
+	readOnly := map[string]bool{"/data": false, "/loose": true}
+	want := Files{Root: "/b/rootfs", Mounts: map[string]string{"/data": "/srv", "/loose": "/b/srv"}, ReadOnly: readOnly}
+	if err != nil || !reflect.DeepEqual(files, want) {
+		t.Fatalf("got %+v, %v, want %+v", files, err, want)
+	}
+	moved, err := MoveFiles([]byte(mappedSpec), Files{Root: "/r", Mounts: map[string]string{"/data": "/m/0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := FilesOf(moved, "/b", note)
+	if want := (Files{Root: "/r", Mounts: map[string]string{"/data": "/m/0", "/loose": "/b/srv"}, ReadOnly: readOnly}); err != nil || !reflect.DeepEqual(again, want) {
+		t.Errorf("moved: %+v, %v, want %+v", again, err, want)
+	}
+	if !strings.Contains(string(moved), `"readonly":true`) {
+		t.Errorf("the root has lost what else it has: %s", moved)
+	}
+}
+
+func TestFilesThatCannotBeMapped(t *testing.T) {
+	for want, c := range map[string]struct {
+		spec string
+		note Note
+	}{
+		"none at /nonesuch": {mappedSpec, mappedNote("/nonesuch")},
+		"is no bind mount":  {mappedSpec, mappedNote("/proc")},
+		"is Bidirectional":  {mappedSpec, mappedNote("/shared")},
+		"root has no path":  {`{}`, mappedNote()},
+		"root is no object": {`{"root": 1}`, mappedNote()},
+		"unexpected EOF":    {`{`, mappedNote()},
+		"mounts is no list": {`{"root": {"path": "/r"}, "mounts": 1}`, mappedNote("/x")},
+	} {
+		if _, err := FilesOf([]byte(c.spec), "/b", c.note); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := MoveFiles([]byte(mappedSpec), Files{Root: "/r", Mounts: map[string]string{"/nonesuch": "/x"}}); err == nil {
+		t.Error("a mount that is missing has a source")
+	}
+}
+
+func TestSysctlsOfANote(t *testing.T) {
+	for drop, want := range map[bool]string{
+		false: `{"kernel.sem":"1","net.ipv4.ping_group_range":"0 65535"}`,
+		true:  `{"net.ipv4.ping_group_range":"0 65535"}`,
+	} {
+		note := mappedNote()
+		note.DropSysctls = drop
+		edited, err := EditSpec([]byte(mappedSpec), note)
+		var spec struct {
+			Linux struct{ Sysctl json.RawMessage }
+		}
+		if err != nil || json.Unmarshal(edited, &spec) != nil || string(spec.Linux.Sysctl) != want {
+			t.Errorf("drop %t: %s, %v, want %s", drop, spec.Linux.Sysctl, err, want)
+		}
+	}
+}
+
+// FuzzFiles moves the files of any configuration: it has then what it was given, and
+// the rest as it was.
+func FuzzFiles(f *testing.F) {
+	f.Add([]byte(mappedSpec), "/data")
+	f.Add([]byte(`{"root":{"path":"/r"},"mounts":[{"destination":"","source":"x","type":"bind"}]}`), "")
+	f.Fuzz(func(t *testing.T, config []byte, destination string) {
+		note := mappedNote(destination)
+		files, err := FilesOf(config, "/b", note)
+		if err != nil {
+			t.Skip("no such mount")
+		}
+		want := Files{Root: "/moved", Mounts: map[string]string{destination: "/m"}, ReadOnly: files.ReadOnly}
+		moved, err := MoveFiles(config, want)
+		if err != nil {
+			t.Fatalf("read and not moved: %v", err)
+		}
+		if got, err := FilesOf(moved, "/b", note); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("moved to %+v, %v", got, err)
+		}
+		back, err := MoveFiles(moved, files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := FilesOf(back, "/b", note); err != nil || !reflect.DeepEqual(got, files) {
+			t.Errorf("moved back: %+v, %v, want %+v", got, err, files)
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package userns
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+	"unsafe"
+)
+
+// capabilities is struct __user_cap_data_struct, for two times 32 capabilities.
+type capabilities [2]struct{ effective, permitted, inheritable uint32 }
+
+// capabilityVersion is _LINUX_CAPABILITY_VERSION_3.
+const capabilityVersion = 0x20080522
+
+// ActAs calls f with effective ids that are not root's and with the capabilities of root, on the calling thread, which
+// is root's before and after it. What a kernel does for a user whose ids are mapped it does for those ids alone:
+// writing sysctls of an IPC namespace, and making files in an overlay of mapped layers.
+func ActAs(uid, gid int, f func() error) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := setEffective(uid, gid); err != nil {
+		return fmt.Errorf("acting as user %d: %w", uid, err)
+	}
+	err := raiseCapabilities()
+	if err == nil {
+		err = f()
+	}
+	if backErr := setEffective(0, 0); backErr != nil {
+		runtime.LockOSThread() // once more than it is unlocked: nobody else gets this thread
+		return fmt.Errorf("acting as root again: %w", backErr)
+	}
+	return err
+}
+
+// setEffective changes the thread alone, which the functions of package syscall do not.
+func setEffective(uid, gid int) error {
+	const same = ^uintptr(0)
+	setGroup := func() syscall.Errno {
+		_, _, errno := syscall.RawSyscall(syscall.SYS_SETRESGID, same, uintptr(gid), same)
+		return errno
+	}
+	setUser := func() syscall.Errno {
+		_, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, same, uintptr(uid), same)
+		return errno
+	}
+	first, second := setGroup, setUser
+	if uid == 0 {
+		first, second = setUser, setGroup
+	}
+	if errno := first(); errno != 0 {
+		return errno
+	}
+	if errno := second(); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// raiseCapabilities makes all that the thread may have effective: the change of the user has dropped it.
+func raiseCapabilities() error {
+	header := struct {
+		version uint32
+		pid     int32
+	}{version: capabilityVersion}
+	var have capabilities
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPGET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have)), 0); errno != 0 {
+		return errno
+	}
+	for i := range have {
+		have[i].effective = have[i].permitted
+	}
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CAPSET, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&have)), 0); errno != 0 {
+		return errno
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package userns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"unsafe"
+)
+
+// Calls and constants of linux/mount.h. The numbers are the same on all architectures since Linux 5.1.
+const (
+	sysOpenTree     = 428
+	sysMoveMount    = 429
+	sysMountSetattr = 442
+
+	openTreeClone    = 0x1
+	atEmptyPath      = 0x1000
+	atRecursive      = 0x8000
+	moveMountFEmpty  = 0x4
+	mountAttrIDMap   = 0x00100000
+	atFDCWD          = -100
+	mountAttrVersion = unsafe.Sizeof(mountAttr{})
+)
+
+// mountAttr is struct mount_attr.
+type mountAttr struct{ set, clear, propagation, namespace uint64 }
+
+// Namespace is an open user namespace.
+type Namespace struct{ file *os.File }
+
+// Open opens a user namespace by the path of its file.
+func Open(path string) (Namespace, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Namespace{}, fmt.Errorf("opening the user namespace: %w", err)
+	}
+	return Namespace{file}, nil
+}
+
+// Close closes it.
+func (n Namespace) Close() { _ = n.file.Close() }
+
+// Clone mounts what is at source at target as well, with the owners that it has inside of the namespace. With recursive
+// also what is mounted below it is there, with the owners that it has outside. Both are directories, or both are files.
+//
+// It fails, among others, where the kernel cannot map the owners of this file system.
+func (n Namespace) Clone(source, target string, recursive bool) error {
+	from, err := syscall.BytePtrFromString(source)
+	if err != nil {
+		return err
+	}
+	to, err := syscall.BytePtrFromString(target)
+	if err != nil {
+		return err
+	}
+	flags := uintptr(openTreeClone | syscall.O_CLOEXEC)
+	if recursive {
+		flags |= atRecursive
+	}
+	here := atFDCWD
+	tree, _, errno := syscall.Syscall(sysOpenTree, uintptr(here), uintptr(unsafe.Pointer(from)), flags)
+	if errno != 0 {
+		return &os.PathError{Op: "open_tree", Path: source, Err: errno}
+	}
+	defer func() { _ = syscall.Close(int(tree)) }()
+	if err := n.mapTree(tree); err != nil {
+		return &os.PathError{Op: "map the owners of", Path: source, Err: err}
+	}
+	var empty byte
+	if _, _, errno := syscall.Syscall6(sysMoveMount, tree, uintptr(unsafe.Pointer(&empty)), uintptr(here), uintptr(unsafe.Pointer(to)), moveMountFEmpty, 0); errno != 0 {
+		return &os.PathError{Op: "move_mount", Path: target, Err: errno}
+	}
+	return nil
+}
+
+func (n Namespace) mapTree(tree uintptr) error {
+	var empty byte
+	attr := mountAttr{set: mountAttrIDMap, namespace: uint64(n.file.Fd())}
+	_, _, errno := syscall.Syscall6(sysMountSetattr, tree, uintptr(unsafe.Pointer(&empty)), atEmptyPath, uintptr(unsafe.Pointer(&attr)), mountAttrVersion, 0)
+	switch {
+	case errno == 0:
+		return nil
+	case errors.Is(errno, syscall.EINVAL):
+		return fmt.Errorf("%w: the kernel cannot do so for this file system (tmpfs since Linux 6.3), or they are mapped already", errno)
+	case errors.Is(errno, syscall.ENOSYS):
+		return fmt.Errorf("%w: Linux 5.12 or newer is needed", errno)
+	}
+	return errno
+}

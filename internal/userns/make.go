@@ -1,0 +1,91 @@
+package userns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"syscall"
+)
+
+// Mapping maps ids inside of a namespace to those outside.
+type Mapping = syscall.SysProcIDMap
+
+// Child is a process that stands still in namespaces of its own.
+type Child struct {
+	process *os.Process
+	end     chan struct{}
+	gone    chan struct{}
+	close   sync.Once
+}
+
+// Make makes a user namespace, and the namespaces of more (CLONE_NEW…) which belong to it. They last until Close, and
+// for as long as somebody else holds them.
+func Make(uids, gids []Mapping, more uintptr) (*Child, error) {
+	c := &Child{end: make(chan struct{}), gone: make(chan struct{})}
+	started := make(chan error)
+	go c.hold(uids, gids, more, started)
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("making a user namespace: %w", err)
+	}
+	return c, nil
+}
+
+// hold starts the child and ends it when it is told to. The thread stays the child's tracer for so long: when it ended,
+// the child would run.
+func (c *Child) hold(uids, gids []Mapping, more uintptr, started chan<- error) {
+	defer close(c.gone)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var err error
+	c.process, err = os.StartProcess("/proc/self/exe", []string{"criadapter-userns"}, &os.ProcAttr{
+		Env: []string{},
+		Sys: &syscall.SysProcAttr{
+			Cloneflags: syscall.CLONE_NEWUSER, Unshareflags: more, UidMappings: uids, GidMappings: gids,
+			GidMappingsEnableSetgroups: true,
+			// It stops when the program is loaded, and nothing of it runs.
+			Ptrace: true, Pdeathsig: syscall.SIGKILL,
+		},
+	})
+	if err == nil {
+		err = awaitStop(c.process.Pid)
+	}
+	started <- err
+	if err == nil {
+		<-c.end
+	}
+	if c.process != nil {
+		_ = c.process.Kill() // it fails for one that has ended
+		_, _ = c.process.Wait()
+	}
+}
+
+// awaitStop waits until the child has stopped.
+func awaitStop(pid int) error {
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(pid, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return err
+		case status.Stopped():
+			return nil
+		default:
+			return fmt.Errorf("its process ended with %#x", uint32(status))
+		}
+	}
+}
+
+// Path is the file of one of the namespaces, such as "user" or "net", until Close.
+func (c *Child) Path(kind string) string {
+	return "/proc/" + strconv.Itoa(c.process.Pid) + "/ns/" + kind
+}
+
+// Close ends the process. It is idempotent.
+func (c *Child) Close() {
+	c.close.Do(func() { close(c.end) })
+	<-c.gone
+}

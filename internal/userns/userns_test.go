@@ -1,0 +1,112 @@
+package userns
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const someHostID = 300000
+
+func some() []Mapping { return []Mapping{{ContainerID: 0, HostID: someHostID, Size: 1000}} }
+
+func requireRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+}
+
+func TestMake(t *testing.T) {
+	requireRoot(t)
+	child, err := Make(some(), some(), syscall.CLONE_NEWUTS|syscall.CLONE_NEWNET)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer child.Close()
+	proc := filepath.Dir(filepath.Dir(child.Path("user")))
+	for _, file := range []string{"uid_map", "gid_map"} {
+		text, err := os.ReadFile(filepath.Join(proc, file))
+		if want := fmt.Sprint([]string{"0", "300000", "1000"}); err != nil || fmt.Sprint(strings.Fields(string(text))) != want {
+			t.Errorf("%s is %q, %v", file, text, err)
+		}
+	}
+	for kind, own := range map[string]bool{"user": true, "uts": true, "net": true, "ipc": false} {
+		its, err := os.Readlink(child.Path(kind))
+		ours, ownErr := os.Readlink("/proc/self/ns/" + kind)
+		if err != nil || ownErr != nil || (its != ours) != own {
+			t.Errorf("%s is %s, ours is %s: %v, %v", kind, its, ours, err, ownErr)
+		}
+	}
+	child.Close()
+	child.Close()
+	if _, err := os.Stat(proc); err == nil {
+		t.Errorf("%s is there after the end", proc)
+	}
+	if _, err := Make([]Mapping{{ContainerID: 0, HostID: -1, Size: 1}}, some(), 0); err == nil {
+		t.Error("a mapping of nobody is accepted")
+	}
+}
+
+// Files have the owners of the namespace, in a directory, alone, and where they are new.
+func TestClone(t *testing.T) {
+	requireRoot(t)
+	child, err := Make(some(), some(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer child.Close()
+	ns, err := Open(child.Path("user"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ns.Close()
+	source, dir, single := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "f")
+	for _, file := range []string{filepath.Join(source, "f"), single} {
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, to := range map[string]string{source: dir, filepath.Join(source, "f"): single} {
+		if err := ns.Clone(from, to, true); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Unmount(to, syscall.MNT_DETACH) })
+	}
+	made := filepath.Join(dir, "made")
+	err = ActAs(someHostID+7, someHostID, func() error { return os.WriteFile(made, nil, 0o600) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		filepath.Join(dir, "f"): "300000 300000", single: "300000 300000", made: "300007 300000",
+		filepath.Join(source, "f"): "0 0", filepath.Join(source, "made"): "7 0",
+	} {
+		if got := ownerOf(t, file); got != want {
+			t.Errorf("%s is of %s, want %s", file, got, want)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "roots"), nil, 0o600); err == nil {
+		t.Error("a user that is not mapped makes a file: the thread did not become root again")
+	}
+	if err := ns.Clone("/proc/sys", dir, false); err == nil || !strings.Contains(err.Error(), "map the owners of /proc/sys") {
+		t.Errorf("/proc is mapped: %v", err)
+	}
+	for _, path := range []string{filepath.Join(source, "nonesuch"), "a\x00b"} {
+		if err := ns.Clone(path, dir, false); err == nil {
+			t.Errorf("%q is mounted", path)
+		}
+	}
+}
+
+func ownerOf(t *testing.T, file string) string {
+	t.Helper()
+	var stat syscall.Stat_t
+	if err := syscall.Stat(file, &stat); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(stat.Uid, " ", stat.Gid)
+}

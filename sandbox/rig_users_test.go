@@ -1,0 +1,178 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// The ids of the pods of these tests.
+const (
+	firstUID, firstGID = 500_000, 600_000
+	manyIDs            = 65_536
+)
+
+func ownUsers() *runtimeapi.UserNamespace {
+	return &runtimeapi.UserNamespace{
+		Mode: runtimeapi.NamespaceMode_POD,
+		Uids: []*runtimeapi.IDMapping{{HostId: firstUID, Length: manyIDs}},
+		Gids: []*runtimeapi.IDMapping{{HostId: firstGID, Length: manyIDs}},
+	}
+}
+
+// TestPodWithAUserNamespace runs two containers in pods whose root is nobody on the node, with and without a sandbox
+// container, over a restart of criadapter.
+func TestPodWithAUserNamespace(t *testing.T) {
+	env := rigenv.Require(t)
+	for name, pid := range map[string]runtimeapi.NamespaceMode{
+		"held by the kernel": runtimeapi.NamespaceMode_CONTAINER, "with processes in common": runtimeapi.NamespaceMode_POD,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRigOn(t, env, "--sandbox-container=needed", "--oci-runtime=required")
+			_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(t.Context(), &runtimeapi.PullImageRequest{
+				Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
+			})
+			r.must(err)
+			config := r.config("web", 3)
+			config.Linux.SecurityContext.NamespaceOptions = &runtimeapi.NamespaceOption{Pid: pid, UsernsOptions: ownUsers()}
+			config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "80", "kernel.shm_rmid_forced": "1"}
+			response, err := r.runtime().RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
+			r.must(err)
+			id := response.GetPodSandboxId()
+			r.wantReady(id)
+			volume := r.volume()
+			first := r.startMapped(id, config, "first", volume)
+			r.must(r.server.Stop(t.Context()))
+			r.must(r.server.Start(t.Context()))
+			r.wantReady(id)
+			second := r.startMapped(id, config, "second", volume)
+			r.lookInside(second, pid)
+			r.lookTogether(first, second)
+			r.lookOutside(volume, second)
+			r.stop(id)
+			r.remove(id)
+			r.wantNothing([]string{id})
+			mounts, err := os.ReadFile("/proc/self/mountinfo")
+			if err != nil || strings.Contains(string(mounts), "/run/criadapter/users/") || strings.Contains(string(mounts), "/run/criadapter-oci") {
+				t.Errorf("mounts are left: %s, %v", mounts, err)
+			}
+		})
+	}
+}
+
+// volume is a directory of root's.
+func (r *rig) volume() string {
+	r.Helper()
+	dir := filepath.Join(r.server.Dir, "volume")
+	r.must(os.Mkdir(dir, 0o700))
+	r.must(os.WriteFile(filepath.Join(dir, "given"), []byte("given\n"), 0o600))
+	return dir
+}
+
+// startMapped starts a container that has the volume and writes to all that it has.
+func (r *rig) startMapped(sandboxID string, pod *runtimeapi.PodSandboxConfig, name, volume string) string {
+	r.Helper()
+	users := ownUsers()
+	created, err := r.runtime().CreateContainer(r.Context(), &runtimeapi.CreateContainerRequest{
+		PodSandboxId: sandboxID, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: name},
+			Image:    &runtimeapi.ImageSpec{Image: rigenv.Require(r.T).Image("test/busybox:latest")},
+			Command:  []string{"sh", "-c", "echo reopened >/dev/stdout; echo too >/dev/stderr; head -c 1000000 /dev/zero >/large; echo $HOSTNAME >>/data/names; sleep 1000"},
+			LogPath:  name + ".log",
+			Mounts: []*runtimeapi.Mount{
+				{HostPath: volume, ContainerPath: "/data", UidMappings: users.GetUids(), GidMappings: users.GetGids()},
+				{HostPath: volume, ContainerPath: "/plain", Readonly: true},
+				{HostPath: filepath.Join(volume, "given"), ContainerPath: "/file", Readonly: true, UidMappings: users.GetUids(), GidMappings: users.GetGids()},
+			},
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: pod.GetLinux().GetSecurityContext().GetNamespaceOptions(),
+			}},
+		},
+	})
+	r.must(err)
+	_, err = r.runtime().StartContainer(r.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
+	r.must(err)
+	return created.GetContainerId()
+}
+
+func (r *rig) lookInside(id string, pid runtimeapi.NamespaceMode) {
+	r.Helper()
+	for command, want := range map[string]string{
+		"id -u":                          "0",
+		"cat /proc/self/uid_map | xargs": "0 500000 65536",
+		"cat /proc/self/gid_map | xargs": "0 600000 65536",
+		"hostname":                       "web",
+		"stat -c %u:%g / /etc /data /data/given /plain /file /dev/pts | xargs":                    "0:0 0:0 0:0 0:0 65534:65534 0:0 0:0",
+		"touch /data/a /b /dev/shm/c && mkdir /tmp/d && chown 7:8 /b && stat -c %u:%g /b /data/a": "7:8\n0:0",
+		"cat /plain/given 2>&1 | grep -c denied":                                                  "1",
+		"cat /file":                                                                               "given",
+		"echo x >/dev/stdout; echo y >/dev/stderr; cat /dev/null":                                 "x",
+		"cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/kernel/shm_rmid_forced":      "80\n1",
+		"cat /proc/sys/net/ipv4/ping_group_range":                                                 "0\t65535",
+		"ls -d /sys/class/net/eth0":                                                               "/sys/class/net/eth0",
+		"ls -d /dev/mqueue && touch /dev/mqueue/q && rm /dev/mqueue/q":                            "/dev/mqueue",
+		"ping -c 1 -W 5 127.0.0.1 | grep -c 'bytes from'":                                         "1",
+		"grep -c . /etc/hosts /etc/resolv.conf >/dev/null; grep -c web /etc/hosts":                "1",
+	} {
+		if got := r.exec(id, command); got != want {
+			r.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+	if pid == runtimeapi.NamespaceMode_POD {
+		if got := r.exec(id, "ps | grep -c 'sleep 100[0]'"); got != "2" {
+			r.Errorf("%s processes of the pod are seen, want 2", got)
+		}
+	}
+}
+
+// lookTogether looks at what the pod's containers share.
+func (r *rig) lookTogether(one, other string) {
+	r.Helper()
+	for _, kind := range []string{"user", "net", "ipc"} {
+		link := "readlink /proc/self/ns/" + kind
+		if a, b := r.exec(one, link), r.exec(other, link); a != b || a == "" {
+			r.Errorf("the namespaces %s are %s and %s", kind, a, b)
+		}
+	}
+	r.exec(one, "echo told > /dev/shm/word")
+	if got := r.exec(other, "cat /dev/shm/word; cat /data/names"); got != "told\nweb\nweb" {
+		r.Errorf("the second container reads %q", got)
+	}
+	if log, err := os.ReadFile(filepath.Join(r.server.Dir, "logs", "web", "second.log")); err != nil || !strings.Contains(string(log), "stdout F reopened") || !strings.Contains(string(log), "stderr F too") {
+		r.Errorf("the log is %s, %v", log, err)
+	}
+}
+
+// lookOutside looks at the container from the node.
+func (r *rig) lookOutside(volume, id string) {
+	r.Helper()
+	var stat syscall.Stat_t
+	if err := syscall.Stat(filepath.Join(volume, "a"), &stat); err != nil || stat.Uid != 0 || stat.Gid != 0 {
+		r.Errorf("what root made in the volume is of %d:%d, %v", stat.Uid, stat.Gid, err)
+	}
+	inspect, err := r.engine.InspectContainer(r.Context(), id)
+	r.must(err)
+	proc := fmt.Sprintf("/proc/%d", inspect.State.Pid)
+	text, err := os.ReadFile(proc + "/status")
+	r.must(err)
+	for _, want := range []string{"\nUid:\t500000\t500000\t500000\t500000\n", "\nGid:\t600000\t600000\t600000\t600000\n"} {
+		if !strings.Contains(string(text), want) {
+			r.Errorf("outside the process is %s, want %q", text, want)
+		}
+	}
+	if err := syscall.Stat(proc+"/root/etc", &stat); err != nil || stat.Uid != firstUID || stat.Gid != firstGID {
+		r.Errorf("outside /etc is of %d:%d, %v", stat.Uid, stat.Gid, err)
+	}
+	stats, err := r.runtime().ContainerStats(r.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: id})
+	r.must(err)
+	if used := stats.GetStats().GetWritableLayer().GetUsedBytes().GetValue(); used < 1_000_000 || used > 2_000_000 {
+		r.Errorf("the writable layer has %d bytes, want those of the file /large", used)
+	}
+}

@@ -1,0 +1,73 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path/filepath"
+
+	"github.com/criadapter/criadapter/checkpoint"
+	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/netns"
+	"github.com/criadapter/criadapter/internal/userns"
+)
+
+// A pod may have a user namespace of its own, which its other namespaces belong to. It is there before them, so for a pod
+// with a sandbox container it is pinned before that has an id.
+
+const userFile = "user"
+
+// usersPath is the pin of the user namespace of a pod with a sandbox container. Another criadapter may have a pod of the
+// same name.
+func (s *Service) usersPath(name string) string {
+	sum := sha256.Sum256([]byte(s.opts.RootDirectory + "\n" + name))
+	return filepath.Join(filepath.Dir(s.opts.podsDir), "users", hex.EncodeToString(sum[:16]))
+}
+
+// setUsers has a set begin with a user namespace.
+func setUsers(set *netns.Set, users *translate.Users) {
+	if users == nil {
+		return
+	}
+	set.UIDs = []userns.Mapping{{HostID: int(users.UIDs.HostID), Size: int(users.UIDs.Size)}}
+	set.GIDs = []userns.Mapping{{HostID: int(users.GIDs.HostID), Size: int(users.GIDs.Size)}}
+}
+
+// makeUsers makes the user namespace of a pod with a sandbox container, if it is to have one. A pin that a crash left is
+// nobody's: the pod's name is reserved.
+func (h containerHolder) makeUsers(ctx context.Context, p *pending) error {
+	users := translate.PodUsers(p.config)
+	if users == nil {
+		return nil
+	}
+	features, err := h.s.opts.Engine.Features(ctx)
+	if err != nil {
+		return err
+	}
+	set := netns.Set{User: h.s.usersPath(p.name)}
+	setUsers(&set, users)
+	if err := netns.ShareDir(filepath.Dir(set.User)); err != nil {
+		return err
+	}
+	if err := set.Unpin(); err != nil {
+		return err
+	}
+	if p.container.spec, err = translate.InUserNamespace(p.container.spec, p.config, set.User, features); err != nil {
+		return err
+	}
+	p.record.UserNamespace = set.User
+	if err := set.Make(ctx); err != nil {
+		return fmt.Errorf("the pod's user namespace: %w", err)
+	}
+	p.undo.push("unpin the pod's user namespace", func(context.Context) error { return set.Unpin() })
+	return nil
+}
+
+// unpinUsers lets the user namespace of a pod go, which may have none.
+func unpinUsers(record checkpoint.Record) error {
+	if record.UserNamespace == "" {
+		return nil
+	}
+	return netns.Set{User: record.UserNamespace}.Unpin()
+}
