@@ -117,7 +117,7 @@ func newNode(t *testing.T, mode networkMode) *node {
 	n.containers = &containers{node: n}
 	// Mounts that outlive the test would keep the directory from being removed.
 	t.Cleanup(func() {
-		for _, dir := range []string{n.netnsDir(), n.podsDir(), n.storeDir()} {
+		for _, dir := range []string{n.netnsDir(), n.podsDir(), n.usersDir(), n.storeDir()} {
 			for unix.Unmount(dir, unix.MNT_DETACH) == nil {
 			}
 		}
@@ -130,6 +130,7 @@ func newNode(t *testing.T, mode networkMode) *node {
 
 func (n *node) netnsDir() string { return filepath.Join(n.dir, "netns") }
 func (n *node) podsDir() string  { return filepath.Join(n.dir, "kernel") }
+func (n *node) usersDir() string { return filepath.Join(n.dir, "users") }
 func (n *node) storeDir() string { return filepath.Join(n.dir, "pods") }
 
 // start makes the cache and the service as a start of the program does.
@@ -302,7 +303,7 @@ func (n *node) wantNothing() {
 	if records, _, err := n.store.List(n.Context()); err != nil || len(records) > 0 {
 		n.Errorf("the store still has %v, %v", records, err)
 	}
-	for _, dir := range []string{n.files.dir, n.netnsDir(), n.podsDir()} {
+	for _, dir := range []string{n.files.dir, n.netnsDir(), n.podsDir(), n.usersDir()} {
 		entries, err := os.ReadDir(dir)
 		if len(entries) > 0 || (err != nil && !os.IsNotExist(err)) {
 			n.Errorf("%s still has %v (%v)", dir, entries, err)
@@ -395,6 +396,9 @@ func (e *engine) CreateContainer(ctx context.Context, spec docker.ContainerSpec)
 	if e.creating != nil {
 		e.creating(spec)
 	}
+	if e.runtime {
+		spec.Note = nil // the engine in memory knows no runtimes
+	}
 	return e.Engine.CreateContainer(ctx, spec)
 }
 
@@ -441,7 +445,7 @@ func (e *engine) endProcess(id string) {
 func (e *engine) Features(ctx context.Context) (docker.Features, error) {
 	features, err := e.Engine.Features(ctx)
 	if e.runtime {
-		features.OCIRuntime.Name = "criadapter"
+		features.OCIRuntime.Name, features.OCIRuntime.UserNamespaces = "criadapter", true
 	}
 	features.Process = cmp.Or(e.peer, os.Getpid())
 	features.CgroupDriver = cmp.Or(e.driver, features.CgroupDriver)

@@ -1,0 +1,105 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/internal/netns"
+)
+
+// mappedConfig is a pod with a user namespace of its own.
+func mappedConfig(name string, pid runtimeapi.NamespaceMode) *runtimeapi.PodSandboxConfig {
+	config := podConfig(name)
+	options := config.Linux.SecurityContext.NamespaceOptions
+	options.Pid = pid
+	options.UsernsOptions = &runtimeapi.UserNamespace{
+		Mode: runtimeapi.NamespaceMode_POD,
+		Uids: []*runtimeapi.IDMapping{{HostId: 300000, Length: 1000}}, Gids: []*runtimeapi.IDMapping{{HostId: 400000, Length: 1000}},
+	}
+	return config
+}
+
+// onEachMapped is onNode for pods with a user namespace that the kernel holds, and that a container does.
+func onEachMapped(t *testing.T, test func(*node, *runtimeapi.PodSandboxConfig)) {
+	t.Helper()
+	for kind, pid := range map[string]runtimeapi.NamespaceMode{"kernel": runtimeapi.NamespaceMode_CONTAINER, "container": runtimeapi.NamespaceMode_POD} {
+		t.Run(kind, func(t *testing.T) {
+			onNode(t, withKernel, func(n *node) { test(n, mappedConfig("web", pid)) })
+		})
+	}
+}
+
+func (n *node) usersAlive(path string) bool { return netns.Set{User: path}.Alive() }
+
+func TestPodWithUsersOfItsOwn(t *testing.T) {
+	onEachMapped(t, func(n *node, config *runtimeapi.PodSandboxConfig) {
+		id, err := n.Run(n.Context(), config, "")
+		n.must(err)
+		n.wantState(id, ready)
+		path := n.pod(id).Status.UserNamespace
+		if !n.usersAlive(path) {
+			n.Fatalf("%q is no user namespace", path)
+		}
+		if shm := n.pod(id).Status.Namespaces; shm != nil {
+			var stat unix.Stat_t
+			n.must(unix.Stat(shm.Shm, &stat))
+			if stat.Uid != 300000 || stat.Gid != 400000 {
+				n.Errorf("/dev/shm is of %d:%d", stat.Uid, stat.Gid)
+			}
+		}
+		n.restart()
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, ready)
+		if again := n.pod(id).Status.UserNamespace; again != path || !n.usersAlive(path) {
+			n.Errorf("after a restart it is %q", again)
+		}
+		n.must(n.Stop(n.Context(), id))
+		n.wantState(id, notReady)
+		n.must(n.Remove(n.Context(), id))
+		if _, err := os.Lstat(path); err == nil {
+			n.Errorf("%s is left", path)
+		}
+		n.wantNothing()
+	})
+}
+
+// A failed set-up leaves no user namespace, and neither does one whose pin a crash has left before there was a pod.
+func TestPodWithUsersThatFailsLeavesNothing(t *testing.T) {
+	onEachMapped(t, func(n *node, config *runtimeapi.PodSandboxConfig) {
+		left := n.usersPath(sandboxName("web"))
+		n.must(netns.ShareDir(filepath.Dir(left)))
+		n.must(os.WriteFile(left, nil, 0o444))
+		n.network.onAdd = func(context.Context, cni.Pod) error { return errTest }
+		if _, err := n.Run(n.Context(), config, ""); !errors.Is(err, errTest) {
+			n.Fatalf("got %v", err)
+		}
+		pins, err := filepath.Glob(filepath.Join(n.dir, "users", "*"))
+		n.must(err)
+		for _, pin := range pins {
+			if n.usersAlive(pin) {
+				n.Errorf("%s is left", pin)
+			}
+		}
+		n.must(os.RemoveAll(left))
+		n.wantNothing()
+	})
+}
+
+// Without the runtime the field is refused.
+func TestUsersWithoutTheRuntime(t *testing.T) {
+	onNode(t, withCNI, func(n *node) {
+		_, err := n.Run(n.Context(), mappedConfig("web", runtimeapi.NamespaceMode_CONTAINER), "")
+		if err == nil || !strings.Contains(err.Error(), "namespace_options.userns_options: a user namespace of the pod's own needs") {
+			n.Errorf("got %v", err)
+		}
+		n.wantNothing()
+	})
+}
