@@ -51,7 +51,7 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 			}
 			own, _ := startEngine(t, env, "oci-"+name[:5], config)
 			client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
-			if err != nil || (features.OCIRuntime.Name == "criadapter") != c.proven || features.OCIRuntime.RecursiveReadOnly != c.proven {
+			if err != nil || (features.OCIRuntime.Name == "criadapter") != c.proven || features.OCIRuntime.RecursiveReadOnly != c.proven || features.OCIRuntime.UserNamespaces != c.proven {
 				t.Errorf("auto: %+v, %v", features.OCIRuntime, err)
 			}
 			if _, features, err := dialOCI(t, own, docker.OCIRuntimeOff); err != nil || features.OCIRuntime.Name != "" {
@@ -127,5 +127,19 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	}
 	if left, err := notes.List(); err != nil || len(left) != 1 || left[0] != foreign {
 		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// User namespaces are announced where a container had one, and a storage driver without layers of the kernel's is why it
+// had none.
+func TestRigUserNamespacesNeedLayers(t *testing.T) {
+	env := rigenv.Require(t)
+	own, _ := startEngine(t, env, "oci-copies", map[string]any{"storage-driver": engine.CopyDriver(env)})
+	_, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := features.OCIRuntime; r.UserNamespaces || !strings.Contains(r.NoUserNamespaces, "only the layers of the kernel's overlay") {
+		t.Errorf("got %+v", r)
 	}
 }

@@ -130,7 +130,6 @@ func newNode(t *testing.T, mode networkMode) *node {
 
 func (n *node) netnsDir() string { return filepath.Join(n.dir, "netns") }
 func (n *node) podsDir() string  { return filepath.Join(n.dir, "kernel") }
-func (n *node) usersDir() string { return filepath.Join(n.dir, "users") }
 func (n *node) storeDir() string { return filepath.Join(n.dir, "pods") }
 
 // start makes the cache and the service as a start of the program does.

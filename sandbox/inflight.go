@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/containerd/errdefs"
@@ -45,6 +47,13 @@ func (f *inflightRuns) join(name string, config *runtimeapi.PodSandboxConfig, ha
 	}
 	f.byName[name] = run
 	return run, true, nil
+}
+
+// names are those of the pods.
+func (f *inflightRuns) names() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.byName))
 }
 
 // stale reports whether a run's pod was taken away behind our back before anybody got to know it.

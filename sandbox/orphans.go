@@ -38,7 +38,7 @@ func (s *Service) collectOrphans(ctx context.Context) error {
 		return nil // without the engine nobody knows which pods there are
 	}
 	found, err := s.look(ctx)
-	err = errors.Join(err, s.apply(ctx, found, release))
+	err = errors.Join(err, s.apply(ctx, found, release), s.sweepUsers())
 	if s.opts.NetworkGC && !s.opts.EngineBridge {
 		err = errors.Join(err, s.collectNetwork(ctx, s.opts.Cache.Snapshot()))
 	}

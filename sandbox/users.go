@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -18,11 +19,43 @@ import (
 
 const userFile = "user"
 
-// usersPath is the pin of the user namespace of a pod with a sandbox container. Another criadapter may have a pod of the
-// same name.
+// usersDir has the pins of the user namespaces of pods with a sandbox container.
+func (s *Service) usersDir() string { return filepath.Join(filepath.Dir(s.opts.podsDir), "users") }
+
+// usersPath is the pin of one of them. Another criadapter, whose pins begin with another owner, may have a pod of the same
+// name.
 func (s *Service) usersPath(name string) string {
-	sum := sha256.Sum256([]byte(s.opts.RootDirectory + "\n" + name))
-	return filepath.Join(filepath.Dir(s.opts.podsDir), "users", hex.EncodeToString(sum[:16]))
+	return filepath.Join(s.usersDir(), s.usersOwner()+digest(name))
+}
+
+func (s *Service) usersOwner() string { return digest(s.opts.RootDirectory) + "-" }
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:12])
+}
+
+// sweepUsers removes the pins of this criadapter that no pod has: a crash left them before there was one. They are listed
+// before the pods under way, and these before the pods that are there: a pod comes into being in the other order.
+func (s *Service) sweepUsers() error {
+	pins, err := filepath.Glob(filepath.Join(s.usersDir(), s.usersOwner()+"*"))
+	if err != nil || len(pins) == 0 {
+		return err
+	}
+	kept := map[string]bool{}
+	for _, name := range s.inflight.names() {
+		kept[s.usersPath(name)] = true
+	}
+	for _, pod := range s.opts.Cache.Snapshot().Pods() {
+		kept[s.usersPath(pod.Meta.Name)] = true
+	}
+	var errs []error
+	for _, pin := range pins {
+		if !kept[pin] {
+			errs = append(errs, netns.Set{User: pin}.Unpin())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // setUsers has a set begin with a user namespace.

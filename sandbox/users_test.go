@@ -12,6 +12,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
@@ -89,6 +90,27 @@ func TestPodWithUsersThatFailsLeavesNothing(t *testing.T) {
 			}
 		}
 		n.must(os.RemoveAll(left))
+		n.wantNothing()
+	})
+}
+
+// What a crash left before there was a pod is swept, and another criadapter's is not, nor a pod's.
+func TestUsersOfNobodyAreSwept(t *testing.T) {
+	onNode(t, withKernel, func(n *node) {
+		id, err := n.Run(n.Context(), mappedConfig("web", runtimeapi.NamespaceMode_POD), "")
+		n.must(err)
+		left, theirs := n.usersPath("left"), filepath.Join(n.usersDir(), "another-pod")
+		for _, path := range []string{left, theirs} {
+			set := netns.Set{User: path}
+			setUsers(&set, translate.PodUsers(mappedConfig("left", runtimeapi.NamespaceMode_POD)))
+			n.must(set.Make(n.Context()))
+		}
+		n.must(n.collectOrphans(n.Context()))
+		if n.usersAlive(left) || !n.usersAlive(theirs) || !n.usersAlive(n.pod(id).Status.UserNamespace) {
+			n.Error("the wrong namespaces are left")
+		}
+		n.must(netns.Set{User: theirs}.Unpin())
+		n.must(n.Remove(n.Context(), id))
 		n.wantNothing()
 	})
 }
