@@ -129,12 +129,11 @@ func (l layers) readable() []string {
 	return append([]string{filepath.Join(l.home, l.upper)}, l.lower...)
 }
 
-// options mounts the layers from other directories: the lower ones, and the home at last.
+// options mounts the layers, the lower ones from other directories.
 func (l layers) options(dirs []string) string {
-	last := len(dirs) - 1
 	options := []string{
-		"lowerdir=" + strings.Join(dirs[:last], ":"), "upperdir=" + filepath.Join(dirs[last], l.upper),
-		"workdir=" + filepath.Join(dirs[last], workName), "index=off",
+		"lowerdir=" + strings.Join(dirs, ":"), "upperdir=" + escape(filepath.Join(l.home, l.upper)),
+		"workdir=" + escape(filepath.Join(l.home, workName)), "index=off",
 	}
 	return strings.Join(append(options, l.kept...), ",")
 }
@@ -158,6 +157,11 @@ func splitOptions(text string, separator byte) []string {
 		}
 	}
 	return append(parts, text[start:])
+}
+
+// escape writes a name that splitOptions does not split.
+func escape(text string) string {
+	return strings.NewReplacer(`\`, `\\`, ",", `\,`, ":", `\:`).Replace(text)
 }
 
 // unescape reads the octal numbers that mountinfo has for blanks, and the overlay's own backslashes.

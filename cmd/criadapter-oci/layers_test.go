@@ -43,8 +43,8 @@ func TestLayersOfARoot(t *testing.T) {
 			}
 		})
 	}
-	l := layers{upper: "diff", kept: []string{"metacopy=on"}}
-	if got, want := l.options([]string{"0", "1", "2"}), "lowerdir=0:1,upperdir=2/diff,workdir=2/criadapter-work,index=off,metacopy=on"; got != want {
+	l := layers{home: "/a,b", upper: "diff", kept: []string{"metacopy=on"}}
+	if got, want := l.options([]string{"0", "1"}), `lowerdir=0:1,upperdir=/a\,b/diff,workdir=/a\,b/criadapter-work,index=off,metacopy=on`; got != want {
 		t.Errorf("options %s, want %s", got, want)
 	}
 }

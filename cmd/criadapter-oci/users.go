@@ -166,7 +166,12 @@ func (s *stage) mountRoot(root string) error {
 	if err := os.MkdirAll(filepath.Join(layers.home, workName), 0o700); err != nil {
 		return err
 	}
-	return s.mountOverlay(rootDir, 0, append(layers.lower, layers.home), layers.options)
+	// In its own place, because whoever counts what a container has written looks where its overlay says that it is.
+	if err := s.ns.Clone(layers.home, layers.home, false); err != nil {
+		return err
+	}
+	defer func() { _ = syscall.Unmount(layers.home, syscall.MNT_DETACH) }()
+	return s.mountOverlay(rootDir, 0, layers.lower, layers.options)
 }
 
 // mountOverlay mounts an overlay of directories with mapped owners. It does so as the container's root on the node, for
