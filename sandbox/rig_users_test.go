@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -170,9 +171,19 @@ func (r *rig) lookOutside(volume, id string) {
 	if err := syscall.Stat(proc+"/root/etc", &stat); err != nil || stat.Uid != firstUID || stat.Gid != firstGID {
 		r.Errorf("outside /etc is of %d:%d, %v", stat.Uid, stat.Gid, err)
 	}
-	stats, err := r.runtime().ContainerStats(r.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: id})
-	r.must(err)
-	if used := stats.GetStats().GetWritableLayer().GetUsedBytes().GetValue(); used < 1_000_000 || used > 2_000_000 {
-		r.Errorf("the writable layer has %d bytes, want those of the file /large", used)
+	r.wantWritten(id, 1_000_000, 2_000_000)
+}
+
+// wantWritten waits until a container's writable layer is counted, which happens now and then.
+func (r *rig) wantWritten(id string, least, most uint64) {
+	r.Helper()
+	var used uint64
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		stats, err := r.runtime().ContainerStats(r.Context(), &runtimeapi.ContainerStatsRequest{ContainerId: id})
+		r.must(err)
+		if used = stats.GetStats().GetWritableLayer().GetUsedBytes().GetValue(); used >= least && used <= most {
+			return
+		}
 	}
+	r.Errorf("the writable layer has %d bytes, want %d to %d", used, least, most)
 }
