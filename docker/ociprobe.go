@@ -50,7 +50,7 @@ type proof struct {
 // and does not work is reported, not used, and looked at again later, unless the mode
 // requires it.
 func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
-	found, real, err := findOCIRuntime(f.info)
+	found, real, err := findOCIRuntime(f.info, s.shim)
 	if s.notes = found.Notes; s.notes == "" {
 		s.notes = ocinote.DefaultDir
 	}

@@ -31,8 +31,8 @@ const (
 // ocinote): criadapter-oci in front of the engine's default runtime. The zero value
 // is that of an engine without it.
 type OCIRuntime struct {
-	// Name is the engine's for it. It is no runtime handler for pods, and not among
-	// Features.Runtimes.
+	// Name is the engine's for it, of daemon.json or containerd's for the shim. It is no
+	// runtime handler for pods, and not among Features.Runtimes.
 	Name string
 	// Notes is where it looks for notes.
 	Notes ocinote.Dir
@@ -52,12 +52,13 @@ const ociProgram = "criadapter-oci"
 const notesFlag = "--criadapter-notes"
 
 // installRuntime says how an engine gets the runtime.
-const installRuntime = `install criadapter-oci and add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} to daemon.json ` +
-	"(systemctl reload docker), or use --oci-runtime=auto"
+const installRuntime = `install criadapter-oci and, for an engine before 23, add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} ` +
+	"to daemon.json (systemctl reload docker), or use --oci-runtime=auto"
 
 // findOCIRuntime looks for the runtime among an engine's, and for the real one behind
-// it. Both are empty where there is none.
-func findOCIRuntime(info system.Info) (OCIRuntime, ocinote.Runtime, error) {
+// it. Both are empty where there is none. One of daemon.json is preferred to the shim,
+// because the engine passes it its own options.
+func findOCIRuntime(info system.Info, shim bool) (OCIRuntime, ocinote.Runtime, error) {
 	for _, name := range slices.Sorted(maps.Keys(info.Runtimes)) {
 		runtime := info.Runtimes[name].Runtime
 		if path.Base(runtime.Path) != ociProgram {
@@ -69,7 +70,11 @@ func findOCIRuntime(info system.Info) (OCIRuntime, ocinote.Runtime, error) {
 		real, err := realRuntime(info)
 		return OCIRuntime{Name: name, Notes: notesOf(runtime.Args)}, real, err
 	}
-	return OCIRuntime{}, ocinote.Runtime{}, nil
+	if !shim {
+		return OCIRuntime{}, ocinote.Runtime{}, nil
+	}
+	real, err := realRuntime(info)
+	return OCIRuntime{Name: shimRuntime, Notes: ocinote.DefaultDir}, real, err
 }
 
 // FindOCIRuntime returns the runtime that the engine has, without using it: whether it
@@ -82,7 +87,7 @@ func (c *Client) FindOCIRuntime(ctx context.Context) (OCIRuntime, error) {
 		if err != nil {
 			return err
 		}
-		found, _, err = findOCIRuntime(info.Info)
+		found, _, err = findOCIRuntime(info.Info, s.shim)
 		return err
 	})
 	return found, err
@@ -118,6 +123,8 @@ func realRuntime(info system.Info) (ocinote.Runtime, error) {
 // withoutOCIRuntime are the names of runtimes that pods may name.
 func withoutOCIRuntime(runtimes map[string]system.RuntimeWithStatus) map[string]system.RuntimeWithStatus {
 	others := maps.Clone(runtimes)
-	maps.DeleteFunc(others, func(_ string, r system.RuntimeWithStatus) bool { return path.Base(r.Path) == ociProgram })
+	maps.DeleteFunc(others, func(name string, r system.RuntimeWithStatus) bool {
+		return path.Base(r.Path) == ociProgram || r.Type == shimRuntime || name == shimRuntime
+	})
 	return others
 }

@@ -15,39 +15,48 @@ import (
 func TestFindOCIRuntime(t *testing.T) {
 	for name, c := range map[string]struct {
 		fallback, runtimes string
+		shim               bool
 		found              OCIRuntime
 		real               ocinote.Runtime
 		err                string
 	}{
-		"none": {"runc", `{"runc": {"path": "runc"}}`, OCIRuntime{}, ocinote.Runtime{}, ""},
+		"none": {"runc", `{"runc": {"path": "runc"}}`, false, OCIRuntime{}, ocinote.Runtime{}, ""},
 		"beside runc": {
-			"runc", `{"runc": {"path": "runc"}, "mine": {"path": "/usr/bin/criadapter-oci"}}`,
+			"runc", `{"runc": {"path": "runc"}, "mine": {"path": "/usr/bin/criadapter-oci"}}`, true,
 			OCIRuntime{Name: "mine", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "runc"}, "",
 		},
 		"with a directory": {
-			"crun", `{"crun": {"path": "/opt/crun", "runtimeArgs": ["--debug"]}, "c": {"path": "criadapter-oci", "runtimeArgs": ["--criadapter-notes", "/n"]}}`,
+			"crun", `{"crun": {"path": "/opt/crun", "runtimeArgs": ["--debug"]}, "c": {"path": "criadapter-oci", "runtimeArgs": ["--criadapter-notes", "/n"]}}`, false,
 			OCIRuntime{Name: "c", Notes: "/n"}, ocinote.Runtime{Path: "/opt/crun", Args: []string{"--debug"}}, "",
 		},
 		"with a directory in one word": {
-			"runc", `{"runc": {"path": "runc"}, "c": {"path": "criadapter-oci", "runtimeArgs": ["--criadapter-notes=/n"]}}`,
+			"runc", `{"runc": {"path": "runc"}, "c": {"path": "criadapter-oci", "runtimeArgs": ["--criadapter-notes=/n"]}}`, false,
 			OCIRuntime{Name: "c", Notes: "/n"}, ocinote.Runtime{Path: "runc"}, "",
 		},
 		"a shim with a program": {
-			"s", `{"s": {"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "/opt/crun"}}, "c": {"path": "criadapter-oci"}}`,
+			"s", `{"s": {"runtimeType": "io.containerd.runc.v2", "options": {"BinaryName": "/opt/crun"}}, "c": {"path": "criadapter-oci"}}`, false,
 			OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "/opt/crun"}, "",
 		},
 		"runc's shim, which nobody lists": {
-			"io.containerd.runc.v2", `{"c": {"path": "criadapter-oci"}}`,
+			"io.containerd.runc.v2", `{"c": {"path": "criadapter-oci"}}`, false,
 			OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "runc"}, "",
 		},
-		"another shim": {"kata", `{"kata": {"runtimeType": "io.containerd.kata.v2"}, "c": {"path": "criadapter-oci"}}`, OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{}, "no program"},
-		"the default":  {"c", `{"c": {"path": "criadapter-oci"}}`, OCIRuntime{}, ocinote.Runtime{}, "default-runtime"},
+		"found by containerd": {
+			"runc", `{"runc": {"path": "runc"}, "x": {"runtimeType": "io.containerd.criadapter.v2"}}`, true,
+			OCIRuntime{Name: "io.containerd.criadapter.v2", Notes: ocinote.DefaultDir}, ocinote.Runtime{Path: "runc"}, "",
+		},
+		"the default, by its shim": {
+			"io.containerd.criadapter.v2", `{"runc": {"path": "runc"}}`, true,
+			OCIRuntime{Name: "io.containerd.criadapter.v2", Notes: ocinote.DefaultDir}, ocinote.Runtime{}, "no program",
+		},
+		"another shim": {"kata", `{"kata": {"runtimeType": "io.containerd.kata.v2"}, "c": {"path": "criadapter-oci"}}`, false, OCIRuntime{Name: "c", Notes: ocinote.DefaultDir}, ocinote.Runtime{}, "no program"},
+		"the default":  {"c", `{"c": {"path": "criadapter-oci"}}`, false, OCIRuntime{}, ocinote.Runtime{}, "default-runtime"},
 	} {
 		info := system.Info{DefaultRuntime: c.fallback}
 		if err := json.Unmarshal([]byte(c.runtimes), &info.Runtimes); err != nil {
 			t.Fatal(err)
 		}
-		found, real, err := findOCIRuntime(info)
+		found, real, err := findOCIRuntime(info, c.shim)
 		if found != c.found || !reflect.DeepEqual(real, c.real) {
 			t.Errorf("%s: found %+v, %+v", name, found, real)
 		}
@@ -55,7 +64,7 @@ func TestFindOCIRuntime(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.err)
 		}
 		for _, other := range (facts{info: info}).features("1.41").Runtimes {
-			if other == found.Name {
+			if other == found.Name || other == "x" {
 				t.Errorf("%s: pods may name the runtime %s", name, other)
 			}
 		}

@@ -24,6 +24,8 @@ type session struct {
 	engineID string
 	// notes is where notes of its containers may lie, whether they are made or not.
 	notes ocinote.Dir
+	// shim says whether the engine's containerd finds the runtime by itself.
+	shim bool
 	// real is what stands behind Features.OCIRuntime.
 	real ocinote.Runtime
 	// until, when not zero, is when the engine is looked at again, because its OCI
@@ -179,6 +181,7 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 		}
 	}
 	s := &session{api: api, features: features, engineID: found.info.ID}
+	s.shim = features.Supports(apiShim) && hasShim(witness("/proc", peer))
 	return s, c.addOCIRuntime(ctx, s, found)
 }
 

@@ -7,17 +7,25 @@
 // A container without a valid note is refused: it is one that criadapter has not
 // made, or one of before the machine started again, and its configuration lacks what
 // was to protect the host from it.
+//
+// Under the name containerd-shim-criadapter-v2 it is a shim of containerd's: it becomes
+// runc's shim, with itself as runc.
 package main
 
 import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 )
 
 func main() {
+	if filepath.Base(os.Args[0]) == shimName {
+		refuse(call{}, becomeShim(os.Args))
+		os.Exit(1)
+	}
 	call := parseCall(os.Args[1:])
 	err := prepare(&call)
 	if err == nil {
@@ -33,8 +41,12 @@ func become(c call) error {
 	if err != nil {
 		return err
 	}
+	environ, err := realEnviron()
+	if err != nil {
+		return err
+	}
 	argv := append([]string{runtime.Path}, runtime.Args...)
-	if err := syscall.Exec(runtime.Path, append(argv, c.args...), os.Environ()); err != nil {
+	if err := syscall.Exec(runtime.Path, append(argv, c.args...), environ); err != nil {
 		return fmt.Errorf("start the OCI runtime %s: %w", runtime.Path, err)
 	}
 	return nil

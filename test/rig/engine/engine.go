@@ -32,6 +32,8 @@ type Options struct {
 	Env rigenv.Env
 	// Config is added to the engine's daemon.json and wins over the rig's own settings.
 	Config map[string]any
+	// Path is a directory that comes first on the engine's PATH, empty for none.
+	Path string
 	// Rootless runs the engine in a user namespace, as RootlessKit does. It answers, and cannot run containers.
 	Rootless bool
 }
@@ -137,7 +139,11 @@ func (e *Engine) Start(ctx context.Context) error {
 		return err
 	}
 	cmd := exec.Command(e.opts.Env.Dockerd, "--config-file", e.path("daemon.json"))
-	cmd.Env = append(os.Environ(), "PATH="+SearchPath(e.opts.Env), "TMPDIR="+e.path("tmp")) // for dumps of a hanging containerd
+	path := SearchPath(e.opts.Env)
+	if e.opts.Path != "" {
+		path = e.opts.Path + string(os.PathListSeparator) + path
+	}
+	cmd.Env = append(os.Environ(), "PATH="+path, "TMPDIR="+e.path("tmp")) // for dumps of a hanging containerd
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C is for the rig, which stops the engine in order
 	end := func() {}

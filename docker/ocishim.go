@@ -1,0 +1,52 @@
+package docker
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+const (
+	// shimRuntime is the name under which an engine has the runtime without having been
+	// told of it: containerd runs shimProgram for it.
+	shimRuntime = "io.containerd.criadapter.v2"
+	shimProgram = "containerd-shim-criadapter-v2"
+	// apiShim is the API version since which containers may name a shim, that of Docker
+	// Engine 23.
+	apiShim = "1.42"
+)
+
+// hasShim reports whether an engine's containerd would find shimProgram, by the engine's
+// process that dir stands for: on its PATH, which is that of containerd where the engine
+// or systemd started it, or beside dockerd. A container proves it later.
+func hasShim(dir string) bool {
+	root := filepath.Join(dir, "root")
+	for _, place := range append(searchPath(dir), programDir(dir)) {
+		if !filepath.IsAbs(place) {
+			continue
+		}
+		// A link may be absolute, and lead elsewhere from here.
+		if stat, err := os.Lstat(filepath.Join(root, place, shimProgram)); err == nil && !stat.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
+// searchPath is the PATH of a process.
+func searchPath(dir string) []string {
+	environ, _ := os.ReadFile(filepath.Join(dir, "environ")) // one that cannot be read has none
+	for variable := range bytes.SplitSeq(environ, []byte{0}) {
+		if path, ok := strings.CutPrefix(string(variable), "PATH="); ok {
+			return filepath.SplitList(path)
+		}
+	}
+	return nil
+}
+
+// programDir is the directory of a process's program.
+func programDir(dir string) string {
+	program, _ := os.Readlink(filepath.Join(dir, "exe"))
+	return filepath.Dir(program)
+}

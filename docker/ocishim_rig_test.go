@@ -1,0 +1,144 @@
+package docker_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// installShim lays the program out as a package does, and returns the directory that is to be on PATH.
+func installShim(t *testing.T, env rigenv.Env) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(env.WorkDir, "shim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(env.OCIRuntime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, libexec := filepath.Join(dir, "bin"), filepath.Join(dir, "libexec/criadapter")
+	for _, made := range []string{bin, libexec} {
+		if err := os.MkdirAll(made, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(bin, "criadapter-oci"), program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for link, target := range map[string]string{bin + "/containerd-shim-criadapter-v2": "criadapter-oci", libexec + "/runc": "../../bin/criadapter-oci"} {
+		if err := os.Symlink(target, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return bin
+}
+
+func startWithShim(t *testing.T, env rigenv.Env, name string, config map[string]any) *engine.Engine {
+	t.Helper()
+	own, err := engine.New(engine.Options{Dir: filepath.Join(env.WorkDir, "docker-"+name), Env: env, Config: config, Path: installShim(t, env)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := own.Start(rigContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := own.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	return own
+}
+
+// TestRigShimNeedsNoConfiguration connects to an engine whose daemon.json has no word of the runtime, and on whose PATH
+// the shim is: Docker Engine 23 and newer run it, older ones are left alone.
+func TestRigShimNeedsNoConfiguration(t *testing.T) {
+	const shim = "io.containerd.criadapter.v2"
+	env := rigenv.Require(t)
+	own := startWithShim(t, env, "shim", map[string]any{"runtimes": map[string]any{}})
+	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slices.Contains(features.Runtimes, shim) {
+		t.Errorf("pods may name the runtime: %v", features.Runtimes)
+	}
+	if !features.Supports("1.42") {
+		if features.OCIRuntime.Name != "" {
+			t.Errorf("API %s has the runtime %+v", features.APIVersion, features.OCIRuntime)
+		}
+		return
+	}
+	if features.OCIRuntime.Name != shim || !features.OCIRuntime.RecursiveReadOnly {
+		t.Fatalf("the runtime is %+v", features.OCIRuntime)
+	}
+	if err := client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	id, err := client.CreateContainer(rigContext(t), docker.ContainerSpec{
+		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sleep", "1000"}, NetworkDisabled: true},
+		Host:   &container.HostConfig{NetworkMode: "none"}, Network: &network.NetworkingConfig{},
+		Note: &ocinote.Note{Hostname: "noted", Process: ocinote.Process{Groups: &[]uint32{4242}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := client.StartContainer(rigContext(t), id); err != nil {
+		t.Fatal(err)
+	}
+	lookAtNoted(t, client, id)
+	if err := client.RemoveContainer(rigContext(t), id); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := features.OCIRuntime.Notes.List(); err != nil || len(left) > 0 {
+		t.Errorf("left are %v, %v", left, err)
+	}
+}
+
+// lookAtNoted looks at the container's process from outside, and runs a command in it.
+func lookAtNoted(t *testing.T, client *docker.Client, id string) {
+	t.Helper()
+	inspect, err := client.InspectContainer(rigContext(t), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", inspect.State.Pid))
+	if err != nil || !strings.Contains(string(status), "Groups:\t0 4242 \n") {
+		t.Errorf("from outside the process is %v\n%s", err, status)
+	}
+	opts := docker.ExecOptions{Command: []string{"sh", "-c", "hostname; id -G"}, Stdout: true, Stderr: true, TTY: true}
+	execID, err := client.CreateExec(rigContext(t), id, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := client.AttachExec(rigContext(t), execID, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stream.Close() }()
+	if output, err := io.ReadAll(stream); err != nil || string(output) != "noted\r\n0 4242\r\n" {
+		t.Errorf("a command inside says %q, %v", output, err)
+	}
+}
+
+// TestRigDaemonJSONIsPreferredToTheShim gives an engine both.
+func TestRigDaemonJSONIsPreferredToTheShim(t *testing.T) {
+	_, features, err := dialOCI(t, startWithShim(t, rigenv.Require(t), "both", nil), docker.OCIRuntimeRequired)
+	if err != nil || features.OCIRuntime.Name != "criadapter" {
+		t.Errorf("the runtime is %+v, %v", features.OCIRuntime, err)
+	}
+}
