@@ -16,6 +16,17 @@ type file struct {
 	path    string
 	mode    fs.FileMode
 	content []byte
+	// link is what a symbolic link leads to, empty for a plain file.
+	link string
+}
+
+// links are other names of criadapter-oci: the one by which containerd finds it, and the
+// one by which runc's shim does then.
+func links() []file {
+	return []file{
+		{path: "usr/bin/containerd-shim-criadapter-v2", link: "criadapter-oci"},
+		{path: "usr/libexec/criadapter/runc", link: "../../bin/criadapter-oci"},
+	}
 }
 
 // sources are the files of the tree that are installed, and where. Those in cri-docker belong to the second package.
@@ -37,7 +48,7 @@ func sources() []struct{ from, to string } {
 
 // layout is all files of the packages of one architecture, by path.
 func (r release) layout(b build, generated []file) ([]file, error) {
-	files := slices.Clone(generated)
+	files := slices.Concat(generated, links())
 	for _, program := range programs() {
 		content, err := os.ReadFile(b.path(program))
 		if err != nil {
@@ -65,9 +76,13 @@ func (r release) layout(b build, generated []file) ([]file, error) {
 	return files, nil
 }
 
-// stageFiles writes files below dir, each with one time and a mode that no umask changes.
+// stageFiles writes files below dir, each with one time and a mode that no umask changes. Links are nfpm's to make, whose
+// configuration names them.
 func stageFiles(dir string, files []file, at time.Time) error {
 	for _, f := range files {
+		if f.link != "" {
+			continue
+		}
 		path := filepath.Join(dir, f.path)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err

@@ -79,6 +79,15 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%s: %v, %v", path, info, err)
 		}
 	}
+	config, err := os.ReadFile("../criadapter/nfpm.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range links() {
+		if want := "{src: " + f.link + ", dst: /" + f.path + ", type: symlink}"; !strings.Contains(string(config), want) {
+			t.Errorf("nfpm.yaml lacks the link %s", want)
+		}
+	}
 	if _, err := r.layout(b, []file{{path: "usr/bin/criadapter"}}); err == nil {
 		t.Error("two files have one name")
 	}
@@ -86,7 +95,7 @@ func TestLayout(t *testing.T) {
 
 func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {
 	var packed bytes.Buffer
-	if err := writeTar(&packed, "top", []file{{path: "a/b", mode: 0o644, content: []byte("x")}, {path: "a/c", mode: 0o755}}, commitTime); err != nil {
+	if err := writeTar(&packed, "top", []file{{path: "a/b", mode: 0o644, content: []byte("x")}, {path: "a/c", mode: 0o755}, {path: "a/d", link: "c"}}, commitTime); err != nil {
 		t.Fatal(err)
 	}
 	var names []string
@@ -101,9 +110,13 @@ func TestTarHasDirectoriesOnceAndOneTime(t *testing.T) {
 		if !header.ModTime.Equal(commitTime) || header.Uid != 0 || header.Uname != "" {
 			t.Errorf("%s carries something of this machine: %v", header.Name, header)
 		}
-		names = append(names, header.Name)
+		if name := header.Name; header.Typeflag == tar.TypeSymlink {
+			names = append(names, name+">"+header.Linkname)
+		} else {
+			names = append(names, name)
+		}
 	}
-	if got, want := strings.Join(names, " "), "top/ top/a/ top/a/b top/a/c"; got != want {
+	if got, want := strings.Join(names, " "), "top/ top/a/ top/a/b top/a/c top/a/d>c"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -36,6 +36,9 @@ func writeTar(to io.Writer, below string, files []file, at time.Time) error {
 			return err
 		}
 		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: int64(f.mode), Size: int64(len(f.content)), ModTime: at, Format: tar.FormatPAX}
+		if f.link != "" {
+			header.Typeflag, header.Linkname, header.Mode = tar.TypeSymlink, f.link, 0o777
+		}
 		if err := packed.WriteHeader(header); err != nil {
 			return err
 		}

@@ -47,6 +47,8 @@ func (s *suite) removalWaits(ctx context.Context) error {
 		dpkg --remove criadapter 2>&1 | tee /run/removed
 		grep '/etc/docker/daemon.json still names criadapter-oci' /run/removed
 		not test -e /usr/bin/criadapter-oci
+		not test -L /usr/bin/containerd-shim-criadapter-v2
+		not test -e /usr/libexec/criadapter
 		dpkg --install `+s.deb(newVersion, "criadapter")+`
 		systemd-run --unit kubelet-core --property Restart=always kubelet-core run --node-ip 192.0.2.1`); err != nil {
 		return err
@@ -57,6 +59,9 @@ func (s *suite) removalWaits(ctx context.Context) error {
 // useOCIRuntime makes criadapter-oci a runtime of the engine and waits until criadapter uses it.
 func (s *suite) useOCIRuntime(ctx context.Context) error {
 	if _, err := s.machine.Shell(ctx, `
+		test "$(realpath /usr/bin/containerd-shim-criadapter-v2)" = /usr/bin/criadapter-oci
+		test "$(realpath /usr/libexec/criadapter/runc)" = /usr/bin/criadapter-oci
+		/usr/libexec/criadapter/runc --version
 		sed --in-place 's,^{,{"runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}}\, ,' /etc/docker/daemon.json
 		systemctl reload docker`); err != nil {
 		return err
