@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"encoding/json"
 	"reflect"
 	"slices"
 	"strings"
@@ -98,6 +99,33 @@ func ambientOf(spec docker.ContainerSpec) []string {
 		return nil
 	}
 	return spec.Note.Process.Ambient
+}
+
+// An engine that does not know all of a profile gets the rest by the note.
+func TestWholeProfile(t *testing.T) {
+	const whole = `{"defaultAction":"SCMP_ACT_ERRNO","defaultErrnoRet":38,"flags":["SECCOMP_FILTER_FLAG_LOG"],"syscalls":[]}`
+	for name, c := range map[string]struct {
+		profile string
+		newer   bool
+		want    *ocinote.Note
+	}{
+		"whole":           {whole, false, &ocinote.Note{Seccomp: map[string]json.RawMessage{"defaultErrnoRet": []byte("38")}}},
+		"plain":           {`{"defaultAction":"SCMP_ACT_ERRNO","syscalls":[]}`, false, nil},
+		"on newer engine": {whole, true, nil},
+	} {
+		in := noted(containerInput())
+		if c.newer {
+			in.Features.APIVersion = newEngine().APIVersion
+		}
+		in.Features.Seccomp = true
+		in.ReadProfile = func(string) ([]byte, error) { return []byte(c.profile), nil }
+		in.Config.Linux.SecurityContext = &runtimeapi.LinuxContainerSecurityContext{
+			Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: "/profile"},
+		}
+		if got := mustContainer(t, in).Note; !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
+		}
+	}
 }
 
 // Docker relabels where it cannot make mounts recursively read-only, and the runtime does the rest.

@@ -3,7 +3,10 @@ package translate
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"path"
+	"slices"
+	"strings"
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -12,6 +15,9 @@ import (
 )
 
 const (
+	// apiSeccomp is the API version since which the engine takes whole profiles, that of
+	// Docker Engine 23.
+	apiSeccomp        = "1.42"
 	seccompOption     = "seccomp="
 	seccompUnconfined = seccompOption + "unconfined"
 	// seccompBuiltin is known to all engines that can have the default profile
@@ -75,4 +81,30 @@ func compactProfile(content []byte) (string, error) {
 		return "", err
 	}
 	return out.String(), nil
+}
+
+// flattened are the fields of a profile that Docker Engine 20.10 leaves out. It leaves out
+// flags, too, and runc 1.1 starts nothing that has them: they stay out.
+var flattened = []string{"defaultErrnoRet", "listenerPath", "listenerMetadata"}
+
+// completeSeccomp puts those fields of a profile into the note that an engine may not
+// know. Where there are no notes it is the engine's profile.
+func completeSeccomp(field string, options []string, more *extra) error {
+	i := slices.IndexFunc(options, func(option string) bool { return strings.HasPrefix(option, seccompOption+"{") })
+	if i < 0 || !more.offered() || more.features.Supports(apiSeccomp) {
+		return nil
+	}
+	var profile map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(strings.TrimPrefix(options[i], seccompOption)), &profile); err != nil {
+		return invalid(field, "%v", err)
+	}
+	maps.DeleteFunc(profile, func(name string, _ json.RawMessage) bool { return !slices.Contains(flattened, name) })
+	if len(profile) == 0 {
+		return nil
+	}
+	note, err := more.need(field, "the whole profile")
+	if err == nil {
+		note.Seccomp = profile
+	}
+	return err
 }

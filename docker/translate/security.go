@@ -69,6 +69,9 @@ func containerSecurity(field string, in ContainerInput, host *container.HostConf
 	if err != nil {
 		return err
 	}
+	if err := completeSeccomp(field+".seccomp", options, more); err != nil {
+		return err
+	}
 	host.SecurityOpt = append([]string{noNewPrivileges(sc.GetNoNewPrivs())}, options...)
 	return paths(field, sc, host)
 }

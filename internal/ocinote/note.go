@@ -50,6 +50,8 @@ type Note struct {
 	// Hooks are added behind the engine's, by the specification's name for when they
 	// run: createRuntime, createContainer, startContainer, poststart, poststop, prestart.
 	Hooks map[string][]Hook `json:"hooks,omitempty"`
+	// Seccomp are fields of linux.seccomp, which has to be there, as they are.
+	Seccomp map[string]json.RawMessage `json:"seccomp,omitempty"`
 	// IntelRDT is linux.intelRdt as it is, empty to leave the engine's.
 	IntelRDT json.RawMessage `json:"intelRdt,omitempty"`
 	// Env is added, or replaces a variable of the same name. Each is NAME=value.

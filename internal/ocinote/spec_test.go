@@ -19,6 +19,7 @@ const engineSpec = `{
 	},
 	"mounts": [{"destination": "/proc", "type": "proc"}, {"destination": "/data", "type": "bind", "source": "/srv", "options": ["rbind", "ro"]}],
 	"linux": {
+		"seccomp": {"defaultAction": "SCMP_ACT_ERRNO"},
 		"sysctl": {"net.ipv4.ping_group_range": "0 2147483647"},
 		"namespaces": [{"type": "mount"}, {"type": "network"}, {"type": "uts"}],
 		"resources": {"devices": [{"allow": false, "access": "rwm"}], "memory": {"limit": 9223372036854775807}}
@@ -103,6 +104,10 @@ func TestEditSpec(t *testing.T) {
 			Note{Hooks: map[string][]Hook{"prestart": {{Path: "/bin/a", Args: []string{"a", "b"}, Timeout: new(5)}}, "poststop": {{Path: "/bin/c", Env: []string{"X=y"}}}}},
 			map[string]string{"hooks": `{"poststop":[{"env":["X=y"],"path":"/bin/c"}],"prestart":[{"path":"/bin/engine"},{"args":["a","b"],"path":"/bin/a","timeout":5}]}`},
 		},
+		"a profile": {
+			Note{Seccomp: map[string]json.RawMessage{"defaultErrnoRet": []byte("38")}},
+			map[string]string{"linux.seccomp": `{"defaultAction":"SCMP_ACT_ERRNO","defaultErrnoRet":38}`},
+		},
 		"a class of cache": {Note{IntelRDT: []byte(`{"closID":"a"}`)}, map[string]string{"linux.intelRdt": `{"closID":"a"}`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -166,6 +171,7 @@ func TestSpecThatCannotBeEdited(t *testing.T) {
 		"no linux":                {`{"linux": 5}`, Note{}, "linux is no object"},
 		"a mount that is none":    {`{"mounts": ["x"]}`, Note{}, "mounts[0] is no object"},
 		"a mount that is missing": {engineSpec, Note{MountOptions: map[string][]string{"/nonesuch": {"rro"}}}, "none at /nonesuch"},
+		"a profile that is none":  {`{"linux": {}}`, Note{Seccomp: map[string]json.RawMessage{"flags": []byte("[]")}}, "linux.seccomp is missing"},
 		"a capability too many":   {engineSpec, Note{Process: Process{Ambient: []string{"CAP_SYS_ADMIN"}}}, "bounding lacks CAP_SYS_ADMIN"},
 	} {
 		if _, err := EditSpec([]byte(c.spec), c.note); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -81,7 +81,7 @@ func confinementRows() []row {
 		},
 		{
 			fields: slices.Concat(of(pod, "seccomp", "seccomp_profile_path"), of(container, "seccomp", "seccomp_profile_path")), is: implemented,
-			says:    "RuntimeDefault is the engine's profile, Localhost a file of the node; a container without any is unconfined, a sandbox has the default. The newer field wins.",
+			says:    "RuntimeDefault is the engine's profile, Localhost a file of the node; a container without any is unconfined, a sandbox has the default. The newer field wins. Docker Engine 20.10 leaves out a profile's flags, defaultErrnoRet and listenerPath; `criadapter-oci` puts back the last two.",
 			refuses: "`Localhost` on an engine without seccomp, where the container would run unconfined",
 			needs:   needsSeccomp, has: hasSeccomp,
 		},

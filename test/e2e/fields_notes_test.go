@@ -39,6 +39,35 @@ func TestFieldsOfNotes(t *testing.T) {
 	n.ambientCapabilities(t)
 	n.mountsWithOptions(t)
 	n.limitsFromTheStart(t)
+	n.wholeProfile(t)
+}
+
+// wholeProfile looks at what the OCI runtime was given of a seccomp profile with fields that Docker Engine 20.10 leaves out.
+func (n *fieldsNode) wholeProfile(t *testing.T) {
+	profile := filepath.Join(n.dir, "seccomp.json")
+	testutil.WriteFile(t, profile, `{"defaultAction":"SCMP_ACT_ALLOW","defaultErrnoRet":38,
+		"syscalls":[{"names":["mkdir","mkdirat"],"action":"SCMP_ACT_ERRNO"}]}`)
+	id, pid := n.run(noted("profile", &runtimeapi.LinuxContainerSecurityContext{
+		Seccomp: &runtimeapi.SecurityProfile{ProfileType: runtimeapi.SecurityProfile_Localhost, LocalhostRef: profile},
+	}))
+	t.Run("a whole seccomp profile", func(t *testing.T) {
+		same(t, "its system call inside", n.sh(id, "mkdir /new"), "mkdir: can't create directory '/new': Operation not permitted")
+		var spec struct {
+			Linux struct{ Seccomp struct{ DefaultErrnoRet int } }
+		}
+		n.bundle(pid, &spec)
+		if got := spec.Linux.Seccomp; got.DefaultErrnoRet != 38 {
+			t.Errorf("the runtime was given %+v", got)
+		}
+	})
+}
+
+// bundle reads what the OCI runtime was given for a container, from where its shim works, the parent of its process.
+func (n *fieldsNode) bundle(pid int, spec any) {
+	n.Helper()
+	text, err := os.ReadFile("/proc/" + n.procStatus(pid, "PPid") + "/cwd/config.json")
+	n.must(err)
+	n.must(json.Unmarshal(text, spec))
 }
 
 // noted is a container that waits.
@@ -166,11 +195,8 @@ func TestRuntimeAnnotations(t *testing.T) {
 	config := noted("annotated", nil)
 	config.Annotations = map[string]string{"passed.example/container": "c", "other.example/container": "x"}
 	_, pid := n.run(config)
-	// The runtime's bundle is where its shim works, the parent of the container's process.
-	text, err := os.ReadFile("/proc/" + n.procStatus(pid, "PPid") + "/cwd/config.json")
-	n.must(err)
 	var spec struct{ Annotations map[string]string }
-	n.must(json.Unmarshal(text, &spec))
+	n.bundle(pid, &spec)
 	if spec.Annotations["passed.example/pod"] != "p" || spec.Annotations["passed.example/container"] != "c" {
 		t.Errorf("the runtime was given %v", spec.Annotations)
 	}
