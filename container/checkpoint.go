@@ -42,6 +42,9 @@ func (s *Service) Checkpoint(ctx context.Context, id, location string) (err erro
 	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_RUNNING {
 		return wrongState(c, "running")
 	}
+	if err := s.checkUsers(c); err != nil {
+		return err
+	}
 	// On the disk of the archive: what CRIU writes is as large as the container's memory.
 	dir, err := os.MkdirTemp(filepath.Dir(location), ".checkpoint-")
 	if err != nil {
@@ -130,9 +133,22 @@ func (s *Service) runningIn(sandboxID string, ids []string) ([]*state.Container,
 		case slices.ContainsFunc(found, func(other *state.Container) bool { return other.ID == c.ID }):
 			return nil, fmt.Errorf("%s: container %s is there twice: %w", field, c.ID, errdefs.ErrInvalidArgument)
 		}
+		if err := s.checkUsers(c); err != nil {
+			return nil, fmt.Errorf("%s: %w", field, err)
+		}
 		found = append(found, c)
 	}
 	return found, nil
+}
+
+// checkUsers refuses containers in a user namespace: what they see of the node is on mounts that the OCI runtime made for
+// them alone, and CRIU would not find them again.
+func (s *Service) checkUsers(c *state.Container) error {
+	pod, err := s.opts.Cache.Snapshot().Pod(c.SandboxID)
+	if err != nil || pod.Status.UserNamespace == "" {
+		return err
+	}
+	return fmt.Errorf("container %s is in a user namespace of its pod's own and cannot be checkpointed: %w", c.ID, errdefs.ErrFailedPrecondition)
 }
 
 // checkCRIU fails where the engine cannot checkpoint.

@@ -3,6 +3,8 @@ package container
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
@@ -26,5 +28,33 @@ func TestCheckpointThatCannotBeWritten(t *testing.T) {
 	}
 	if notWritable(nil) != nil {
 		t.Error("no error became one")
+	}
+}
+
+// TestCheckpointInAUserNamespace: nothing is paused for it, or left beside the place of the archive.
+func TestCheckpointInAUserNamespace(t *testing.T) {
+	n, engine := newDumpNode(t)
+	pod := n.pod()
+	id := n.create(pod, n.config("sleep"))
+	n.start(id)
+	n.withFiles(engine, id)
+	known, err := n.cache.Snapshot().Pod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapped := *known
+	mapped.Status.UserNamespace = "/run/u"
+	n.cache.PutPod(mapped)
+	dir := t.TempDir()
+	for call, err := range map[string]error{
+		"one": n.Checkpoint(t.Context(), id, filepath.Join(dir, "a.tar")),
+		"all": n.CheckpointAll(t.Context(), pod, []string{id}, dir),
+	} {
+		if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "user namespace") {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 || engine.Calls("PauseContainer") != 0 {
+		t.Errorf("there is %v, %v, and %d pauses", left, err, engine.Calls("PauseContainer"))
 	}
 }

@@ -1,10 +1,12 @@
 package translate
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
 
+	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
@@ -122,6 +124,9 @@ func joinUsers(field string, options *runtimeapi.UserNamespace, sandbox SandboxR
 }
 
 func (e *extra) joinUsers(field, path string, users Users) error {
+	if path == "" { // without one the runtime would make another
+		return fmt.Errorf("%s: the record of the pod is lost, and with it where its user namespace is: run a new pod sandbox: %w", field, errdefs.ErrFailedPrecondition)
+	}
 	if err := e.join(field, "user", path); err != nil {
 		return err
 	}

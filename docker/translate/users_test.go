@@ -150,6 +150,7 @@ func TestUsersThatAContainerCannotHave(t *testing.T) {
 			options(*in).UsernsOptions = &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}
 		},
 		"the pod has the node's user namespace": func(in *ContainerInput) { podOptions(*in).UsernsOptions = nil },
+		"the record of the pod is lost":         func(in *ContainerInput) { in.Sandbox.UserNamespace = "" },
 		"mounts[0].uidMappings: mounts are":     mounted(&runtimeapi.Mount{UidMappings: userIDs(1, 1)}),
 		"mounts[0].gidMappings: mounts are":     mounted(&runtimeapi.Mount{GidMappings: userIDs(131072, 1000)}),
 		"mounts[0].propagation":                 mounted(&runtimeapi.Mount{Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}),
