@@ -32,8 +32,8 @@ release: ## Make packages, tarballs, images, SBOMs and checksums in build/releas
 
 # ENGINE names the engine for every target that runs the rig: installed, 25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2,
 # or the path of a dockerd; make test takes several, with commas between. RUNTIME_MODE=oci has servers make pods without a
-# sandbox container, RUNTIME_MODE=container with one each. The rig reads both from the environment, where make puts what its
-# command line sets.
+# sandbox container, RUNTIME_MODE=container with one each; one for all engines, or one for each of a list. The rig reads both
+# from the environment, where make puts what its command line sets.
 .PHONY: engines
 engines: rig ## Build the engines that are not installed into the cache, for ENGINE=25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2
 	@build/bin/rig engines

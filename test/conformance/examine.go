@@ -16,7 +16,6 @@ import (
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/single"
 	"github.com/criadapter/criadapter/test/critest/report"
-	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/cache"
 	"github.com/criadapter/criadapter/test/rig/images"
 	"github.com/criadapter/criadapter/test/rig/registry"
@@ -74,7 +73,7 @@ func specImages(ctx context.Context, programs build.Programs) (map[string]v1.Ima
 func (o options) runName(env rigenv.Env, chosen set) string {
 	name := chosen.name
 	for _, part := range []struct{ is, usual string }{
-		{env.Engine, "installed"}, {os.Getenv(adapter.VarMode), ""}, {o.server, single.Criadapter},
+		{env.Engine, "installed"}, {env.Mode, ""}, {o.server, single.Criadapter},
 	} {
 		if part.is != part.usual {
 			name += "-" + filepath.Base(part.is)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/critest/report"
-	"github.com/criadapter/criadapter/test/rig/adapter"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -25,7 +24,7 @@ func (o options) keep(env rigenv.Env, chosen set, v report.Verdict) error {
 		return nil
 	}
 	r := result{
-		Set: chosen.name, What: chosen.what, Engine: env.Engine, Mode: os.Getenv(adapter.VarMode), Server: o.server, Kubelet: build.Version,
+		Set: chosen.name, What: chosen.what, Engine: env.Engine, Mode: env.Mode, Server: o.server, Kubelet: build.Version,
 		Passed: v.Passed, Failed: v.Failed, Skipped: v.Skipped, Causes: v.Causes,
 	}
 	text, err := json.MarshalIndent(r, "", "  ")

@@ -17,7 +17,7 @@ import (
 // leg is a run of the tests on one engine. Each has a scratch directory, namespaces and control groups of its own, so
 // that legs can run beside each other.
 type leg struct {
-	variant  engine.Variant
+	target
 	several  bool // there are others
 	scratch  *scratch
 	env      rigenv.Env
@@ -27,14 +27,14 @@ type leg struct {
 
 // installed says whether the leg's engine is the installed one. It has the tests that use no engine, too, and those on the
 // machine's own: they would say the same again on each.
-func (l *leg) installed() bool { return l.variant.Name == engine.Installed }
+func (l *leg) installed() bool { return l.Name == engine.Installed }
 
-// label tells the leg's lines from those of others.
-func (l *leg) label() string {
+// suffix tells the leg's lines from those of others.
+func (l *leg) suffix() string {
 	if !l.several {
 		return ""
 	}
-	return " on " + l.variant.Name
+	return " on " + l.label()
 }
 
 // furnishLegs compiles the tests and the server, once for all legs, and makes ready what each leg needs. What does not
@@ -46,7 +46,7 @@ func furnishLegs(ctx context.Context, legs []*leg, opts testOptions) error {
 		return err
 	}
 	for _, l := range legs {
-		if l.env, err = describe(ctx, l.scratch, l.variant); err != nil {
+		if l.env, err = describe(ctx, l.scratch, l.target); err != nil {
 			return err
 		}
 		l.binaries = slices.DeleteFunc(slices.Clone(binaries), func(b testBinary) bool { return !b.Engine && !l.installed() })
@@ -84,7 +84,7 @@ func (l *leg) runPrivate(ctx context.Context, opts testOptions) error {
 	if err != nil {
 		return err
 	}
-	tests.Binaries, tests.Label = l.binaries, l.label()
+	tests.Binaries, tests.Label = l.binaries, l.suffix()
 	p := plan{Env: l.env, Tests: &tests}
 	if err := prepare(ctx, l.scratch, &p); err != nil {
 		return err
@@ -138,11 +138,11 @@ func (l *leg) verdict(w io.Writer, skips *results.Skips, opts testOptions) int {
 		return verdictOfBenchmarks(os.Stderr, l.tests)
 	}
 	tests := l.tests
-	if l.variant.CgroupV2 {
+	if l.CgroupV2 {
 		tests = withoutControllers(w, tests)
 	}
 	if l.several {
-		fmt.Fprintf(w, "\nOn %s:\n", l.variant.Name)
+		fmt.Fprintf(w, "\nOn %s:\n", l.label())
 	}
 	return verdict(w, tests, skips, opts.everything() && l.installed())
 }

@@ -41,12 +41,12 @@ func TestVerdictOfLegs(t *testing.T) {
 		code int
 		says string
 	}{
-		"another engine":        {leg{variant: engine.Variant{Name: "other"}, several: true, tests: passed}, all, 0, "\nOn other:\n\n1 passed"},
-		"its failure":           {leg{variant: engine.Variant{Name: "other"}, several: true, tests: failed}, all, 1, "failed: room TestF"},
-		"nothing beside others": {leg{variant: engine.Variant{Name: "other"}, several: true}, all, 0, ""},
-		"nothing at all":        {leg{variant: engine.Variant{Name: "other"}}, all, 1, "no test passed"},
-		"a stale skip":          {leg{variant: engine.Variant{Name: engine.Installed}, tests: passed}, all, 1, "not skipped: room TestS"},
-		"a part of the tests":   {leg{variant: engine.Variant{Name: engine.Installed}, tests: passed}, testOptions{run: "TestP"}, 0, "1 passed"},
+		"another engine":        {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true, tests: passed}, all, 0, "\nOn other:\n\n1 passed"},
+		"its failure":           {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true, tests: failed}, all, 1, "failed: room TestF"},
+		"nothing beside others": {leg{target: target{Variant: engine.Variant{Name: "other"}}, several: true}, all, 0, ""},
+		"nothing at all":        {leg{target: target{Variant: engine.Variant{Name: "other"}}}, all, 1, "no test passed"},
+		"a stale skip":          {leg{target: target{Variant: engine.Variant{Name: engine.Installed}}, tests: passed}, all, 1, "not skipped: room TestS"},
+		"a part of the tests":   {leg{target: target{Variant: engine.Variant{Name: engine.Installed}}, tests: passed}, testOptions{run: "TestP"}, 0, "1 passed"},
 	} {
 		var out bytes.Buffer
 		if code := c.leg.verdict(&out, skips, c.opts); code != c.code || !strings.Contains(out.String(), c.says) {
@@ -57,12 +57,12 @@ func TestVerdictOfLegs(t *testing.T) {
 
 func TestCachedOnlySaysWhatIsLeftOut(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	variants, err := engine.List("installed,29-containerd")
+	both, err := targets("installed,29-containerd", "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	got, err := cachedOnly(&out, variants)
+	got, err := cachedOnly(&out, both)
 	if err != nil || len(got) != 1 || got[0].Name != engine.Installed || !strings.Contains(out.String(), "tests on 29-containerd skipped") {
 		t.Errorf("left %v, %v, and said %q", got, err, out.String())
 	}

@@ -29,7 +29,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/criadapter/criadapter/test/rig/engine"
 	engines "github.com/criadapter/criadapter/test/rig/engine/build"
 )
 
@@ -69,7 +68,7 @@ func run(ctx context.Context, args []string) (int, error) {
 	if command == "test" {
 		return runTestCommand(ctx, args)
 	}
-	variant, err := engine.Named(os.Getenv("ENGINE"))
+	target, err := namedTarget()
 	if err != nil {
 		return 2, err
 	}
@@ -78,9 +77,9 @@ func run(ctx context.Context, args []string) (int, error) {
 		if len(args) == 0 {
 			return 2, errors.New("exec: which command?")
 		}
-		return insideCommand(ctx, variant, plan{Command: args})
+		return insideCommand(ctx, target, plan{Command: args})
 	case "up":
-		return insideCommand(ctx, variant, plan{})
+		return insideCommand(ctx, target, plan{})
 	case "engines":
 		return 0, buildEngines(ctx)
 	}
@@ -89,7 +88,7 @@ func run(ctx context.Context, args []string) (int, error) {
 
 // runTestCommand executes `rig test`, which alone takes several engines.
 func runTestCommand(ctx context.Context, args []string) (int, error) {
-	variants, err := engine.List(os.Getenv("ENGINE"))
+	targets, err := namedTargets()
 	if err != nil {
 		return 2, err
 	}
@@ -100,10 +99,10 @@ func runTestCommand(ctx context.Context, args []string) (int, error) {
 	if err != nil {
 		return 2, err
 	}
-	if opts.bench != "" && len(variants) > 1 {
+	if opts.bench != "" && len(targets) > 1 {
 		return 2, errors.New("benchmarks run on one engine at a time")
 	}
-	return testCommand(ctx, variants, opts)
+	return testCommand(ctx, targets, opts)
 }
 
 // buildEngines builds what the cache does not have.
@@ -119,13 +118,13 @@ func buildEngines(ctx context.Context) error {
 }
 
 // insideCommand makes a rig for a plan without tests and returns the exit code of what ran inside.
-func insideCommand(ctx context.Context, variant engine.Variant, p plan) (code int, err error) {
+func insideCommand(ctx context.Context, on target, p plan) (code int, err error) {
 	s, err := newScratch()
 	if err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
-	if p.Env, err = describe(ctx, s, variant); err != nil {
+	if p.Env, err = describe(ctx, s, on); err != nil {
 		return 1, err
 	}
 	if p.Env.Criadapter, err = buildCriadapter(ctx, s); err != nil {

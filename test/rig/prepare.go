@@ -66,15 +66,15 @@ var tools = []images.Tool{
 	{Program: "dbus-daemon", Package: "dbus-daemon"},
 }
 
-// describe fills in what tests on any engine are told, except for the server's program; it builds the plugins and
-// crictl.
-func describe(ctx context.Context, s *scratch, variant engine.Variant) (rigenv.Env, error) {
-	env := rigenv.Env{WorkDir: s.workDir(), Engine: variant.Name}
+// describe fills in what tests on any engine, with servers in any mode, are told, except for the server's program; it
+// builds the plugins and crictl.
+func describe(ctx context.Context, s *scratch, on target) (rigenv.Env, error) {
+	env := rigenv.Env{WorkDir: s.workDir(), Engine: on.Name, Mode: on.mode}
 	if err := images.Packages(ctx, tools...); err != nil {
 		return env, err
 	}
 	var err error
-	if env.Dockerd, err = variant.Program(ctx, os.Stderr); err != nil {
+	if env.Dockerd, err = on.Program(ctx, os.Stderr); err != nil {
 		return env, err
 	}
 	if env.NegativeOOM, err = hasSysResource(); err != nil {

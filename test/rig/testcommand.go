@@ -16,16 +16,15 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/results"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// testCommand compiles the tests, runs them on an engine of its own for each variant, beside each other, and prints the
+// testCommand compiles the tests, runs them on an engine of its own for each target, beside each other, and prints the
 // verdict on each. It returns the exit code.
-func testCommand(ctx context.Context, variants []engine.Variant, opts testOptions) (code int, err error) {
+func testCommand(ctx context.Context, targets []target, opts testOptions) (code int, err error) {
 	if opts.cached {
-		if variants, err = cachedOnly(os.Stdout, variants); err != nil || len(variants) == 0 {
+		if targets, err = cachedOnly(os.Stdout, targets); err != nil || len(targets) == 0 {
 			return 0, err
 		}
 	}
@@ -43,12 +42,12 @@ func testCommand(ctx context.Context, variants []engine.Variant, opts testOption
 			err = errors.Join(err, l.scratch.remove())
 		}
 	}()
-	for _, v := range variants {
+	for _, t := range targets {
 		s, err := newScratch()
 		if err != nil {
 			return 1, err
 		}
-		legs = append(legs, &leg{variant: v, scratch: s, several: len(variants) > 1})
+		legs = append(legs, &leg{target: t, scratch: s, several: len(targets) > 1})
 	}
 	if err := furnishLegs(ctx, legs, opts); err != nil {
 		return 1, err
@@ -67,9 +66,9 @@ func testCommand(ctx context.Context, variants []engine.Variant, opts testOption
 }
 
 // cachedOnly leaves out the engines that would have to be built, and says so.
-func cachedOnly(w io.Writer, variants []engine.Variant) ([]engine.Variant, error) {
-	var rest []engine.Variant
-	for _, v := range variants {
+func cachedOnly(w io.Writer, targets []target) ([]target, error) {
+	var rest []target
+	for _, v := range targets {
 		has, err := v.Cached()
 		if err != nil {
 			return nil, err

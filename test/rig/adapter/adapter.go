@@ -128,21 +128,15 @@ func (s *Server) flags() []string {
 		"--root-directory=" + s.RootDir,
 		"--streaming-bind-addr=127.0.0.1:0",
 		"--log-level=debug",
-	}, modeFlags(os.Getenv(VarMode)), s.opts.Flags)
+	}, modeFlags(s.opts.Env.Mode), s.opts.Flags)
 }
 
-// VarMode is the environment variable that says which kind of pods servers make, see modeFlags.
-const VarMode = "RUNTIME_MODE"
-
-const modeOCI = "oci"
-
-// modeFlags are the flags of a mode: with "oci" pods do without a sandbox container where they can, and with "container"
-// they all have one; any other leaves it to the program.
+// modeFlags are the flags of a rig's mode.
 func modeFlags(mode string) []string {
 	switch mode {
-	case modeOCI:
+	case rigenv.ModeOCI:
 		return []string{"--sandbox-container=needed"}
-	case "container":
+	case rigenv.ModeContainer:
 		return []string{"--sandbox-container=always"}
 	default:
 		return nil

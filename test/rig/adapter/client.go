@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -13,6 +12,7 @@ import (
 	cri "k8s.io/cri-client/pkg"
 
 	"github.com/criadapter/criadapter/test/rig/logtail"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 const (
@@ -54,7 +54,7 @@ func (s *Server) connect() error {
 // Clients is the address for clients that leave a pod's namespaces to the server: Endpoint, or with RUNTIME_MODE=oci one
 // that passes everything on and asks for the namespaces that a kubelet asks for.
 func (s *Server) Clients() (string, error) {
-	if os.Getenv(VarMode) != modeOCI {
+	if s.opts.Env.Mode != rigenv.ModeOCI {
 		return s.Endpoint, nil
 	}
 	if s.front == nil {

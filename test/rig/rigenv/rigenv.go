@@ -41,6 +41,7 @@ import (
 const (
 	VarKind           = "CRIADAPTER_RIG_KIND"
 	VarEngine         = "CRIADAPTER_RIG_ENGINE"
+	VarMode           = "CRIADAPTER_RIG_MODE"
 	VarDockerHost     = "CRIADAPTER_RIG_DOCKER_HOST"
 	VarDockerRoot     = "CRIADAPTER_RIG_DOCKER_ROOT"
 	VarDockerd        = "CRIADAPTER_RIG_DOCKERD"
@@ -88,12 +89,21 @@ const (
 	KindSystem Kind = "system"
 )
 
+// Values of Env.Mode: with ModeOCI pods do without a sandbox container where they can, with ModeContainer each has one.
+const (
+	ModeOCI       = "oci"
+	ModeContainer = "container"
+)
+
 // Env describes the rig that this test binary runs in. All paths are absolute.
 type Env struct {
 	// Kind says whose engine DockerHost is.
 	Kind Kind
 	// Engine is the engine's name, as package test/rig/engine knows it.
 	Engine string
+	// Mode says which kind of pods the servers that tests start make: ModeOCI, ModeContainer, or empty for what the
+	// program does by itself.
+	Mode string
 	// DockerHost is the engine's address, unix:///….
 	DockerHost string
 	// DockerRoot is the engine's data root, visible to the tests under this very path.
@@ -165,6 +175,7 @@ func FromEnviron(getenv func(string) string) (Env, error) {
 	env := Env{
 		Kind:           Kind(getenv(VarKind)),
 		Engine:         getenv(VarEngine),
+		Mode:           getenv(VarMode),
 		DockerHost:     getenv(VarDockerHost),
 		DockerRoot:     getenv(VarDockerRoot),
 		Dockerd:        getenv(VarDockerd),
@@ -195,6 +206,7 @@ func (e Env) Environ() []string {
 	return []string{
 		VarKind + "=" + string(e.Kind),
 		VarEngine + "=" + e.Engine,
+		VarMode + "=" + e.Mode,
 		VarDockerHost + "=" + e.DockerHost,
 		VarDockerRoot + "=" + e.DockerRoot,
 		VarDockerd + "=" + e.Dockerd,
