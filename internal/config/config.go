@@ -163,7 +163,7 @@ func Default() Config {
 		ContainerLogBufferSize:    "30M",
 		LogLevel:                  "info",
 		OCIRuntime:                ociRuntimeAuto,
-		SandboxContainer:          sandboxContainerAlways,
+		SandboxContainer:          SandboxContainerNeeded,
 		LogFormat:                 LogText,
 	}
 }

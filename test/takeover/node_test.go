@@ -57,7 +57,8 @@ func newNode(t *testing.T) *node {
 	n := &node{t: t, env: rigenv.Require(t), programs: programs}
 	n.startEngine()
 	n.adapter = adapter.NewForTest(t, adapter.Options{Env: n.env})
-	n.adapter.SetFlags("--migrate-root-directories="+n.path("cri-dockerd"), "--migrate-cni-cache-dirs="+n.path("their-cache"))
+	// cri-dockerd knows pods by their sandbox containers, and gets them back here.
+	n.adapter.SetFlags("--sandbox-container=always", "--migrate-root-directories="+n.path("cri-dockerd"), "--migrate-cni-cache-dirs="+n.path("their-cache"))
 	for _, dir := range []string{n.manifests(), n.logs(), n.path("kubelet"), n.path("host"), n.path("volumeplugins")} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
