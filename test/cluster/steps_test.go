@@ -39,6 +39,7 @@ var steps = []step{
 	{name: "liveness restarts", run: liveness},
 	{name: "config maps and secrets change", run: objectsChange},
 	{name: "downward API and token", run: downwardAndToken},
+	{name: "user namespace of a pod", run: userNamespace},
 	{name: "kubectl logs", run: logs},
 	{name: "kubectl exec and cp", run: execAndCopy},
 	{name: "kubectl attach", run: attach},

@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// userNamespace looks at a pod with user ids of its own from both sides (KEP-127): its root is an unprivileged user of the
+// node, it can write its volume and read its secret, and its files belong to root on the node as well.
+func userNamespace(s *scene) {
+	s.announcesUserNamespaces()
+	s.apply(`
+apiVersion: v1
+kind: Secret
+metadata: {name: password}
+stringData: {word: sesame}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: own-users}
+spec:
+  hostUsers: false
+  terminationGracePeriodSeconds: 1
+  volumes:
+  - {name: data, emptyDir: {}}
+  - {name: password, secret: {secretName: password, defaultMode: 0400}}
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "id -u; cat /password/word; echo; sleep 3600"]
+    volumeMounts: [{name: data, mountPath: /data}, {name: password, mountPath: /password}]
+`)
+	s.ready("pod/own-users")
+	pod := s.pod("own-users")
+	if got := s.kubectl("logs", "own-users"); got != "0\nsesame" {
+		s.Errorf("its log is %q", got)
+	}
+	got := s.kubectl("exec", "own-users", "--", "sh", "-c", "id -u; echo mine > /data/file; stat -c %u /data/file; cat /proc/self/uid_map | xargs")
+	lines := strings.Fields(got)
+	if len(lines) != 5 || lines[0] != "0" || lines[1] != "0" || lines[2] != "0" || lines[3] == "0" || lines[4] != "65536" {
+		s.Fatalf("inside it is %q", got)
+	}
+	if outside := s.owner(pod); outside != lines[3] {
+		s.Errorf("outside its process is user %s, want %s", outside, lines[3])
+	}
+	s.fileOfRoot(filepath.Join(s.node.root, "pods", string(pod.UID), "volumes", "kubernetes.io~empty-dir", "data", "file"), "mine\n")
+}
+
+// announcesUserNamespaces checks that the node object tells of the feature, for the runtime's own handler.
+func (s *scene) announcesUserNamespaces() {
+	s.Helper()
+	s.eventually("the feature of the node", func() error {
+		node, err := s.nodeObject(s.Context())
+		if err != nil {
+			return err
+		}
+		for _, handler := range node.Status.RuntimeHandlers {
+			if f := handler.Features; handler.Name == "" && f != nil && f.UserNamespaces != nil && *f.UserNamespaces {
+				return nil
+			}
+		}
+		return fmt.Errorf("its runtime handlers are %v", node.Status.RuntimeHandlers)
+	})
+}
+
+// owner is the node's user id of a pod's only container's first process.
+func (s *scene) owner(pod *v1.Pod) string {
+	s.Helper()
+	status, err := container(pod)
+	if err != nil {
+		s.Fatal(err)
+	}
+	_, id, _ := strings.Cut(status.ContainerID, "://")
+	answer, err := s.node.server.Runtime.ContainerStatus(s.Context(), id, true)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var info struct {
+		PID int `json:"pid"`
+	}
+	if err := json.Unmarshal([]byte(answer.GetInfo()["info"]), &info); err != nil || info.PID == 0 {
+		s.Fatalf("no process in %v: %v", answer.GetInfo(), err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", info.PID))
+	if err != nil {
+		s.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nUid:")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		s.Fatalf("no user in %q", text)
+	}
+	return fields[0]
+}
+
+// fileOfRoot checks that a file of the node has this text and belongs to its root.
+func (s *scene) fileOfRoot(path, want string) {
+	s.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil || string(text) != want {
+		s.Fatalf("%s has %q, %v", path, text, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 {
+		s.Errorf("%s belongs to %d", path, owner)
+	}
+}
