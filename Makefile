@@ -48,8 +48,8 @@ test: rig ## Run every test; HALF=private|system for one half, PKG=./package for
 	@build/bin/rig test $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)') $(PKG)
 
 .PHONY: chaos
-chaos: rig ## Kill criadapter at each step of each request, hurt the engine, churn pods; SEED=n repeats faults, CHURN=15m lasts longer
-	@CHAOS=full build/bin/rig test -v -norace -timeout 40m -run '$(or $(RUN),^Test(StepWalk|EngineAnswersBadly|EngineDies|Churn)$$)' ./test/chaos
+chaos: rig ## Kill criadapter at each step of each request, hurt the engine and its network, churn pods; SEED=n repeats faults, CHURN=15m lasts longer
+	@CHAOS=full build/bin/rig test -v -norace -timeout 40m -run '$(or $(RUN),^Test(StepWalk|EngineAnswersBadly|EngineDies|NetworkFails|Churn)$$)' ./test/chaos
 
 .PHONY: e2e
 e2e: rig ## Run pods through the kubelet core, every test by its name; RUNTIME=criadapter, containerd or both, RUN=pattern

@@ -112,6 +112,8 @@ func TestPullFromRegistryInTrouble(t *testing.T) {
 	c := dialRig(t, env)
 	for ref, want := range map[string]error{
 		env.Image(rigenv.PrefixUnavailable + "/test/big:latest"): docker.ErrRegistryUnavailable,
+		env.Image(rigenv.PrefixLimited + "/test/big:latest"):     errdefs.ErrResourceExhausted,
+		env.Image(rigenv.PrefixForbidden + "/test/big:latest"):   errdefs.ErrPermissionDenied,
 		env.Image(rigenv.PrefixNoBlobs + "/test/big:latest"):     nil,
 		env.Image(rigenv.PrefixCorrupt + "/test/big:latest"):     nil,
 		"127.0.0.1:1/test/big:latest":                            docker.ErrRegistryUnavailable,

@@ -190,7 +190,30 @@ func TestEngineAnswersBadly(t *testing.T) {
 	c.judge()
 }
 
-// TestEngineDies lets pods churn while dockerd is killed and started again, and while it hangs.
+// TestNetworkFails lets pods churn while CNI plugins crash, hang, print garbage, fail although they did their work, and do
+// it twice. Afterwards no pod is without its network, and no address, rule or interface is left. SEED repeats a schedule.
+func TestNetworkFails(t *testing.T) {
+	seed := seedOf(t)
+	fmt.Printf("network: SEED=%d\n", seed)
+	env := rigenv.Require(t)
+	newEngine(t, &env)
+	plugins := newBadPlugins(t, env.WorkDir, env.CNIBinDir)
+	c := newChurned(t, env, env, 4, "--cni-bin-dir="+plugins.dir)
+	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))
+	defer cancel()
+	plugins.begin(t, seed)
+	calm := make(chan error)
+	go func() { <-ctx.Done(); calm <- plugins.end() }()
+	pods := c.churn(ctx)
+	if err := <-calm; err != nil {
+		t.Error(err)
+	}
+	fmt.Printf("network: %d pods came up; calls of plugins:%s; answers:%s\n", pods, countsOf(plugins.made(t)), countsOf(c.codes))
+	c.judge()
+}
+
+// TestEngineDies lets pods churn while dockerd is killed and started again, while it hangs, and while its containerd is
+// killed.
 func TestEngineDies(t *testing.T) {
 	needsTime(t)
 	env := rigenv.Require(t)
@@ -201,11 +224,12 @@ func TestEngineDies(t *testing.T) {
 	hurt := make(chan int)
 	go func() { hurt <- c.hurt(ctx, eng) }()
 	pods := c.churn(ctx)
-	fmt.Printf("engine: %d pods came up, dockerd was killed %d times and stopped as often; answers:%s\n", pods, <-hurt, countsOf(c.codes))
+	fmt.Printf("engine: %d pods came up, dockerd and its containerd were killed %d times each, and dockerd was stopped as often; answers:%s\n", pods, <-hurt, countsOf(c.codes))
 	c.judge()
 }
 
-// hurt kills the engine and starts it again, and stops it for a moment, until ctx ends. It returns how often.
+// hurt kills the engine and starts it again, stops it for a moment, and kills its containerd, which it starts again by
+// itself, until ctx ends. It returns how often.
 func (c *churned) hurt(ctx context.Context, eng *engine.Engine) (times int) {
 	for ctx.Err() == nil {
 		pause(ctx, 4*time.Second, nil)
@@ -222,6 +246,11 @@ func (c *churned) hurt(ctx context.Context, eng *engine.Engine) (times int) {
 		}
 		pause(ctx, 3*time.Second, nil)
 		if err := syscall.Kill(eng.PID(), syscall.SIGCONT); err != nil {
+			c.t.Error(err)
+			return times
+		}
+		pause(ctx, 4*time.Second, nil)
+		if err := eng.KillContainerd(); err != nil {
 			c.t.Error(err)
 			return times
 		}

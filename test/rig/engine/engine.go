@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -243,6 +244,19 @@ func (e *Engine) Kill() {
 	}
 	_ = e.cmd.Process.Kill() // fails only when it has just ended
 	<-e.done
+}
+
+// KillContainerd kills the containerd that dockerd started for itself, and starts again.
+func (e *Engine) KillContainerd() error {
+	text, err := os.ReadFile(e.path("exec/containerd/containerd.pid"))
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return fmt.Errorf("engine: containerd's process id: %w", err)
+	}
+	return syscall.Kill(pid, syscall.SIGKILL)
 }
 
 // Close removes the engine's containers with their volumes, and ends dockerd. The directory stays. Like Terminate it is

@@ -121,7 +121,7 @@ func TestTroubledManifests(t *testing.T) {
 	r, _, _ := start(t)
 	for prefix, want := range map[string]int{
 		rigenv.PrefixSlow: 200, rigenv.PrefixStalled: 200, rigenv.PrefixCorrupt: 200, rigenv.PrefixNoBlobs: 200,
-		rigenv.PrefixUnavailable: 503,
+		rigenv.PrefixUnavailable: 503, rigenv.PrefixLimited: 429, rigenv.PrefixForbidden: 403,
 	} {
 		if status, _, _ := get(t, t.Context(), r.Addr, prefix+"/some/image/manifests/v1"); status != want {
 			t.Errorf("%s: status %d, want %d", prefix, status, want)

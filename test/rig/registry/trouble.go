@@ -33,6 +33,13 @@ func troubles() map[string]trouble {
 		rigenv.PrefixUnavailable: func(_ http.Handler, w http.ResponseWriter, _ *http.Request) {
 			reply(w, http.StatusServiceUnavailable, "UNAVAILABLE", "try again later")
 		},
+		rigenv.PrefixLimited: func(_ http.Handler, w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", "3")
+			reply(w, http.StatusTooManyRequests, "TOOMANYREQUESTS", "you have pulled too much")
+		},
+		rigenv.PrefixForbidden: func(_ http.Handler, w http.ResponseWriter, _ *http.Request) {
+			reply(w, http.StatusForbidden, "DENIED", "not for you")
+		},
 	}
 }
 

@@ -23,6 +23,8 @@
 //	Env.Registry/corrupt/NAME     blobs arrive with the right length and one byte changed
 //	Env.Registry/noblobs/NAME     manifests are there, blobs answer 404
 //	Env.Registry/unavailable/NAME everything answers 503
+//	Env.Registry/limited/NAME     everything answers 429, with a Retry-After of seconds
+//	Env.Registry/forbidden/NAME   everything answers 403
 //
 // An engine does not fetch layers that it has, under whatever name it got them: to see trouble for sure, take an engine
 // of your own.
@@ -69,6 +71,8 @@ const (
 	PrefixCorrupt     = "corrupt"
 	PrefixNoBlobs     = "noblobs"
 	PrefixUnavailable = "unavailable"
+	PrefixLimited     = "limited"
+	PrefixForbidden   = "forbidden"
 )
 
 // A blob under PrefixSlow comes in pieces of SlowPiece bytes with a SlowPause after each: it makes progress all the
