@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,7 +71,8 @@ var tools = []images.Tool{
 // builds the plugins and crictl.
 func describe(ctx context.Context, s *scratch, on target) (rigenv.Env, error) {
 	env := rigenv.Env{WorkDir: s.workDir(), Engine: on.Name, Mode: on.mode}
-	if err := images.Packages(ctx, tools...); err != nil {
+	// The images of Kubernetes' specs are made in a test, too, where there is no way to a package registry.
+	if err := images.Packages(ctx, slices.Concat(tools, images.SpecTools())...); err != nil {
 		return env, err
 	}
 	var err error

@@ -20,10 +20,10 @@ import (
 // SpecsPrefix is the repository prefix of the images that Kubernetes' own specs pull; the pause image has none.
 const SpecsPrefix = e2ePrefix
 
-// specTools are what the specs run in images besides busybox' applets: bash, which is the shell in the place of
+// SpecTools are what the specs run in images besides busybox' applets: bash, which is the shell in the place of
 // busybox' own, passes on variables of the environment whose names are none of a shell's, and this nc can look at a
 // port without sending anything.
-func specTools() []Tool {
+func SpecTools() []Tool {
 	return []Tool{
 		{Program: "bash", Package: "bash"},
 		{Program: "curl", Package: "curl"},
@@ -39,7 +39,7 @@ func Specs(ctx context.Context, cacheDir, agnhost string) (map[string]v1.Image, 
 	if err != nil {
 		return nil, err
 	}
-	tools, err := readTools(ctx, specTools())
+	tools, err := readTools(ctx, SpecTools())
 	if err != nil {
 		return nil, err
 	}
