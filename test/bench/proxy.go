@@ -6,7 +6,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"strings"
 	"sync"
+	"time"
 )
 
 // proxy passes requests to an engine's socket on and counts them.
@@ -16,6 +18,8 @@ type proxy struct {
 
 	mu    sync.Mutex
 	calls map[string]int // by method and path
+	// listed is when the first list of containers since the last take was answered.
+	listed time.Time
 }
 
 // startProxy listens on a new socket at path.
@@ -39,18 +43,29 @@ func startProxy(path, engine string) (*proxy, error) {
 		p.calls[r.Method+" "+r.URL.Path]++
 		p.mu.Unlock()
 		pass.ServeHTTP(w, r)
+		if strings.HasSuffix(r.URL.Path, "/containers/json") {
+			p.answeredList()
+		}
 	})}
 	go func() { p.served <- p.server.Serve(listener) }()
 	return p, nil
 }
 
-// take returns the calls since the last take.
-func (p *proxy) take() map[string]int {
+// take returns the calls since the last take, and when the first list of containers among them was answered.
+func (p *proxy) take() (calls map[string]int, listed time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	calls := p.calls
-	p.calls = map[string]int{}
-	return calls
+	calls, listed = p.calls, p.listed
+	p.calls, p.listed = map[string]int{}, time.Time{}
+	return calls, listed
+}
+
+func (p *proxy) answeredList() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listed.IsZero() {
+		p.listed = time.Now()
+	}
 }
 
 // close hangs up on everyone.
