@@ -124,7 +124,8 @@ var removalBackoff = wait.Backoff{
 
 // RemoveContainer implements Containers. A forced removal has one conflict,
 // a removal that is already under way: then it waits until the container is
-// gone, so that its name is free when the call succeeds.
+// gone, so that its name is free when the call succeeds. A removal that fails and
+// leaves no container has succeeded: nobody would ask for it again.
 func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 	defer step.At("engine: remove container")()
 	return c.onContainer(ctx, "remove container", id, func(ctx context.Context, s *session) (err error) {
@@ -134,7 +135,7 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 			}
 		}()
 		underWay := false
-		return removalBackoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (done bool, err error) {
+		err = removalBackoff.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (done bool, err error) {
 			_, err = s.api.ContainerRemove(ctx, id, client.ContainerRemoveOptions{RemoveVolumes: true, Force: true})
 			switch {
 			case underWay && errdefs.IsNotFound(err):
@@ -145,7 +146,17 @@ func (c *Client) RemoveContainer(ctx context.Context, id string) error {
 			underWay = true
 			return false, nil
 		})
+		if err != nil && !errdefs.IsNotFound(err) && s.gone(ctx, id) {
+			return nil
+		}
+		return err
 	})
+}
+
+// gone says whether the engine knows that there is no such container.
+func (s *session) gone(ctx context.Context, id string) bool {
+	_, err := s.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	return errdefs.IsNotFound(err)
 }
 
 // UpdateContainer implements Containers.

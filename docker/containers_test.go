@@ -114,14 +114,17 @@ func TestRemove(t *testing.T) {
 	for name, c := range map[string]struct {
 		conflicts int64
 		then      int
+		looks     int // what an inspect answers
 		want      error
 	}{
-		"at once":                        {0, http.StatusNoContent, nil},
-		"not there":                      {0, http.StatusNotFound, errdefs.ErrNotFound},
-		"under way, then gone":           {3, http.StatusNotFound, nil},
-		"under way, fails, ours does it": {2, http.StatusNoContent, nil},
-		"under way for ever":             {forever, 0, errdefs.ErrUnavailable},
-		"fails":                          {0, http.StatusInternalServerError, errdefs.ErrInternal},
+		"at once":                        {0, http.StatusNoContent, 0, nil},
+		"not there":                      {0, http.StatusNotFound, 0, errdefs.ErrNotFound},
+		"under way, then gone":           {3, http.StatusNotFound, 0, nil},
+		"under way, fails, ours does it": {2, http.StatusNoContent, 0, nil},
+		"under way for ever":             {forever, 0, http.StatusOK, errdefs.ErrUnavailable},
+		"fails":                          {0, http.StatusInternalServerError, http.StatusOK, errdefs.ErrInternal},
+		"fails, and then nobody knows":   {0, http.StatusInternalServerError, http.StatusInternalServerError, errdefs.ErrInternal},
+		"fails, but did it":              {0, http.StatusInternalServerError, http.StatusNotFound, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeServer(t)
@@ -136,6 +139,7 @@ func TestRemove(t *testing.T) {
 				}
 				fail(w, c.then, "")
 			})
+			f.handle("GET /containers/x/json", answer(c.looks, "{}"))
 			err := f.dial(500*time.Millisecond).RemoveContainer(testContext(t), "x")
 			if c.want == nil && err != nil {
 				t.Errorf("RemoveContainer: %v", err)

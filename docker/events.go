@@ -43,7 +43,12 @@ func (c *Client) Events(ctx context.Context, opts EventsOptions) error {
 		if opts.Subscribed != nil {
 			opts.Subscribed()
 		}
-		return deliver(ctx, queue, opts.Handle)
+		return deliver(ctx, queue, func(event Event) {
+			if event.Kind == ContainerRemoved {
+				s.forgetNote(ctx, event.ID) // by whomever
+			}
+			opts.Handle(event)
+		})
 	})
 }
 

@@ -41,6 +41,10 @@ func (s *session) saveNote(ctx context.Context, id string, note ocinote.Note) er
 // no more are made. One that stays is removed when a program connects to the engine.
 func (s *session) removeNote(ctx context.Context, id string) {
 	defer step.At("note: remove")()
+	s.forgetNote(ctx, id)
+}
+
+func (s *session) forgetNote(ctx context.Context, id string) {
 	if !ocinote.IsID(id) {
 		return
 	}

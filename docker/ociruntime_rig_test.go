@@ -1,6 +1,8 @@
 package docker_test
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,9 +10,11 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
+	mobyclient "github.com/moby/moby/client"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -83,14 +87,7 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	notes := features.OCIRuntime.Notes
 	var ids []string
 	for range 2 {
-		id, err := client.CreateContainer(rigContext(t), docker.ContainerSpec{
-			Config:  &container.Config{Image: env.Image(rigImage), Cmd: []string{"true"}},
-			Host:    &container.HostConfig{NetworkMode: "none"},
-			Network: &network.NetworkingConfig{}, Note: &ocinote.Note{Hostname: "noted"},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := notedContainer(t, client, env)
 		if note, err := notes.Load(id); err != nil || note.Hostname != "noted" {
 			t.Errorf("the note is %+v, %v", note, err)
 		}
@@ -114,6 +111,30 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	if left, err := notes.List(); err != nil || len(left) > 0 {
 		t.Errorf("left are %v, %v", left, err)
 	}
+	// Somebody else removes a container while events tell of it.
+	id := notedContainer(t, client, env)
+	events, stop := context.WithCancel(t.Context())
+	subscribed, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- client.Events(events, docker.EventsOptions{Subscribed: func() { close(subscribed) }, Handle: func(docker.Event) {}})
+	}()
+	<-subscribed
+	raw, err := mobyclient.New(mobyclient.WithHost(own.Host()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	if _, err := raw.ContainerRemove(rigContext(t), id, mobyclient.ContainerRemoveOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, func() error {
+		if left, err := notes.List(); err != nil || len(left) > 0 {
+			return fmt.Errorf("left are %v, %v", left, err)
+		}
+		return nil
+	})
+	stop()
+	<-ended
 	// Somebody else has removed a container, and another engine's note is nobody's here.
 	if err := notes.Save(ids[1], ours); err != nil {
 		t.Fatal(err)
@@ -142,4 +163,18 @@ func TestRigUserNamespacesNeedLayers(t *testing.T) {
 	if r := features.OCIRuntime; r.UserNamespaces || !strings.Contains(r.NoUserNamespaces, "only the layers of the kernel's overlay") {
 		t.Errorf("got %+v", r)
 	}
+}
+
+// notedContainer makes a container with a note.
+func notedContainer(t *testing.T, client *docker.Client, env rigenv.Env) string {
+	t.Helper()
+	id, err := client.CreateContainer(rigContext(t), docker.ContainerSpec{
+		Config:  &container.Config{Image: env.Image(rigImage), Cmd: []string{"true"}},
+		Host:    &container.HostConfig{NetworkMode: "none"},
+		Network: &network.NetworkingConfig{}, Note: &ocinote.Note{Hostname: "noted"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
 }
