@@ -28,7 +28,7 @@ type call struct {
 // valued are the flags of runc, and of those who have its command line, that take a
 // value: before the verb, and behind it.
 var (
-	valuedGlobal = []string{notesFlag, "root", "log", "log-format", "criu", "rootless", "cgroup-manager"}
+	valuedGlobal = []string{notesFlag, "root", "log", "log-format", "log-level", "criu", "rootless", "cgroup-manager"}
 	valued       = []string{
 		"bundle", "b", "console-socket", "pidfd-socket", "pid-file", "preserve-fds", "process", "p", "cwd", "env", "e", "user", "u",
 		"additional-gids", "g", "process-label", "apparmor", "cap", "c", "cgroup", "image-path", "work-path", "manage-cgroups-mode",
@@ -36,8 +36,13 @@ var (
 	}
 )
 
-// parseCall reads a runtime's command line. What it does not understand is the real
-// runtime's to judge.
+// passed are the verbs of runc and crun that no note is about.
+var passed = []string{
+	"start", "kill", "delete", "state", "ps", "list", "events", "pause", "resume", "update", "checkpoint", "features", "mounts", "spec", "help", "h",
+}
+
+// parseCall reads a runtime's command line. A flag that it does not know passes: see
+// prepare for what it takes for the verb when that flag has a value.
 func parseCall(args []string) call {
 	c := call{notes: ocinote.DefaultDir, args: slices.Clone(args)}
 	for i := 0; i < len(args); i++ {

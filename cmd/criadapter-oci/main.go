@@ -2,7 +2,7 @@
 // given and then becomes the engine's real runtime, with the same arguments. For
 // `create` it takes the note that criadapter left for the container (see package
 // ocinote) and edits the bundle's config.json, for `exec` the process that is to run;
-// everything else passes untouched.
+// the other commands of runc and crun pass untouched, and what is none of them is refused.
 //
 // A container without a valid note is refused: it is one that criadapter has not
 // made, or one of before the machine started again, and its configuration lacks what

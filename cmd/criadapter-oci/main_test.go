@@ -86,7 +86,7 @@ func TestBecomesTheRealRuntime(t *testing.T) {
 	process := filepath.Join(p.bundle, "process.json")
 	for _, args := range [][]string{
 		{"create", "--bundle", p.bundle, someID}, {"exec", "--process", process, someID},
-		{"delete", "--force", someID}, {"kill", "unknown", "9"}, {"features"}, {"--version"},
+		{"delete", "--force", someID}, {"kill", "unknown", "9"}, {"features"}, {"--version"}, {"--log-level", "debug", "state", someID},
 	} {
 		told, code := p.run(args...)
 		if want := fmt.Sprintf("--real --log %s %s", p.log, strings.Join(args, " ")); told != want || code != 3 {
@@ -141,6 +141,8 @@ func TestRefuses(t *testing.T) {
 		"a damaged note":      {damage(`{"version":1,"sha256":"00"}` + "\n{}"), create, "checksum"},
 		"a note of a sequel":  {damage(`{"version":2}` + "\n{}"), create, "one release"},
 		"no bundle":           {damage(""), []string{"create", "--bundle", "/nonesuch", someID}, "no header"},
+		"an unknown command":  {func() {}, []string{"make", someID}, `"make" is no command of OCI runtimes that this program knows`},
+		"an unknown option":   {func() {}, append([]string{"--colour", "red"}, create...), `"red" is no command`},
 		"nothing is the note": {damage(""), command, "no header"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,20 +7,24 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// prepare edits what the real runtime will read.
+// prepare edits what the real runtime will read. A verb that it does not know is refused: it may be the value of an unknown
+// flag before the verb, and the verb create.
 func prepare(c *call) error {
-	switch c.verb {
-	case "create", "run", "restore":
+	switch {
+	case c.verb == "create", c.verb == "run", c.verb == "restore":
 		return prepareContainer(c)
-	case "exec":
+	case c.verb == "exec":
 		return prepareCommand(c)
-	default:
+	case c.verb == "", slices.Contains(passed, c.verb): // without a verb there are flags alone, such as --version
 		return nil
+	default:
+		return fmt.Errorf("%q is no command of OCI runtimes that this program knows, or the value of an option that it does not know; nothing was done", c.verb)
 	}
 }
 
