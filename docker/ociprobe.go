@@ -33,17 +33,39 @@ const (
 	probeMount = "/notes"
 	// probeAge is when a probe's container is nobody's any more.
 	probeAge = time.Minute
-	// proofTimeout bounds a proof, and proofRetry is when one that failed is repeated.
-	proofTimeout = 20 * time.Second
-	proofRetry   = 10 * time.Minute
+	// proofTimeout bounds a proof, and proofRetry is when one that failed is repeated. The time doubles, up to
+	// maxProofRetry, as long as a part of it fails: that may be for good.
+	proofTimeout  = 20 * time.Second
+	proofRetry    = 10 * time.Minute
+	maxProofRetry = 24 * time.Hour
 )
 
-// proof is what the last probe found, and of which engine.
+// proof is what probes have shown of an engine.
 type proof struct {
-	version string
-	found   OCIRuntime
-	real    ocinote.Runtime
-	proven  OCIRuntime
+	of     proofKey
+	proven OCIRuntime
+	// retry is how long what did not work counts, until when: it is tried again then. Both are zero when all works.
+	retry time.Duration
+	until time.Time
+}
+
+// proofKey is what a proof depends on.
+type proofKey struct {
+	version, driver, root string
+	found                 OCIRuntime
+	args                  []string
+	real                  ocinote.Runtime
+	selinux               bool
+}
+
+// again is the proof that a later look makes of this one.
+func (last proof) again(proven OCIRuntime, whole bool) *proof {
+	next := &proof{of: last.of, proven: proven}
+	if !whole {
+		next.retry = min(max(2*last.retry, proofRetry), maxProofRetry)
+		next.until = time.Now().Add(next.retry)
+	}
+	return next
 }
 
 // addOCIRuntime completes a session by Features.OCIRuntime. A runtime that is there
@@ -54,7 +76,7 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 	if s.notes = found.Notes; s.notes == "" {
 		s.notes = ocinote.DefaultDir
 	}
-	p := probe{api: s.api, runtime: found, engineID: s.engineID}
+	p := probe{api: s.api, runtime: found, engineID: s.engineID, selinux: s.features.SELinux}
 	if tidyErr := p.tidyNotes(ctx, s.notes); tidyErr != nil {
 		log.G(ctx).WithError(tidyErr).Warn("cannot remove the notes of containers that are gone")
 	}
@@ -62,7 +84,7 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 		return nil
 	}
 	if err == nil && found.Name != "" {
-		s.features.OCIRuntime, err = c.proveOCIRuntime(ctx, p, f, real)
+		s.features.OCIRuntime, s.until, err = c.proveOCIRuntime(ctx, p, f, real)
 		s.real = real
 	}
 	switch {
@@ -80,36 +102,37 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 	return refusal("--oci-runtime=required: the engine has no runtime whose program is criadapter-oci: %s", installRuntime)
 }
 
-// proveOCIRuntime starts a container with the runtime, once for each version and
-// configuration of the engine.
-func (c *Client) proveOCIRuntime(ctx context.Context, p probe, f facts, real ocinote.Runtime) (OCIRuntime, error) {
-	found := p.runtime
-	if err := found.Notes.SaveRuntime(real); err != nil {
-		return OCIRuntime{}, err
+// proveOCIRuntime starts containers with the runtime, once for each version and configuration of the engine, and again
+// for what did not work: the cause may pass. It returns when to look at that, zero for never.
+func (c *Client) proveOCIRuntime(ctx context.Context, p probe, f facts, real ocinote.Runtime) (OCIRuntime, time.Time, error) {
+	if err := p.runtime.Notes.SaveRuntime(real); err != nil {
+		return OCIRuntime{}, time.Time{}, err
 	}
-	if last := c.proof.Load(); last != nil && last.version == f.version.Version && last.found == found && reflect.DeepEqual(last.real, real) {
-		return last.proven, nil
+	last := proof{of: proofKey{
+		version: f.version.Version, driver: f.info.Driver, root: f.info.DockerRootDir, found: p.runtime, args: f.info.Runtimes[p.runtime.Name].Args,
+		real: real, selinux: p.selinux,
+	}}
+	known := c.proof.Load()
+	switch {
+	case known == nil || !reflect.DeepEqual(known.of, last.of):
+		known = nil
+	case time.Now().Before(known.until) || known.until.IsZero():
+		return known.proven, known.until, nil
+	default:
+		last = *known
 	}
-	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
+	bounded, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	if err := p.tidyProbes(ctx); err != nil {
-		log.G(ctx).WithError(err).Warn("cannot remove containers of earlier proofs of the OCI runtime")
+	proven, whole, err := p.prove(bounded, f.version.Arch, last.proven, known != nil)
+	if err == nil {
+		err = ctx.Err() // then it says nothing of the engine
 	}
-	if err := p.loadImage(ctx, f.version.Arch); err != nil {
-		return OCIRuntime{}, err
+	if err != nil && known == nil || ctx.Err() != nil {
+		return OCIRuntime{}, time.Time{}, err
 	}
-	proven := found
-	if proven.RecursiveReadOnly = hasMountSetattr() && p.run(ctx, true) == nil; !proven.RecursiveReadOnly {
-		if err := p.run(ctx, false); err != nil {
-			return OCIRuntime{}, err
-		}
-	}
-	if err := p.proveUsers(ctx); err != nil {
-		proven.NoUserNamespaces = err.Error()
-	}
-	proven.UserNamespaces = proven.NoUserNamespaces == ""
-	c.proof.Store(&proof{version: f.version.Version, found: found, real: real, proven: proven})
-	return proven, nil
+	next := last.again(proven, whole && err == nil)
+	c.proof.Store(next)
+	return next.proven, next.until, nil
 }
 
 // probe proves a runtime by a container.
@@ -117,6 +140,38 @@ type probe struct {
 	api      *client.Client
 	runtime  OCIRuntime
 	engineID string
+	selinux  bool
+}
+
+// prove completes what is known to work, if the runtime does. An error is of one that does not; whole says whether nothing
+// is left that another look could find.
+func (p probe) prove(ctx context.Context, arch string, proven OCIRuntime, works bool) (_ OCIRuntime, whole bool, err error) {
+	if err := p.tidyProbes(ctx); err != nil {
+		log.G(ctx).WithError(err).Warn("cannot remove containers of earlier proofs of the OCI runtime")
+	}
+	if err := p.loadImage(ctx, arch); err != nil {
+		return proven, false, err
+	}
+	if !works {
+		proven = p.runtime
+	}
+	able := hasMountSetattr()
+	if able && !proven.RecursiveReadOnly {
+		proven.RecursiveReadOnly = p.run(ctx, true) == nil
+	}
+	if !works && !proven.RecursiveReadOnly {
+		if err := p.run(ctx, false); err != nil {
+			return proven, false, err
+		}
+	}
+	if !proven.UserNamespaces {
+		proven.NoUserNamespaces = ""
+		if err := p.proveUsers(ctx); err != nil {
+			proven.NoUserNamespaces = err.Error()
+		}
+		proven.UserNamespaces = proven.NoUserNamespaces == ""
+	}
+	return proven, proven.UserNamespaces && proven.RecursiveReadOnly == able, nil
 }
 
 // tidyNotes removes the notes of containers that the engine does not have any more:

@@ -23,6 +23,9 @@ const (
 // proveUsers starts a container in a user namespace that was made before, as a pod's is, with a mount of the notes'
 // directory, and looks whether its root and its files are those of the namespace.
 func (p probe) proveUsers(ctx context.Context) error {
+	if p.selinux {
+		return errors.New("the engine confines containers with SELinux, and a root with mapped owners would be without the container's label")
+	}
 	maps := []userns.Mapping{{HostID: probeUsers, Size: probeUserSize}}
 	child, err := userns.Make(maps, maps, 0)
 	if err != nil {
