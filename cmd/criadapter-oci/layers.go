@@ -51,7 +51,7 @@ func parseMount(mounts, path string) mounted {
 			continue
 		}
 		point := unescape(fields[4])
-		if len(point) >= len(found.point) && (point == path || strings.HasPrefix(path, strings.TrimSuffix(point, "/")+"/")) {
+		if len(point) >= len(found.point) && (point == path || isBelow(point, path)) {
 			found = mounted{point: point, root: unescape(fields[3]), kind: rest[0], options: rest[2]}
 		}
 	}
@@ -70,6 +70,17 @@ func (m mounted) rootLayers(root string) (layers, error) {
 	}
 	return l, err
 }
+
+// rootsOf is the directory with the roots of all containers and images, by that of one: overlay2 mounts at LAYER/merged there,
+// and the containerd image store at ID.
+func rootsOf(root string) string {
+	if filepath.Base(root) == "merged" {
+		root = filepath.Dir(root)
+	}
+	return filepath.Dir(root)
+}
+
+func isBelow(dir, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 
 // layers reads the options of an overlay. Relative names, which the engine has taken because they were too many, are
 // below the directory that has all layers' directories: overlay2 mounts at LAYER/merged there, and containerd names the

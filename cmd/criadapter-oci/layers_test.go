@@ -69,6 +69,22 @@ func TestLayersOfAVolume(t *testing.T) {
 	}
 }
 
+// Overlays are the engine's where it mounts the roots of containers.
+func TestOverlaysOfTheEngine(t *testing.T) {
+	for root, own := range map[string]string{
+		"/lib/docker/overlay2/x/merged": "/lib/docker/overlay2/y/merged", "/lib/docker/rootfs/overlayfs/x": "/lib/docker/rootfs/overlayfs/y",
+	} {
+		if !isBelow(rootsOf(root), own) {
+			t.Errorf("%s is not beside %s", own, root)
+		}
+		for _, other := range []string{"/mnt/img", "/lib/docker/volumes/x/_data", "/lib/docker/overlay2s/y"} {
+			if isBelow(rootsOf(root), other) {
+				t.Errorf("%s is beside %s", other, root)
+			}
+		}
+	}
+}
+
 func TestRootsThatCannotBeMapped(t *testing.T) {
 	for want, options := range map[string]string{
 		`of the kind "fuse.fuse-overlayfs"`: "fuse.fuse-overlayfs fuse-overlayfs rw",

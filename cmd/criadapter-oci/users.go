@@ -82,6 +82,8 @@ type stage struct {
 	// uid and gid are those of the container's root on the node.
 	uid, gid int
 	count    int
+	// engine is the directory at which the engine mounts the roots of containers and images.
+	engine string
 }
 
 // place makes a place to mount a directory or a file at.
@@ -108,8 +110,8 @@ func (s *stage) clone(source string, recursive bool) (string, error) {
 	return target, s.ns.Clone(source, target, recursive)
 }
 
-// cloneVolume clones what a container mounts. The owners of an overlay, such as that of an image, cannot be mapped, but
-// those of its layers, if nobody writes.
+// cloneVolume clones what a container mounts. The owners of an overlay cannot be mapped, but those of its layers, if nobody
+// writes and it is the engine's, such as that of an image: what the options of another one name may be somewhere else here.
 func (s *stage) cloneVolume(source string, readOnly bool) (string, error) {
 	source, err := filepath.EvalSymlinks(source)
 	if err != nil {
@@ -119,7 +121,7 @@ func (s *stage) cloneVolume(source string, readOnly bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if m.kind != "overlay" || !readOnly {
+	if m.kind != "overlay" || !readOnly || !isBelow(s.engine, m.point) {
 		return s.clone(source, true)
 	}
 	layers, err := m.layers()
@@ -161,6 +163,7 @@ func (s *stage) mountRoot(root string) error {
 	if err != nil {
 		return err
 	}
+	s.engine = rootsOf(root)
 	// Layers are writable in one overlay at a time, and so is the directory of its work. That of the layer is the
 	// engine's, whose overlay is mounted but not used.
 	if err := os.MkdirAll(filepath.Join(layers.home, workName), 0o700); err != nil {
