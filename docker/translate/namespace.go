@@ -95,6 +95,9 @@ func containerNamespaces(field string, in ContainerInput, config *container.Conf
 	if sandbox.usesHostNetwork() {
 		host.UTSMode = modeHost
 	}
+	if err := checkOwnUsers(field, ns, sandbox); err != nil {
+		return err
+	}
 	if err := containerPID(field, ns, sandbox, host); err != nil {
 		return err
 	}

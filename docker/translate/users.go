@@ -47,10 +47,29 @@ func checkPodUsers(field string, in SandboxInput, more *extra) error {
 	if err := checkMapping(field+".gids", options.GetGids()); err != nil {
 		return err
 	}
-	for name, mode := range map[string]runtimeapi.NamespaceMode{"network": ns.GetNetwork(), "pid": ns.GetPid(), "ipc": ns.GetIpc()} {
-		if mode == runtimeapi.NamespaceMode_NODE {
-			return invalid(field, "a pod with the node's %s namespace cannot have a user namespace of its own, whose root may do nothing there", name)
-		}
+	if kind := nodeNamespace(ns); kind != "" {
+		return invalid(field, "a pod with the node's %s namespace cannot have a user namespace of its own, whose root may do nothing there", kind)
+	}
+	return nil
+}
+
+// nodeNamespace is a field of a NamespaceOption that asks for a namespace of the node's, if there is one.
+func nodeNamespace(ns *runtimeapi.NamespaceOption) string {
+	switch runtimeapi.NamespaceMode_NODE {
+	case ns.GetNetwork():
+		return "network"
+	case ns.GetPid():
+		return "pid"
+	case ns.GetIpc():
+		return "ipc"
+	}
+	return ""
+}
+
+// checkOwnUsers refuses what a container cannot have in a pod with a user namespace of its own.
+func checkOwnUsers(field string, ns *runtimeapi.NamespaceOption, sandbox SandboxRef) error {
+	if kind := nodeNamespace(ns); kind != "" && PodUsers(sandbox.Config) != nil {
+		return invalid(field+"."+kind, "the pod has a user namespace of its own, whose root may do nothing in the node's %s namespace", kind)
 	}
 	return nil
 }

@@ -150,10 +150,16 @@ func TestUsersThatAContainerCannotHave(t *testing.T) {
 			options(*in).UsernsOptions = &runtimeapi.UserNamespace{Mode: runtimeapi.NamespaceMode_NODE}
 		},
 		"the pod has the node's user namespace": func(in *ContainerInput) { podOptions(*in).UsernsOptions = nil },
-		"the record of the pod is lost":         func(in *ContainerInput) { in.Sandbox.UserNamespace = "" },
-		"mounts[0].uidMappings: mounts are":     mounted(&runtimeapi.Mount{UidMappings: userIDs(1, 1)}),
-		"mounts[0].gidMappings: mounts are":     mounted(&runtimeapi.Mount{GidMappings: userIDs(131072, 1000)}),
-		"mounts[0].propagation":                 mounted(&runtimeapi.Mount{Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}),
+		"namespace_options.pid: the pod has a user namespace": func(in *ContainerInput) {
+			options(*in).Pid = runtimeapi.NamespaceMode_NODE
+		},
+		"namespace_options.ipc: the pod has a user namespace": func(in *ContainerInput) {
+			options(*in).Ipc = runtimeapi.NamespaceMode_NODE
+		},
+		"the record of the pod is lost":     func(in *ContainerInput) { in.Sandbox.UserNamespace = "" },
+		"mounts[0].uidMappings: mounts are": mounted(&runtimeapi.Mount{UidMappings: userIDs(1, 1)}),
+		"mounts[0].gidMappings: mounts are": mounted(&runtimeapi.Mount{GidMappings: userIDs(131072, 1000)}),
+		"mounts[0].propagation":             mounted(&runtimeapi.Mount{Propagation: runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL}),
 	} {
 		in := mappedContainer()
 		change(&in)
