@@ -15,6 +15,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/state"
 )
 
@@ -131,6 +132,9 @@ func (s *Service) Restore(ctx context.Context, dir string, config *runtimeapi.Po
 	}
 	if err := checkNames(dir, configs); err != nil {
 		return "", nil, err
+	}
+	if translate.PodUsers(config) != nil {
+		return "", nil, fmt.Errorf("config.linux.security_context.namespace_options.userns_options: containers in a user namespace cannot be restored: %w", errdefs.ErrFailedPrecondition)
 	}
 	if id, err = s.Run(ctx, config, handler); err != nil {
 		return "", nil, err

@@ -64,6 +64,10 @@ func TestRestorePodRefuses(t *testing.T) {
 				n.Errorf("%s: %v", name, err)
 			}
 		}
+		mapped := mappedConfig("web", runtimeapi.NamespaceMode_CONTAINER)
+		if _, _, err := n.Restore(n.Context(), dir, mapped, "", containerConfigs("app")); !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "userns_options: ") {
+			n.Errorf("with a user namespace: %v", err)
+		}
 		n.containers.fail(errTest)
 		if _, _, err := n.Restore(n.Context(), dir, podConfig("web"), "", containerConfigs("app")); err == nil {
 			n.Error("a container that cannot be restored is no error")
