@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/mount"
 	"github.com/moby/moby/client"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
@@ -29,12 +31,34 @@ func withRuntime(host *container.HostConfig, runtime string) *container.HostConf
 func (s *session) saveNote(ctx context.Context, id string, note ocinote.Note) error {
 	defer step.At("note: write")()
 	note.Engine, note.Runtime = s.engineID, s.real
-	err := s.features.OCIRuntime.Notes.Save(id, note)
+	err := s.mapVolumes(ctx, id, &note)
+	if err == nil {
+		err = s.features.OCIRuntime.Notes.Save(id, note)
+	}
 	if err == nil {
 		return nil
 	}
 	_, undoErr := s.api.ContainerRemove(context.WithoutCancel(ctx), id, client.ContainerRemoveOptions{Force: true, RemoveVolumes: true})
 	return errors.Join(fmt.Errorf("note for the OCI runtime: %w", err), undoErr)
+}
+
+// mapVolumes has the volumes that the engine made for the container's image belong to whom they belong to inside of its
+// user namespace, if it has one. Which those are the engine alone knows.
+func (s *session) mapVolumes(ctx context.Context, id string, note *ocinote.Note) error {
+	if note.UserNamespace() == "" {
+		return nil
+	}
+	inspect, err := s.api.ContainerInspect(ctx, id, client.ContainerInspectOptions{})
+	if err != nil {
+		return err
+	}
+	note.MappedMounts = slices.Clone(note.MappedMounts)
+	for _, m := range inspect.Container.Mounts {
+		if m.Type == mount.TypeVolume {
+			note.MappedMounts = append(note.MappedMounts, m.Destination)
+		}
+	}
+	return nil
 }
 
 // removeNote removes the note of a container that is gone, if it has one, also where

@@ -57,6 +57,7 @@ func TestPodWithAUserNamespace(t *testing.T) {
 			r.lookInside(second, pid)
 			r.lookTogether(first, second)
 			r.lookOutside(volume, second)
+			r.lookAtVolumes(env, id, config)
 			r.stop(id)
 			r.remove(id)
 			r.wantNothing([]string{id})
@@ -101,6 +102,29 @@ func (r *rig) startMapped(sandboxID string, pod *runtimeapi.PodSandboxConfig, na
 	_, err = r.runtime().StartContainer(r.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
 	r.must(err)
 	return created.GetContainerId()
+}
+
+// lookAtVolumes writes to the volumes that the engine makes for an image.
+func (r *rig) lookAtVolumes(env rigenv.Env, sandboxID string, pod *runtimeapi.PodSandboxConfig) {
+	r.Helper()
+	image := &runtimeapi.ImageSpec{Image: env.Image("test/evil:latest")}
+	_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(r.Context(), &runtimeapi.PullImageRequest{Image: image})
+	r.must(err)
+	created, err := r.runtime().CreateContainer(r.Context(), &runtimeapi.CreateContainerRequest{
+		PodSandboxId: sandboxID, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "volumes"}, Image: image, LogPath: "volumes.log",
+			Command: []string{"sleep", "1000"},
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
+				NamespaceOptions: pod.GetLinux().GetSecurityContext().GetNamespaceOptions(), RunAsUser: &runtimeapi.Int64Value{},
+			}},
+		},
+	})
+	r.must(err)
+	_, err = r.runtime().StartContainer(r.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
+	r.must(err)
+	if got := r.exec(created.GetContainerId(), "cd /evil-volume && touch /var/evil/a b && stat -c %u:%g . b /var/evil/a | xargs"); got != "0:0 0:0 0:0" {
+		r.Errorf("the volumes of the image are of %q", got)
+	}
 }
 
 func (r *rig) lookInside(id string, pid runtimeapi.NamespaceMode) {

@@ -1,0 +1,40 @@
+package docker
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
+)
+
+// The volumes that the engine makes for an image are mapped, and no other mount that nobody asked for.
+func TestVolumesOfAnImageAreMapped(t *testing.T) {
+	id := strings.Repeat("0a", 32)
+	f := newFakeServer(t)
+	f.handle("GET /containers/"+id+"/json", answer(http.StatusOK, `{"Id": "x", "Mounts": [
+		{"Type": "bind", "Destination": "/etc/hosts"}, {"Type": "volume", "Destination": "/var/lib/data"}, {"Type": "bind", "Destination": "/asked"}]}`))
+	f.handle("DELETE /containers/"+id, answer(http.StatusNoContent, ""))
+	s, err := f.dial(0).session(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := *s
+	own.features.OCIRuntime.Notes = ocinote.Dir(t.TempDir())
+	note := ocinote.Note{Namespaces: map[string]string{"user": "/pin"}, MappedMounts: []string{"/asked"}}
+	for user, want := range map[string][]string{"/pin": {"/asked", "/var/lib/data"}, "": {"/asked"}} {
+		note.Namespaces = map[string]string{"user": user}
+		if err := own.saveNote(testContext(t), id, note); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := own.features.OCIRuntime.Notes.Load(id); err != nil || !slices.Equal(got.MappedMounts, want) {
+			t.Errorf("with the user namespace %q: %q, %v", user, got.MappedMounts, err)
+		}
+	}
+	note.Namespaces = map[string]string{"user": "/pin"}
+	f.handle("GET /containers/"+id+"/json", answer(http.StatusInternalServerError, `{"message": "no disk"}`))
+	if err := own.saveNote(testContext(t), id, note); err == nil || !strings.Contains(err.Error(), "no disk") {
+		t.Errorf("an engine that does not tell: %v", err)
+	}
+}
