@@ -12,7 +12,8 @@
 //	rig engines                   builds the engines that are not installed
 //
 // The environment variable ENGINE names the engine, see package test/rig/engine; the installed one is taken otherwise. Tests
-// take several, with commas between: each has a rig, and they run beside each other, because tests mostly wait.
+// take several, with commas between: each has a rig, and they run beside each other, because tests mostly wait. RUNTIME_MODE
+// is rigenv.Env.Mode, for all of them or with commas for each.
 //
 // What must be built or downloaded is, before the namespaces are entered, because they have no way out. See package
 // rigenv for what the tests and commands find inside.
@@ -37,7 +38,7 @@ const usage = `usage:
   rig exec command [args]       run one command inside the rig
   rig up                        keep the rig running until interrupted
   rig engines                   build the engines that are not installed
-ENGINE=name says on which engine`
+ENGINE=name says on which engine, RUNTIME_MODE=oci or container which kind of pods its servers make`
 
 func main() {
 	if len(os.Args) > 1 {
