@@ -29,11 +29,20 @@ type mountAttr struct{ set, clear, propagation, namespace uint64 }
 // Namespace is an open user namespace.
 type Namespace struct{ file *os.File }
 
+// getNSType is the ioctl NS_GET_NSTYPE of linux/nsfs.h.
+const getNSType = 0xb703
+
 // Open opens a user namespace by the path of its file.
 func Open(path string) (Namespace, error) {
-	file, err := os.Open(path)
+	// Without O_NONBLOCK a named pipe in the file's place would block.
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return Namespace{}, fmt.Errorf("opening the user namespace: %w", err)
+	}
+	kind, _, errno := syscall.Syscall(syscall.SYS_IOCTL, file.Fd(), getNSType, 0)
+	if errno != 0 || kind != syscall.CLONE_NEWUSER {
+		_ = file.Close()
+		return Namespace{}, fmt.Errorf("%s is no user namespace here: who has pinned it has mounts of its own, or the pod is gone", path)
 	}
 	return Namespace{file}, nil
 }

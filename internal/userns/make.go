@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 )
@@ -28,9 +29,20 @@ func Make(uids, gids []Mapping, more uintptr) (*Child, error) {
 	started := make(chan error)
 	go c.hold(uids, gids, more, started)
 	if err := <-started; err != nil {
-		return nil, fmt.Errorf("making a user namespace: %w", err)
+		return nil, fmt.Errorf("making a user namespace: %w", explain(err, ptraceScope))
 	}
 	return c, nil
+}
+
+// ptraceScope is the file of the sysctl kernel.yama.ptrace_scope. With 3 nobody traces anybody.
+const ptraceScope = "/proc/sys/kernel/yama/ptrace_scope"
+
+// explain names what forbids to make a child stand still, if that does.
+func explain(err error, scope string) error {
+	if text, readErr := os.ReadFile(scope); readErr != nil || !errors.Is(err, syscall.EPERM) || strings.TrimSpace(string(text)) != "3" {
+		return err
+	}
+	return fmt.Errorf("the sysctl kernel.yama.ptrace_scope is 3, it must be at most 2: %w", err)
 }
 
 // hold starts the child and ends it when it is told to. The thread stays the child's tracer for so long: when it ended,

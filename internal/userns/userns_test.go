@@ -1,6 +1,7 @@
 package userns
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -100,6 +101,43 @@ func TestClone(t *testing.T) {
 			t.Errorf("%q is mounted", path)
 		}
 	}
+}
+
+func TestForbiddenTracing(t *testing.T) {
+	scope := filepath.Join(t.TempDir(), "ptrace_scope")
+	for text, want := range map[string]bool{"3\n": true, "2\n": false} {
+		if err := os.WriteFile(scope, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for err, can := range map[error]bool{&os.PathError{Op: "fork/exec", Err: syscall.EPERM}: true, syscall.ENOSPC: false} {
+			if got := explain(err, scope); !errors.Is(got, err) || strings.Contains(got.Error(), "ptrace_scope") != (want && can) {
+				t.Errorf("%s: %v becomes %v", text, err, got)
+			}
+		}
+	}
+	if got := explain(syscall.EPERM, scope+"x"); got != syscall.EPERM {
+		t.Errorf("without yama: %v", got)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pin") // as it is where the mount on it is not seen
+	if err := os.WriteFile(file, nil, 0o444); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{file, "/proc/self/ns/net", "/dev/null"} {
+		if ns, err := Open(path); err == nil || !strings.Contains(err.Error(), path+" is no user namespace") {
+			t.Errorf("%s: %+v, %v", path, ns, err)
+		}
+	}
+	if _, err := Open(file + "x"); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("no file: %v", err)
+	}
+	ns, err := Open("/proc/self/ns/user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns.Close()
 }
 
 func ownerOf(t *testing.T, file string) string {
