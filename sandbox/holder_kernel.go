@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"sync"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sync/errgroup"
@@ -36,12 +35,6 @@ type kernelHolder struct{ s *Service }
 
 // defaultPodsDir is on a tmpfs.
 const defaultPodsDir = "/run/criadapter/pods"
-
-// kernelPods is what the service knows of all pods of the kernelHolder.
-type kernelPods struct {
-	mu    sync.Mutex
-	reach reach
-}
 
 const (
 	ownerFile = "owner"

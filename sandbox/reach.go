@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
+	"time"
 
 	"github.com/containerd/log"
 	"golang.org/x/sys/unix"
@@ -14,44 +16,75 @@ import (
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
-// reach is what the kernelHolder knows of its directories.
+// reach is what is known of the directories with pins.
 type reach struct {
-	// process is whom it was found out for, and seen says whether that process sees what is mounted in them here.
+	mu sync.Mutex
+	// process is whom it was found out for, and seen says of a directory whether that process sees what is mounted in it
+	// here.
 	process int
-	seen    bool
+	seen    map[string]bool
 }
 
-// reaches prepares the directories of pods, and reports whether the engine, which is asked once in each of its lives,
-// sees what is mounted there: containers join the namespaces by their paths. In a container with mounts of its own this
-// program pins them for itself alone.
-func (h kernelHolder) reaches(ctx context.Context, engine int) (bool, error) {
-	known := &h.s.kernelPods
+// engineSees prepares a directory, and reports whether the engine, which is asked once in each of its lives, sees what is
+// mounted there: containers join namespaces by their paths. In a container with mounts of its own this program pins them
+// for itself alone.
+func (s *Service) engineSees(ctx context.Context, engine int, dir string) (bool, error) {
+	known := &s.reach
 	known.mu.Lock()
 	defer known.mu.Unlock()
-	if engine != 0 && known.reach.process == engine {
-		return known.reach.seen, nil
+	if engine == 0 || known.process != engine {
+		known.process, known.seen = engine, map[string]bool{}
 	}
-	for _, dir := range []string{filepath.Dir(h.s.netnsPath("")), h.s.opts.podsDir} {
-		if err := netns.ShareDir(dir); err != nil {
-			return false, err
-		}
-		seen, err := seesMounts(engine, dir)
-		if err != nil {
-			return false, err
-		}
-		if !seen {
-			log.G(ctx).WithField("dir", dir).Warn("the engine does not see what is mounted here, so pods get sandbox containers: mount the directory with Bidirectional propagation")
-			known.reach = reach{process: engine}
-			return false, nil
-		}
+	if seen, found := known.seen[dir]; found {
+		return seen, nil
 	}
-	known.reach = reach{process: engine, seen: true}
-	return true, nil
+	if err := netns.ShareDir(dir); err != nil {
+		return false, err
+	}
+	seen, err := seesMounts(engine, dir)
+	if err != nil {
+		return false, err
+	}
+	if known.seen[dir] = seen; !seen {
+		log.G(ctx).WithField("dir", dir).Warn("the engine does not see what is mounted here: mount the directory with Bidirectional propagation")
+	}
+	return seen, nil
+}
+
+// reaches reports whether the engine sees the pins of pods that have no sandbox container.
+func (h kernelHolder) reaches(ctx context.Context, engine int) (bool, error) {
+	seen, err := h.s.engineSees(ctx, engine, filepath.Dir(h.s.netnsPath("")))
+	if err != nil || !seen {
+		return false, err
+	}
+	return h.s.engineSees(ctx, engine, h.s.opts.podsDir)
+}
+
+const (
+	probePrefix = ".probe-"
+	// probeAge is when a probe is nobody's any more.
+	probeAge = time.Minute
+)
+
+// sweepProbes removes the probes that a crash left in a directory.
+func sweepProbes(dir string) error {
+	probes, err := filepath.Glob(filepath.Join(dir, probePrefix+"*"))
+	for _, probe := range probes {
+		if stat, statErr := os.Lstat(probe); statErr != nil || time.Since(stat.ModTime()) < probeAge {
+			continue
+		}
+		if unmountErr := unix.Unmount(probe, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); unmountErr != nil && !errors.Is(unmountErr, unix.EINVAL) {
+			err = errors.Join(err, unmountErr)
+			continue
+		}
+		err = errors.Join(err, os.Remove(probe))
+	}
+	return err
 }
 
 // seesMounts mounts something in a directory and reports whether a process sees it.
 func seesMounts(process int, dir string) (seen bool, err error) {
-	probe, err := os.MkdirTemp(dir, ".probe-")
+	probe, err := os.MkdirTemp(dir, probePrefix)
 	if err != nil {
 		return false, err
 	}

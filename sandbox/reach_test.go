@@ -1,22 +1,81 @@
 package sandbox
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
+
+// apart runs a process that sees no mount from now on.
+func apart(t testing.TB) (pid int) {
+	t.Helper()
+	cmd := exec.Command("sleep", "1000")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd.Process.Pid
+}
+
+// A user namespace that the engine does not see is refused before there is a container.
+func TestUsersThatTheEngineDoesNotSee(t *testing.T) {
+	onNode(t, withKernel, func(n *node) {
+		n.engine.peer = apart(n)
+		for _, pid := range []runtimeapi.NamespaceMode{runtimeapi.NamespaceMode_POD, runtimeapi.NamespaceMode_CONTAINER} {
+			_, err := n.Run(n.Context(), mappedConfig("web", pid), "")
+			if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "mount "+n.dir+" with Bidirectional") {
+				n.Errorf("%s: %v", pid, err)
+			}
+		}
+		if n.creates() != 0 {
+			n.Errorf("the engine was asked for %d containers", n.creates())
+		}
+		n.wantNothing()
+	})
+}
+
+func TestProbesOfACrashAreSwept(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	dir := t.TempDir()
+	mounted, plain, fresh := filepath.Join(dir, ".probe-1"), filepath.Join(dir, ".probe-2"), filepath.Join(dir, ".probe-3")
+	for _, probe := range []string{mounted, plain, fresh} {
+		if err := os.Mkdir(probe, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unix.Mount("probe", mounted, "tmpfs", 0, "size=4k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(mounted, unix.MNT_DETACH) })
+	old := time.Now().Add(-time.Hour)
+	if err := errors.Join(os.Chtimes(mounted, old, old), os.Chtimes(plain, old, old), sweepProbes(dir), sweepProbes(dir+"x")); err != nil {
+		t.Fatal(err)
+	}
+	for probe, left := range map[string]bool{mounted: false, plain: false, fresh: true} {
+		if _, err := os.Lstat(probe); errors.Is(err, fs.ErrNotExist) == left {
+			t.Errorf("%s: %v", probe, err)
+		}
+	}
+}
 
 // An engine that does not see the pods' namespaces gets sandbox containers, as it cannot join them; the one that is there
 // after it is asked again.
 func TestEngineThatDoesNotSeeMountsGetsSandboxContainers(t *testing.T) {
 	onNode(t, withKernel, func(n *node) {
-		apart := exec.Command("sleep", "1000")
-		apart.SysProcAttr = &syscall.SysProcAttr{Unshareflags: unix.CLONE_NEWNS}
-		n.must(apart.Start())
-		defer func() { _ = apart.Process.Kill(); _ = apart.Wait() }()
-		n.engine.peer = apart.Process.Pid
+		n.engine.peer = apart(n)
 		for _, name := range []string{"first", "second"} {
 			id, err := n.Run(n.Context(), podConfig(name), "")
 			n.must(err)

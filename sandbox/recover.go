@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/containerd/log"
@@ -27,7 +28,11 @@ const (
 func (s *Service) Recover(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "sandbox"))
 	found, err := s.look(ctx)
-	return errors.Join(err, s.apply(ctx, found, repair, finish))
+	err = errors.Join(err, s.apply(ctx, found, repair, finish))
+	for _, dir := range []string{filepath.Dir(s.netnsPath("")), s.opts.podsDir, s.usersDir()} {
+		err = errors.Join(err, sweepProbes(dir))
+	}
+	return err
 }
 
 // look finds what there is of all pods. What is kept outside of the records is listed before those, and they before the

@@ -96,8 +96,8 @@ type Service struct {
 	locks    keylock.Locks
 	inflight inflightRuns
 
-	kernelPods kernelPods
-	making     making
+	reach  reach
+	making making
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc

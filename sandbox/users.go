@@ -6,7 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+
+	"github.com/containerd/errdefs"
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/docker/translate"
@@ -67,8 +71,18 @@ func setUsers(set *netns.Set, users *translate.Users) {
 	set.GIDs = []userns.Mapping{{HostID: int(users.GIDs.HostID), Size: int(users.GIDs.Size)}}
 }
 
-// makeUsers makes the user namespace of a pod with a sandbox container, if it is to have one. A pin that a crash left is
-// nobody's: the pod's name is reserved.
+// clearPin removes the pin that a crash left of a pod that never was. One of a pod that the cache does not know stays.
+func (h containerHolder) clearPin(ctx context.Context, name string, set netns.Set) error {
+	if _, err := os.Lstat(set.User); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := h.clearName(ctx, name); err != nil {
+		return err
+	}
+	return set.Unpin()
+}
+
+// makeUsers makes the user namespace of a pod with a sandbox container, if it is to have one.
 func (h containerHolder) makeUsers(ctx context.Context, p *pending) error {
 	users := translate.PodUsers(p.config)
 	if users == nil {
@@ -78,12 +92,17 @@ func (h containerHolder) makeUsers(ctx context.Context, p *pending) error {
 	if err != nil {
 		return err
 	}
+	dir := h.s.usersDir()
+	seen, err := h.s.engineSees(ctx, features.Process, dir)
+	if err == nil && !seen {
+		err = fmt.Errorf("the engine does not see what is mounted in %s: mount %s with Bidirectional propagation: %w", dir, filepath.Dir(dir), errdefs.ErrFailedPrecondition)
+	}
+	if err != nil {
+		return fmt.Errorf("the pod's user namespace: %w", err)
+	}
 	set := netns.Set{User: h.s.usersPath(p.name)}
 	setUsers(&set, users)
-	if err := netns.ShareDir(filepath.Dir(set.User)); err != nil {
-		return err
-	}
-	if err := set.Unpin(); err != nil {
+	if err := h.clearPin(ctx, p.name, set); err != nil {
 		return err
 	}
 	if p.container.spec, err = translate.InUserNamespace(p.container.spec, p.config, set.User, features); err != nil {

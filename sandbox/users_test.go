@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -90,6 +91,28 @@ func TestPodWithUsersThatFailsLeavesNothing(t *testing.T) {
 			}
 		}
 		n.must(os.RemoveAll(left))
+		n.wantNothing()
+	})
+}
+
+// A pod of the same name that the cache does not know yet keeps its user namespace.
+func TestUsersOfAPodThatIsThereStay(t *testing.T) {
+	onNode(t, withKernel, func(n *node) {
+		config := mappedConfig("web", runtimeapi.NamespaceMode_POD)
+		id, err := n.Run(n.Context(), config, "")
+		n.must(err)
+		path := n.pod(id).Status.UserNamespace
+		before, err := os.Stat(path)
+		n.must(err)
+		n.cache.RemovePod(id)
+		if _, err := n.Run(n.Context(), config, ""); !errdefs.IsAlreadyExists(err) {
+			n.Errorf("a second pod: %v", err)
+		}
+		if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
+			n.Errorf("the user namespace is another one: %v", err)
+		}
+		n.restart()
+		n.must(n.Remove(n.Context(), id))
 		n.wantNothing()
 	})
 }
