@@ -174,9 +174,12 @@ func (p probe) prove(ctx context.Context, arch string, proven OCIRuntime, works 
 	return proven, proven.UserNamespaces && proven.RecursiveReadOnly == able, nil
 }
 
-// tidyNotes removes the notes of containers that the engine does not have any more:
-// somebody else has removed them.
+// tidyNotes removes the notes of containers that the engine does not have any more,
+// which somebody else has removed, and unfinished ones.
 func (p probe) tidyNotes(ctx context.Context, notes ocinote.Dir) error {
+	if err := notes.Sweep(); err != nil {
+		return err
+	}
 	noted, err := notes.List()
 	if err != nil || len(noted) == 0 {
 		return err

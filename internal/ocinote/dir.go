@@ -10,10 +10,15 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // DefaultDir is where notes lie unless both programs are told otherwise.
 const DefaultDir = "/run/criadapter/oci"
+
+// DirFlag is the one flag of criadapter-oci's own, which tells another one. It may be before all flags of the real runtime,
+// which does not get it.
+const DirFlag = "criadapter-notes"
 
 // maxNote bounds what is read of a note, in bytes.
 const maxNote = 4 << 20
@@ -36,12 +41,29 @@ func (d Dir) Save(container string, note Note) error {
 	return d.write(path, text)
 }
 
+const (
+	unfinishedSuffix = ".new"
+	// unfinishedAge is when an unfinished file is nobody's any more.
+	unfinishedAge = time.Minute
+)
+
+// Sweep removes what a crash left of a note that was being written.
+func (d Dir) Sweep() error {
+	unfinished, err := filepath.Glob(filepath.Join(string(d), "*"+unfinishedSuffix))
+	for _, path := range unfinished {
+		if stat, statErr := os.Lstat(path); statErr == nil && time.Since(stat.ModTime()) > unfinishedAge {
+			err = errors.Join(err, os.Remove(path))
+		}
+	}
+	return err
+}
+
 // write makes a file in the directory, whole or not at all.
 func (d Dir) write(path string, text []byte) error {
 	if err := os.MkdirAll(string(d), 0o700); err != nil {
 		return err
 	}
-	unfinished := path + ".new"
+	unfinished := path + unfinishedSuffix
 	if err := os.WriteFile(unfinished, text, 0o600); err != nil {
 		return errors.Join(err, os.Remove(unfinished))
 	}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 var someID = strings.Repeat("0a", 32)
@@ -41,6 +42,28 @@ func TestDir(t *testing.T) {
 		if err := dir.Remove(someID); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func TestUnfinishedNotesAreSwept(t *testing.T) {
+	dir := Dir(t.TempDir())
+	if err := dir.Save(someID, Note{}); err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(string(dir), someID+".new")
+	fresh := filepath.Join(string(dir), "runtime.json.new")
+	for _, path := range []string{old, fresh} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	past := time.Now().Add(-time.Hour)
+	if err := errors.Join(os.Chtimes(old, past, past), os.Chtimes(filepath.Join(string(dir), someID), past, past), dir.Sweep(), (dir + "x").Sweep()); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(string(dir))
+	if err != nil || len(entries) != 2 || entries[0].Name() != someID || entries[1].Name() != filepath.Base(fresh) {
+		t.Errorf("left are %v, %v", entries, err)
 	}
 }
 
@@ -89,7 +112,7 @@ func TestFilesThatAreNoNotes(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	text, err := encode(Note{Hostname: "a", Env: []string{"A=b"}})
+	text, err := encode(Note{Hostname: "a", Unified: map[string]string{"memory.high": "1"}})
 	if err != nil {
 		f.Fatal(err)
 	}
