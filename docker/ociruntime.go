@@ -48,9 +48,6 @@ type OCIRuntime struct {
 // ociProgram is the name of the program.
 const ociProgram = "criadapter-oci"
 
-// notesFlag is the program's flag before all others, see runtimeArgs in daemon.json.
-const notesFlag = "--criadapter-notes"
-
 // installRuntime says how an engine gets the runtime.
 const installRuntime = `install criadapter-oci and, for an engine before 23, add "runtimes": {"criadapter": {"path": "/usr/bin/criadapter-oci"}} ` +
 	"to daemon.json (systemctl reload docker), or use --oci-runtime=auto"
@@ -93,12 +90,14 @@ func (c *Client) FindOCIRuntime(ctx context.Context) (OCIRuntime, error) {
 	return found, err
 }
 
+// notesOf reads the program's own flag in runtimeArgs of daemon.json.
 func notesOf(args []string) ocinote.Dir {
+	const flag = "--" + ocinote.DirFlag
 	for i, arg := range args {
-		if dir, ok := strings.CutPrefix(arg, notesFlag+"="); ok {
+		if dir, ok := strings.CutPrefix(arg, flag+"="); ok {
 			return ocinote.Dir(dir)
 		}
-		if arg == notesFlag && i+1 < len(args) {
+		if arg == flag && i+1 < len(args) {
 			return ocinote.Dir(args[i+1])
 		}
 	}

@@ -105,7 +105,7 @@ func (h containerHolder) makeUsers(ctx context.Context, p *pending) error {
 	if err := h.clearPin(ctx, p.name, set); err != nil {
 		return err
 	}
-	if p.container.spec, err = translate.InUserNamespace(p.container.spec, p.config, set.User, features); err != nil {
+	if p.container.spec, err = translate.InUserNamespace(p.container.spec, p.config, *users, set.User, features); err != nil {
 		return err
 	}
 	p.record.UserNamespace = set.User

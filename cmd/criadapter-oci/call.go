@@ -7,10 +7,6 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// notesFlag is the one flag of this program's own, which daemon.json's runtimeArgs
-// may have before all others. The real runtime does not get it.
-const notesFlag = "criadapter-notes"
-
 // call is what the engine's shim asks an OCI runtime for.
 type call struct {
 	notes ocinote.Dir
@@ -28,7 +24,7 @@ type call struct {
 // valued are the flags of runc, and of those who have its command line, that take a
 // value: before the verb, and behind it.
 var (
-	valuedGlobal = []string{notesFlag, "root", "log", "log-format", "log-level", "criu", "rootless", "cgroup-manager"}
+	valuedGlobal = []string{ocinote.DirFlag, "root", "log", "log-format", "log-level", "criu", "rootless", "cgroup-manager"}
 	valued       = []string{
 		"bundle", "b", "console-socket", "pidfd-socket", "pid-file", "preserve-fds", "process", "p", "cwd", "env", "e", "user", "u",
 		"additional-gids", "g", "process-label", "apparmor", "cap", "c", "cgroup", "image-path", "work-path", "manage-cgroups-mode",
@@ -53,7 +49,7 @@ func parseCall(args []string) call {
 		case !isFlag:
 			c.container = args[i]
 			return c // behind it may be a command with flags of its own
-		case name == notesFlag && i == 0:
+		case name == ocinote.DirFlag && i == 0:
 			c.notes = ocinote.Dir(value)
 			c.args = slices.Clone(args[width:])
 		default:

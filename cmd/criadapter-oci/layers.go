@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
 // workName is the directory for an overlay's work beside a writable layer. The engine removes it with the layer.
@@ -111,7 +113,7 @@ func (m mounted) layers() (layers, error) {
 		all = filepath.Dir(filepath.Dir(upper))
 	}
 	for i, dir := range l.lower {
-		l.lower[i] = under(all, unescape(dir))
+		l.lower[i] = ocinote.Under(all, unescape(dir))
 	}
 	if upper == "" {
 		return l, nil
@@ -119,17 +121,9 @@ func (m mounted) layers() (layers, error) {
 	if filepath.Dir(upper) != filepath.Dir(work) {
 		return layers{}, fmt.Errorf("the overlay at %s has its writable layer at %s and its work at %s, which is not beside it", m.point, upper, work)
 	}
-	upper = under(all, unescape(upper))
+	upper = ocinote.Under(all, unescape(upper))
 	l.home, l.upper = filepath.Dir(upper), filepath.Base(upper)
 	return l, nil
-}
-
-// under makes a path absolute.
-func under(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
 }
 
 // readable are all directories with files, the uppermost first.

@@ -193,15 +193,11 @@ func limitPing(config *runtimeapi.PodSandboxConfig) string {
 	return strings.Join([]string{"0", strconv.FormatUint(min(uint64(users.GIDs.Size)-1, math.MaxInt32), 10)}, " ")
 }
 
-// InUserNamespace returns the sandbox container of a pod with a user namespace of its own, which is pinned at path: the
-// engine makes the others in it.
-func InUserNamespace(spec docker.ContainerSpec, config *runtimeapi.PodSandboxConfig, path string, features docker.Features) (docker.ContainerSpec, error) {
-	users := PodUsers(config)
-	if users == nil {
-		return spec, nil
-	}
+// InUserNamespace returns the sandbox container of a pod that has users of its own, in a user namespace that is pinned at
+// path: the engine makes the others in it.
+func InUserNamespace(spec docker.ContainerSpec, config *runtimeapi.PodSandboxConfig, users Users, path string, features docker.Features) (docker.ContainerSpec, error) {
 	more := &extra{features: features, runtime: spec.Host.Runtime, note: spec.Note}
-	if err := more.joinUsers("config.linux.security_context.namespace_options.userns_options", path, *users); err != nil {
+	if err := more.joinUsers("config.linux.security_context.namespace_options.userns_options", path, users); err != nil {
 		return spec, err
 	}
 	if value := limitPing(config); value != "" {

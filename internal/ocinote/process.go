@@ -25,19 +25,7 @@ func editProcess(process object, part Process) error {
 	if err := setGroups(process, part.Groups); err != nil {
 		return err
 	}
-	if err := addAmbient(process, part.Ambient); err != nil {
-		return err
-	}
-	for _, limit := range part.Rlimits {
-		element, err := toObject(limit)
-		if err != nil {
-			return err
-		}
-		if err := process.replace("rlimits", "type", element); err != nil {
-			return err
-		}
-	}
-	return nil
+	return addAmbient(process, part.Ambient)
 }
 
 func setGroups(process object, groups *[]uint32) error {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 )
 
 // EditSpec returns the OCI configuration (config.json) with what the note says. It
@@ -110,28 +109,7 @@ func editContainerProcess(spec object, note Note) error {
 	if err != nil {
 		return err
 	}
-	if err := editProcess(process, note.Process); err != nil {
-		return err
-	}
-	return setEnv(process, note.Env)
-}
-
-// setEnv adds variables, each in the place of one of the same name.
-func setEnv(process object, added []string) error {
-	if len(added) == 0 {
-		return nil
-	}
-	env, err := process.strings("env")
-	if err != nil {
-		return err
-	}
-	for _, variable := range added {
-		name, _, _ := strings.Cut(variable, "=")
-		env = slices.DeleteFunc(env, func(other string) bool { return strings.HasPrefix(other, name+"=") })
-		env = append(env, variable)
-	}
-	process.setStrings("env", env)
-	return nil
+	return editProcess(process, note.Process)
 }
 
 // editResources sets the limits of the container's cgroup.

@@ -66,18 +66,13 @@ func TestEditSpec(t *testing.T) {
 				`{"destination":"/dev/shm","options":["bind"],"source":"/run/shm","type":"bind"}]`},
 		},
 		"the process": {
-			Note{
-				Process: Process{Groups: &groups, Ambient: []string{"CAP_NET_RAW"}, Rlimits: []Rlimit{{"RLIMIT_NOFILE", 20, 20}, {"RLIMIT_CORE", 0, 0}}},
-				Env:     []string{"TERM=dumb", "TERMINAL=x"},
-			},
+			Note{Process: Process{Groups: &groups, Ambient: []string{"CAP_NET_RAW"}}},
 			map[string]string{
 				"process.user":                     `{"additionalGids":[1000,7],"gid":1000,"uid":1000}`,
 				"process.capabilities.inheritable": `["CAP_CHOWN","CAP_NET_RAW"]`,
 				"process.capabilities.permitted":   `["CAP_CHOWN","CAP_NET_RAW"]`,
 				"process.capabilities.effective":   `["CAP_NET_RAW"]`,
 				"process.capabilities.ambient":     `["CAP_NET_RAW"]`,
-				"process.rlimits":                  `[{"hard":20,"soft":20,"type":"RLIMIT_NOFILE"},{"hard":0,"soft":0,"type":"RLIMIT_CORE"}]`,
-				"process.env":                      `["PATH=/bin","TERM=dumb","TERMINAL=x"]`,
 			},
 		},
 		"no groups": {Note{Process: Process{Groups: new([]uint32)}}, map[string]string{"process.user": `{"additionalGids":[1000],"gid":1000,"uid":1000}`}},
@@ -182,7 +177,7 @@ func TestSpecThatCannotBeEdited(t *testing.T) {
 
 func TestEditProcess(t *testing.T) {
 	edited, err := EditProcess([]byte(`{"user": {"uid": 1, "gid": 9, "additionalGids": [1, 2]}, "args": ["id"], "terminal": true}`),
-		Note{Process: Process{Groups: &[]uint32{9, 8}}, Env: []string{"ONLY=the container's"}})
+		Note{Process: Process{Groups: &[]uint32{9, 8}}, Hostname: "only the container's"})
 	if want := `{"args":["id"],"terminal":true,"user":{"additionalGids":[9,8],"gid":9,"uid":1}}`; err != nil || string(edited) != want {
 		t.Errorf("got %s, %v, want %s", edited, err, want)
 	}
@@ -194,7 +189,7 @@ func TestEditProcess(t *testing.T) {
 // FuzzEditSpec edits any configuration by any note: what comes out is one, the same
 // when it is edited again, unless something is added each time.
 func FuzzEditSpec(f *testing.F) {
-	f.Add([]byte(engineSpec), []byte(`{"hostname":"a","namespaces":{"ipc":"/x"},"process":{"groups":[1]},"env":["A=b"]}`))
+	f.Add([]byte(engineSpec), []byte(`{"hostname":"a","namespaces":{"ipc":"/x"},"process":{"groups":[1]}}`))
 	f.Add([]byte(`{"linux":{"devices":null}}`), []byte(`{"devices":[{"path":"/dev/x"}],"unified":{"a":"b"}}`))
 	f.Fuzz(func(t *testing.T, config, encoded []byte) {
 		var note Note

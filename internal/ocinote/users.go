@@ -58,7 +58,7 @@ func FilesOf(config []byte, bundle string, note Note) (Files, error) {
 	if path == "" {
 		return Files{}, errors.New("OCI configuration: root has no path")
 	}
-	files := Files{Root: under(bundle, path), Mounts: map[string]string{}, ReadOnly: map[string]bool{}}
+	files := Files{Root: Under(bundle, path), Mounts: map[string]string{}, ReadOnly: map[string]bool{}}
 	for _, destination := range note.MappedMounts {
 		mount, err := mountAt(spec, destination)
 		if err != nil {
@@ -69,17 +69,17 @@ func FilesOf(config []byte, bundle string, note Note) (Files, error) {
 			return Files{}, fmt.Errorf("OCI configuration: the mount at %s %w", destination, err)
 		}
 		files.ReadOnly[destination] = readOnly
-		files.Mounts[destination] = under(bundle, source)
+		files.Mounts[destination] = Under(bundle, source)
 	}
 	return files, nil
 }
 
-// under makes a path of a configuration absolute.
-func under(bundle, path string) string {
+// Under is a path that may be one from a directory on.
+func Under(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
-	return filepath.Join(bundle, path)
+	return filepath.Join(dir, path)
 }
 
 // bindSource is the source of a bind mount, and whether it is read-only.
