@@ -38,9 +38,12 @@ spec:
 `)
 	s.ready("pod/own-users")
 	pod := s.pod("own-users")
-	if got := s.kubectl("logs", "own-users"); got != "0\nsesame" {
-		s.Errorf("its log is %q", got)
-	}
+	s.eventually("its log", func() error {
+		if got := s.kubectl("logs", "own-users"); got != "0\nsesame" {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
 	got := s.kubectl("exec", "own-users", "--", "sh", "-c", "id -u; echo mine > /data/file; stat -c %u /data/file; cat /proc/self/uid_map | xargs")
 	lines := strings.Fields(got)
 	if len(lines) != 5 || lines[0] != "0" || lines[1] != "0" || lines[2] != "0" || lines[3] == "0" || lines[4] != "65536" {

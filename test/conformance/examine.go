@@ -146,5 +146,5 @@ func (o options) readExpected(ctx context.Context, env rigenv.Env) (report.Expec
 	if err != nil {
 		return nil, err
 	}
-	return expected.On(features), nil
+	return expected.On(features, rigenv.Controllers()), nil
 }

@@ -18,6 +18,9 @@ type Group struct {
 	Outcome Outcome `json:"outcome"`
 	// BelowAPI is the version of Docker's API since which the cause is gone; empty for a cause on all engines.
 	BelowAPI string `json:"belowAPI,omitempty"`
+	// WithoutController is the cgroup controller that the machine lacks where the specs do not pass; empty for a cause
+	// on all machines.
+	WithoutController string `json:"withoutController,omitempty"`
 	// Specs are their names.
 	Specs []string `json:"specs"`
 }
@@ -25,9 +28,11 @@ type Group struct {
 // Expected is the checked-in list.
 type Expected []Group
 
-// On returns what is expected on an engine.
-func (e Expected) On(features docker.Features) Expected {
-	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool { return g.BelowAPI != "" && features.Supports(g.BelowAPI) })
+// On returns what is expected on an engine, on a machine with these cgroup controllers.
+func (e Expected) On(features docker.Features, controllers []string) Expected {
+	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool {
+		return g.BelowAPI != "" && features.Supports(g.BelowAPI) || slices.Contains(controllers, g.WithoutController)
+	})
 }
 
 // Without returns what is expected when those of the named specs do not run.

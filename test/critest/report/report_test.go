@@ -165,17 +165,21 @@ func FuzzParseGinkgo(f *testing.F) {
 }
 
 func TestExpectedOnAnEngine(t *testing.T) {
-	expected, err := ParseExpected([]byte("- {cause: a, outcome: skipped, specs: [x]}\n- {cause: b, outcome: skipped, belowAPI: \"1.44\", specs: [y]}\n"))
+	expected, err := ParseExpected([]byte("- {cause: a, outcome: skipped, specs: [x]}\n- {cause: b, outcome: skipped, belowAPI: \"1.44\", specs: [y]}\n" +
+		"- {cause: m, outcome: failed, withoutController: memory, specs: [z]}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for api, want := range map[string]int{"1.41": 2, "1.43": 2, "1.44": 1, "1.100": 1} {
-		if got := expected.On(docker.Features{APIVersion: api}); len(got) != want || got[0].Cause != "a" {
+		if got := expected.On(docker.Features{APIVersion: api}, []string{"cpu", "memory"}); len(got) != want || got[0].Cause != "a" {
 			t.Errorf("API %s: %+v", api, got)
 		}
 	}
-	if len(expected) != 2 || expected[1].Cause != "b" {
+	if len(expected) != 3 || expected[1].Cause != "b" {
 		t.Errorf("the list itself is now %+v", expected)
+	}
+	if got := expected.On(docker.Features{APIVersion: "1.44"}, []string{"cpu"}); len(got) != 2 || got[1].Cause != "m" {
+		t.Errorf("without a memory controller: %v", got)
 	}
 }
 

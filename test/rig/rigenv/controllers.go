@@ -19,7 +19,7 @@ const noControllers = "the control groups here have no controller "
 // any other the skip is one that test/rig/skips.txt would have to name.
 func RequireControllers(t testing.TB, controllers ...string) {
 	t.Helper()
-	have := controllersAt(cgroupRoot)
+	have := Controllers()
 	missing := slices.DeleteFunc(slices.Clone(controllers), func(name string) bool { return slices.Contains(have, name) })
 	if len(missing) > 0 {
 		t.Skip(noControllers + strings.Join(missing, ", ") + " that this test is about")
@@ -28,6 +28,9 @@ func RequireControllers(t testing.TB, controllers ...string) {
 
 // LackedControllers says whether what a skipped test wrote is that RequireControllers skipped it.
 func LackedControllers(output string) bool { return strings.Contains(output, noControllers) }
+
+// Controllers are the cgroup controllers that are there.
+func Controllers() []string { return controllersAt(cgroupRoot) }
 
 // controllersAt are the controllers of the hierarchies that are mounted at and below root.
 func controllersAt(root string) []string {
