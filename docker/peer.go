@@ -17,12 +17,16 @@ import (
 // an oom_score_adj needs it.
 const capSysResource = 24
 
+func socketPath(host string) string {
+	_, path, _ := strings.Cut(host, "://")
+	return path
+}
+
 // readPeer returns the process that listens on the unix socket of host, in our
 // PID namespace: dockerd, or systemd where that passes the socket on. It is 0
 // when the process is outside our PID namespace.
 func readPeer(ctx context.Context, host string) (int, error) {
-	_, path, _ := strings.Cut(host, "://")
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", socketPath(host))
 	if err != nil {
 		return 0, fmt.Errorf("%w; check that Docker Engine runs and that this is its socket", err)
 	}
@@ -45,12 +49,11 @@ func readPeer(ctx context.Context, host string) (int, error) {
 }
 
 // witness returns the directory of /proc that tells what the engine's process may
-// do. Where the peer of the socket is another program (systemd that passes the
-// socket on, a proxy), our own process is the best witness of what this machine
-// allows.
+// do. Where no dockerd is seen behind the socket (but a proxy), our own process is
+// the best witness of what this machine allows.
 func witness(proc string, peer int) string {
 	dir := filepath.Join(proc, strconv.Itoa(peer))
-	if name, err := os.ReadFile(filepath.Join(dir, "comm")); err != nil || strings.TrimSpace(string(name)) != "dockerd" {
+	if !isDockerd(dir) {
 		return filepath.Join(proc, "self")
 	}
 	return dir

@@ -165,7 +165,7 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	found.peer = peer
+	found.peer = behind("/proc", peer, socketPath(c.host)) // now that the engine runs: it has answered
 	features := found.features(api.ClientVersion())
 	if err := checkEngine(ctx, api, found, features); err != nil {
 		return nil, err
@@ -181,7 +181,7 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 		}
 	}
 	s := &session{api: api, features: features, engineID: found.info.ID}
-	s.shim = features.Supports(apiShim) && hasShim(witness("/proc", peer))
+	s.shim = features.Supports(apiShim) && hasShim(witness("/proc", found.peer))
 	return s, c.addOCIRuntime(ctx, s, found)
 }
 

@@ -1,0 +1,63 @@
+package docker
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// dockerdName is what the kernel calls the engine's process.
+const dockerdName = "dockerd"
+
+func isDockerd(dir string) bool {
+	name, err := os.ReadFile(filepath.Join(dir, "comm"))
+	return err == nil && strings.TrimSpace(string(name)) == dockerdName
+}
+
+// behind is the engine's process where peer, which listens on its socket, may be another one that has passed it on, as
+// systemd does (docker.socket): the dockerd that has the socket open. It is peer where there is none to be seen.
+func behind(proc string, peer int, socket string) int {
+	if isDockerd(filepath.Join(proc, strconv.Itoa(peer))) {
+		return peer
+	}
+	links := socketLinks(proc, socket)
+	names, _ := filepath.Glob(filepath.Join(proc, "[0-9]*")) // the pattern is good
+	for _, dir := range names {
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && isDockerd(dir) && hasOpen(dir, links) {
+			return pid
+		}
+	}
+	return peer
+}
+
+// socketLinks is what the links in /proc/PID/fd are to whom listens at a path.
+func socketLinks(proc, socket string) map[string]bool {
+	links := map[string]bool{}
+	want, err := os.Stat(socket)
+	if err != nil {
+		return links
+	}
+	table, _ := os.ReadFile(filepath.Join(proc, "net", "unix"))
+	for line := range bytes.Lines(table) {
+		fields := strings.Fields(string(line)) // Num RefCount Protocol Flags Type St Inode Path
+		if len(fields) != 8 {
+			continue
+		}
+		if bound, err := os.Stat(fields[7]); err == nil && os.SameFile(bound, want) {
+			links["socket:["+fields[6]+"]"] = true
+		}
+	}
+	return links
+}
+
+func hasOpen(dir string, links map[string]bool) bool {
+	files, _ := os.ReadDir(filepath.Join(dir, "fd")) // a process that has ended has none
+	for _, file := range files {
+		if link, err := os.Readlink(filepath.Join(dir, "fd", file.Name())); err == nil && links[link] {
+			return true
+		}
+	}
+	return false
+}
