@@ -20,12 +20,13 @@ type Cgroups interface {
 	CgroupDir(containerID string, pid int, controller string) (dir string, unified bool, err error)
 }
 
-// limit puts those limits of a running container into force for which the Docker API has no field, or none at an update.
+// limit puts those limits of a container into force for which the Docker API has no field, or none at an update: of one that
+// does not run yet in its note.
 // After an error none of them has changed; undo brings back what was there before. field is where the limits are in the
 // request.
 func (s *Service) limit(ctx context.Context, c *state.Container, field string, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
 	if !c.Status.Running {
-		return func() {}, nil
+		return s.limitNote(ctx, c, wanted)
 	}
 	undoFiles, err := s.limitCgroup(ctx, c, field, wanted)
 	if err != nil {
@@ -37,6 +38,23 @@ func (s *Service) limit(ctx context.Context, c *state.Container, field string, w
 		return func() {}, err
 	}
 	return func() { undoScore(); undoFiles() }, nil
+}
+
+// limitNote has the first instruction of a container find the limits, if it has a note.
+func (s *Service) limitNote(ctx context.Context, c *state.Container, wanted *runtimeapi.LinuxContainerResources) (undo func(), err error) {
+	if c.Status.State() != runtimeapi.ContainerState_CONTAINER_CREATED {
+		return func() {}, nil
+	}
+	features, err := s.opts.Engine.Features(ctx)
+	if err != nil {
+		return func() {}, err
+	}
+	old, err := s.opts.Engine.LimitNote(ctx, c.ID, translate.NoteLimits(wanted, features))
+	return func() {
+		if _, err := s.opts.Engine.LimitNote(context.WithoutCancel(ctx), c.ID, old); err != nil {
+			log.G(ctx).WithError(err).WithFields(c.LogFields()).Warn("cannot take limits of a container back out of its note")
+		}
+	}, err
 }
 
 // limitCgroup writes the limits that are files of the container's cgroup.

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
 )
 
@@ -58,6 +60,47 @@ func TestUpdate(t *testing.T) {
 				t.Errorf("after a restart the cache has %v, want %v", got, want)
 			}
 		})
+	}
+}
+
+// notedEngine is an engine whose containers have notes.
+type notedEngine struct {
+	*dockertest.Engine
+	limits docker.NoteLimits
+}
+
+func (e *notedEngine) LimitNote(_ context.Context, _ string, limits docker.NoteLimits) (old docker.NoteLimits, err error) {
+	old, e.limits = e.limits, limits
+	return old, nil
+}
+
+// A container that has not started gets its limits by its note, and keeps the old ones when the new ones cannot be kept.
+func TestUpdateOfANote(t *testing.T) {
+	plain, inner := newFakeNode(t)
+	plain.shutDown()
+	engine := &notedEngine{Engine: inner}
+	n := newNode(t, engine, "busybox", "pause")
+	id := n.create(n.pod(), limited(n))
+	for _, value := range []string{"1000000", "2000000"} {
+		if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": value}})); err != nil {
+			t.Fatal(err)
+		}
+		if got := engine.limits.Unified["memory.low"]; got != value {
+			t.Errorf("the note has %q, want %s", got, value)
+		}
+	}
+	dir := filepath.Join(n.dir, "checkpoint")
+	if err := os.Rename(dir, dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{Unified: map[string]string{"memory.low": "3"}})); err == nil {
+		t.Error("Update succeeded")
+	}
+	if err := os.Rename(dir+".away", dir); err != nil {
+		t.Fatal(err)
+	}
+	if got := engine.limits.Unified["memory.low"]; got != "2000000" {
+		t.Errorf("after a failed update the note has %q", got)
 	}
 }
 

@@ -85,6 +85,9 @@ type Containers interface {
 	RemoveContainer(ctx context.Context, id string) error
 	// UpdateContainer changes the resources of a container.
 	UpdateContainer(ctx context.Context, id string, resources container.Resources) error
+	// LimitNote replaces the limits in the container's note, which count from its next start on, and returns those that
+	// it had. It does nothing for a container without a note.
+	LimitNote(ctx context.Context, id string, limits NoteLimits) (NoteLimits, error)
 	// InspectContainer returns what the engine knows of one container. It is
 	// right at any time, whereas a list may lag behind a die event.
 	InspectContainer(ctx context.Context, id string) (*container.InspectResponse, error)
@@ -105,6 +108,12 @@ type ContainerSpec struct {
 	// Note is what the API cannot say, for Features.OCIRuntime, which the container gets
 	// in the place of the engine's default. Nil where there is nothing to say.
 	Note *ocinote.Note `json:",omitempty"`
+}
+
+// NoteLimits are the limits of a container that its note has, see ocinote.Note.
+type NoteLimits struct {
+	HugepageLimits map[string]uint64
+	Unified        map[string]string
 }
 
 // Checkpoints is the part of Engine that keeps what containers are, and begins others from it. Those calls that need

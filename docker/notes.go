@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/containerd/log"
@@ -59,6 +60,24 @@ func (s *session) mapVolumes(ctx context.Context, id string, note *ocinote.Note)
 		}
 	}
 	return nil
+}
+
+// LimitNote implements Containers.
+func (c *Client) LimitNote(ctx context.Context, id string, limits NoteLimits) (old NoteLimits, err error) {
+	s, err := c.session(ctx)
+	if err != nil || !ocinote.IsID(id) {
+		return NoteLimits{}, err
+	}
+	note, err := s.notes.Load(id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return NoteLimits{}, nil
+	}
+	if err != nil {
+		return NoteLimits{}, fmt.Errorf("note for the OCI runtime: %w", err)
+	}
+	old = NoteLimits{HugepageLimits: note.HugepageLimits, Unified: note.Unified}
+	note.HugepageLimits, note.Unified = limits.HugepageLimits, limits.Unified
+	return old, s.notes.Save(id, note)
 }
 
 // removeNote removes the note of a container that is gone, if it has one, also where

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -36,5 +37,36 @@ func TestVolumesOfAnImageAreMapped(t *testing.T) {
 	f.handle("GET /containers/"+id+"/json", answer(http.StatusInternalServerError, `{"message": "no disk"}`))
 	if err := own.saveNote(testContext(t), id, note); err == nil || !strings.Contains(err.Error(), "no disk") {
 		t.Errorf("an engine that does not tell: %v", err)
+	}
+}
+
+// The limits of a note change, and nothing else of it.
+func TestLimitsOfANote(t *testing.T) {
+	id := strings.Repeat("0a", 32)
+	c := newFakeServer(t).dial(0)
+	s, err := c.session(testContext(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := *s
+	own.notes = ocinote.Dir(t.TempDir())
+	c.current.Store(&own)
+	limits := NoteLimits{HugepageLimits: map[string]uint64{"2MB": 1}, Unified: map[string]string{"memory.low": "2"}}
+	for _, id := range []string{id, "name"} {
+		if old, err := c.LimitNote(testContext(t), id, limits); err != nil || old.Unified != nil {
+			t.Errorf("%s without a note: %+v, %v", id, old, err)
+		}
+	}
+	note := ocinote.Note{Hostname: "a", Unified: map[string]string{"memory.low": "1"}}
+	if err := own.notes.Save(id, note); err != nil {
+		t.Fatal(err)
+	}
+	old, err := c.LimitNote(testContext(t), id, limits)
+	if err != nil || old.Unified["memory.low"] != "1" {
+		t.Errorf("before it had %+v, %v", old, err)
+	}
+	note.HugepageLimits, note.Unified = limits.HugepageLimits, limits.Unified
+	if got, err := own.notes.Load(id); err != nil || !reflect.DeepEqual(got, note) {
+		t.Errorf("the note is %+v, %v", got, err)
 	}
 }

@@ -163,6 +163,11 @@ func (e *Engine) UpdateContainer(ctx context.Context, id string, resources api.R
 	return leave(e.update(id, resources))
 }
 
+// LimitNote implements docker.Containers. The engine in memory runs no program that reads notes.
+func (e *Engine) LimitNote(context.Context, string, docker.NoteLimits) (docker.NoteLimits, error) {
+	return docker.NoteLimits{}, nil
+}
+
 func (e *Engine) update(id string, resources api.Resources) error {
 	if err := docker.CheckUpdate(resources, e.features); err != nil {
 		return err

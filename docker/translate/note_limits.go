@@ -18,26 +18,33 @@ func noteLimits(field string, r *runtimeapi.LinuxContainerResources, f docker.Fe
 	if !more.offered() {
 		return nil
 	}
-	pages, unified := map[string]uint64{}, map[string]string{}
-	asked := more.note != nil
-	for _, limit := range r.GetHugepageLimits() {
-		if slices.Contains(f.HugePages, limit.GetPageSize()) {
-			pages[limit.GetPageSize()] = limit.GetLimit()
-			asked = asked || limit.GetLimit() > 0
-		}
+	limits := NoteLimits(r, f)
+	asked := more.note != nil || len(limits.Unified) > 0
+	for _, limit := range limits.HugepageLimits {
+		asked = asked || limit > 0
 	}
-	for _, file := range CgroupFiles(r, f.CgroupVersion >= unifiedHierarchy) {
-		if !file.Optional {
-			unified[file.Name] = file.Value
-			asked = true
-		}
-	}
-	if !asked || len(pages)+len(unified) == 0 {
+	if !asked || len(limits.HugepageLimits)+len(limits.Unified) == 0 {
 		return nil
 	}
 	note, err := more.need(field, "a limit without a field in the Docker API")
 	if err == nil {
-		note.HugepageLimits, note.Unified = pages, unified
+		note.HugepageLimits, note.Unified = limits.HugepageLimits, limits.Unified
 	}
 	return err
+}
+
+// NoteLimits are the limits that a container's note has, if the container has one.
+func NoteLimits(r *runtimeapi.LinuxContainerResources, f docker.Features) docker.NoteLimits {
+	limits := docker.NoteLimits{HugepageLimits: map[string]uint64{}, Unified: map[string]string{}}
+	for _, limit := range r.GetHugepageLimits() {
+		if slices.Contains(f.HugePages, limit.GetPageSize()) {
+			limits.HugepageLimits[limit.GetPageSize()] = limit.GetLimit()
+		}
+	}
+	for _, file := range CgroupFiles(r, f.CgroupVersion >= unifiedHierarchy) {
+		if !file.Optional {
+			limits.Unified[file.Name] = file.Value
+		}
+	}
+	return limits
 }
