@@ -104,7 +104,7 @@ func (r *rig) startMapped(sandboxID string, pod *runtimeapi.PodSandboxConfig, na
 	return created.GetContainerId()
 }
 
-// lookAtVolumes writes to the volumes that the engine makes for an image.
+// lookAtVolumes writes to the volumes that the engine makes for an image, and reads the files of a mounted one.
 func (r *rig) lookAtVolumes(env rigenv.Env, sandboxID string, pod *runtimeapi.PodSandboxConfig) {
 	r.Helper()
 	image := &runtimeapi.ImageSpec{Image: env.Image("test/evil:latest")}
@@ -114,6 +114,10 @@ func (r *rig) lookAtVolumes(env rigenv.Env, sandboxID string, pod *runtimeapi.Po
 		PodSandboxId: sandboxID, SandboxConfig: pod, Config: &runtimeapi.ContainerConfig{
 			Metadata: &runtimeapi.ContainerMetadata{Name: "volumes"}, Image: image, LogPath: "volumes.log",
 			Command: []string{"sleep", "1000"},
+			Mounts: []*runtimeapi.Mount{{
+				ContainerPath: "/img", Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, Readonly: true,
+				UidMappings: ownUsers().GetUids(), GidMappings: ownUsers().GetGids(),
+			}},
 			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 				NamespaceOptions: pod.GetLinux().GetSecurityContext().GetNamespaceOptions(), RunAsUser: &runtimeapi.Int64Value{},
 			}},
@@ -122,8 +126,8 @@ func (r *rig) lookAtVolumes(env rigenv.Env, sandboxID string, pod *runtimeapi.Po
 	r.must(err)
 	_, err = r.runtime().StartContainer(r.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
 	r.must(err)
-	if got := r.exec(created.GetContainerId(), "cd /evil-volume && touch /var/evil/a b && stat -c %u:%g . b /var/evil/a | xargs"); got != "0:0 0:0 0:0" {
-		r.Errorf("the volumes of the image are of %q", got)
+	if got := r.exec(created.GetContainerId(), "cd /evil-volume && touch /var/evil/a b && stat -c %u:%g . b /var/evil/a /img /img/bin | xargs"); got != "0:0 0:0 0:0 0:0 0:0" {
+		r.Errorf("the volumes of the image and the mounted one are of %q", got)
 	}
 }
 

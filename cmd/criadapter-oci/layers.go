@@ -73,15 +73,6 @@ func (m mounted) rootLayers(root string) (layers, error) {
 	return l, err
 }
 
-// rootsOf is the directory with the roots of all containers and images, by that of one: overlay2 mounts at LAYER/merged there,
-// and the containerd image store at ID.
-func rootsOf(root string) string {
-	if filepath.Base(root) == "merged" {
-		root = filepath.Dir(root)
-	}
-	return filepath.Dir(root)
-}
-
 func isBelow(dir, path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/") }
 
 // layers reads the options of an overlay. Relative names, which the engine has taken because they were too many, are

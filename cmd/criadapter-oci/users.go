@@ -41,6 +41,9 @@ func mapFiles(config []byte, bundle string, note ocinote.Note) ([]byte, error) {
 		return nil, err
 	}
 	s := stage{ns: ns}
+	if s.engine, err = filepath.EvalSymlinks(note.EngineRoot); err != nil {
+		return nil, fmt.Errorf("the engine's data directory: %w", err)
+	}
 	if s.uid, s.gid, err = note.HostRoot(); err != nil {
 		return nil, err
 	}
@@ -82,7 +85,7 @@ type stage struct {
 	// uid and gid are those of the container's root on the node.
 	uid, gid int
 	count    int
-	// engine is the directory at which the engine mounts the roots of containers and images.
+	// engine is the engine's data directory, where it mounts the roots of images.
 	engine string
 }
 
@@ -121,7 +124,7 @@ func (s *stage) cloneVolume(source string, readOnly bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if m.kind != "overlay" || !readOnly || !isBelow(s.engine, m.point) {
+	if m.kind != "overlay" || !readOnly || s.engine == "" || !isBelow(s.engine, m.point) {
 		return s.clone(source, true)
 	}
 	layers, err := m.layers()
@@ -163,7 +166,6 @@ func (s *stage) mountRoot(root string) error {
 	if err != nil {
 		return err
 	}
-	s.engine = rootsOf(root)
 	// Layers are writable in one overlay at a time, and so is the directory of its work. That of the layer is the
 	// engine's, whose overlay is mounted but not used.
 	if err := os.MkdirAll(filepath.Join(layers.home, workName), 0o700); err != nil {

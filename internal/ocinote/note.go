@@ -12,6 +12,8 @@ const version = 1
 type Note struct {
 	// Engine is the id of the engine whose container it is.
 	Engine string `json:"engine,omitempty"`
+	// EngineRoot is that engine's data directory.
+	EngineRoot string `json:"engineRoot,omitempty"`
 	// Runtime is the real runtime of this container, for as long as it lives: another
 	// one would not know it.
 	Runtime Runtime `json:"runtime,omitzero"`

@@ -96,7 +96,7 @@ func bindSource(mount object) (source string, readOnly bool, err error) {
 	case has("shared") || has("rshared"):
 		return "", false, errors.New("is Bidirectional, which a pod with a user namespace cannot have")
 	}
-	return source, has("ro"), nil
+	return source, has("ro") || has("rro"), nil
 }
 
 // mountAt is the mount at a destination.

@@ -129,3 +129,13 @@ func FuzzFiles(f *testing.F) {
 		}
 	})
 }
+
+// Engines since 25 say rro where all that is mounted below is read-only, too.
+func TestBindSourceReadOnly(t *testing.T) {
+	for option, want := range map[string]bool{"ro": true, "rro": true, "rw": false} {
+		mount := object{"type": "bind", "source": "/srv", "options": []any{"rbind", option}}
+		if source, readOnly, err := bindSource(mount); source != "/srv" || readOnly != want || err != nil {
+			t.Errorf("%s: %s, %t, %v", option, source, readOnly, err)
+		}
+	}
+}
