@@ -123,7 +123,11 @@ func (k *kitchen) agnhost(tools []entry) error {
 	members := accounts(
 		"user-defined-in-image:x:1000:1000:user:/home:/bin/sh\n",
 		"user-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n")
-	content := append(members,
+	pair, err := localhostPair()
+	if err != nil {
+		return err
+	}
+	content := append(append(members, pair...),
 		file("agnhost", 0o755, k.programs["agnhost"]), hardLink("agnhost-2", "agnhost"), directory("uploads", 0o755),
 		hardLink("bin/nc", "bin/nc.openbsd"))
 	config := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
