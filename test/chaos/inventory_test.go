@@ -178,14 +178,26 @@ func unlike(a, b []string) string {
 	return text.String()
 }
 
-// awaitInventory waits until there is what is wanted, and returns what still differs after a while: engines end processes
-// and remove mounts a moment after their answer.
-func awaitInventory(t *testing.T, env rigenv.Env, server *adapter.Server, wanted inventory) string {
+// without is what there is but for what is others'.
+func (i inventory) without(others func(kind, name string) bool) inventory {
+	if others == nil {
+		return i
+	}
+	rest := inventory{}
+	for kind, names := range i {
+		rest[kind] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return others(kind, name) })
+	}
+	return rest
+}
+
+// awaitInventory waits until there is what is wanted but for what is others', and returns what still differs after a while:
+// engines end processes and remove mounts a moment after their answer.
+func awaitInventory(t *testing.T, env rigenv.Env, server *adapter.Server, wanted inventory, others func(kind, name string) bool) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	for {
-		differs := takeInventory(t, env, server).differs(wanted)
+		differs := takeInventory(t, env, server).without(others).differs(wanted.without(others))
 		if differs == "" || ctx.Err() != nil {
 			return differs
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -28,6 +29,8 @@ type kubelet struct {
 	toldPod, toldContainer string
 	// looks says that it asks for figures of each pod.
 	looks bool
+	// killsLeft says that it kills what is left in a pod's cgroup, as a real one does.
+	killsLeft bool
 }
 
 // patience is how long a kubelet's request may take here. Nothing that is asked for takes a tenth of it on a machine that
@@ -324,12 +327,35 @@ func (k *kubelet) killContainers(ctx context.Context, sandboxID string) error {
 
 // removeCgroup removes the pod's cgroup, which a kubelet does by itself.
 func (k *kubelet) removeCgroup() error {
-	dirs, _ := filepath.Glob("/sys/fs/cgroup/*" + k.pod.GetLinux().GetCgroupParent())
+	parent := k.pod.GetLinux().GetCgroupParent()
+	dirs, _ := filepath.Glob("/sys/fs/cgroup/*" + parent)
 	var errs []error
-	for _, dir := range append(dirs, "/sys/fs/cgroup"+k.pod.GetLinux().GetCgroupParent()) {
+	for _, dir := range append(dirs, "/sys/fs/cgroup"+parent) {
+		if k.killsLeft && parent != "" {
+			killBelow(dir)
+		}
 		if err := os.Remove(dir); err != nil && !os.IsNotExist(err) {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// killBelow kills the processes in the cgroups below a pod's, and removes those.
+func killBelow(cgroup string) {
+	below, _ := filepath.Glob(filepath.Join(cgroup, "*", "cgroup.procs"))
+	for _, file := range below {
+		for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+			text, err := os.ReadFile(file)
+			if err != nil || len(text) == 0 {
+				break
+			}
+			for pid := range strings.FieldsSeq(string(text)) {
+				if n, err := strconv.Atoi(pid); err == nil && n > 0 {
+					_ = syscall.Kill(n, syscall.SIGKILL) // it may have ended
+				}
+			}
+		}
+		_ = os.Remove(filepath.Dir(file)) // the pod's is not removed then
+	}
 }

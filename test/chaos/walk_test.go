@@ -121,7 +121,7 @@ func newWalk(t *testing.T, env rigenv.Env, kind string, walked, killed map[strin
 	w.must(w.kubelet.bring(t.Context()))
 	w.whole = takeInventory(t, env, w.server)
 	w.must(w.kubelet.kill(t.Context()))
-	if left := awaitInventory(t, env, w.server, w.empty); left != "" {
+	if left := awaitInventory(t, env, w.server, w.empty, nil); left != "" {
 		t.Fatalf("a pod that nothing happened to leaves\n%s", left)
 	}
 	return w
@@ -255,7 +255,7 @@ func (w *walk) settle(s scenario) error {
 			return fmt.Errorf("STUCK: %w", err)
 		}
 		if !s.odd {
-			if left := awaitInventory(w.T, w.env, w.server, w.whole); left != "" {
+			if left := awaitInventory(w.T, w.env, w.server, w.whole, nil); left != "" {
 				w.count.leaked++
 				return fmt.Errorf("LEAKED beside a pod:\n%s", left)
 			}
@@ -266,7 +266,7 @@ func (w *walk) settle(s scenario) error {
 		w.count.stuck++
 		return fmt.Errorf("STUCK: %w", err)
 	}
-	if left := awaitInventory(w.T, w.env, w.server, w.empty); left != "" {
+	if left := awaitInventory(w.T, w.env, w.server, w.empty, nil); left != "" {
 		w.count.leaked++
 		return fmt.Errorf("LEAKED:\n%s", left)
 	}
