@@ -98,7 +98,7 @@ func daemonJSONs(env rigenv.Env, profiles string) []daemonJSON {
 			"insecure-registries": []string{"registry.example"}, "registry-mirrors": []string{"http://127.0.0.1:1"},
 		}},
 		{name: "copied layers", config: settings{"storage-driver": engine.CopyDriver(env)}, differs: []string{"mount / "}},
-		{name: "storage-opts", config: settings{"storage-opts": []string{"overlay2.override_kernel_check=true"}}},
+		{name: "storage-opts", before: "1.52", config: settings{"storage-opts": []string{"overlay2.override_kernel_check=true"}}},
 		{name: "log-level", config: settings{"log-level": "error", "debug": true, "raw-logs": true, "experimental": true}},
 		// 29.0 to 29.2 have this as their default.
 		{name: "min-api-version", since: "1.52", config: settings{"min-api-version": "1.44"}},
