@@ -35,8 +35,9 @@ type fieldsNode struct {
 func newFieldsNode(t *testing.T, flags ...string) *fieldsNode {
 	t.Helper()
 	env := rigenv.Require(t)
-	n := &fieldsNode{T: t, server: adapter.ForTest(t, adapter.Options{Env: env, Flags: flags})}
+	n := &fieldsNode{T: t, server: adapter.NewForTest(t, adapter.Options{Env: env, Flags: flags})}
 	n.dualStack()
+	n.must(n.server.Start(t.Context()))
 	var err error
 	n.image, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, nil, nil)
 	n.must(err)

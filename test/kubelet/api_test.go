@@ -161,7 +161,7 @@ spec:
     image: SHELL
     command: [sh, -c, "echo out; echo err >&2; while [ ! -e /tmp/end ]; do sleep 0.1; done; echo bye"]
   - {name: reads, image: SHELL, stdin: true, command: [sh, -c, "while read line; do echo heard $line; done"]}
-  - {name: hello, image: HELLO}
+  - {name: hello, image: HELLO, readinessProbe: {httpGet: {port: 8080}, periodSeconds: 1}}
 `
 
 // TestAPICommands runs commands through the kubelet's API, over SPDY and with a plain request.
