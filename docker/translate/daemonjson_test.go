@@ -2,6 +2,7 @@ package translate_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/translate"
+	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -208,6 +210,13 @@ func describe(n *node, who string, c *container.InspectResponse) string {
 		n.Fatal(err)
 	}
 	pid := c.State.Pid
+	// Right after a start it may still be the runtime, which becomes the container's process.
+	testutil.Eventually(n.T, func() error {
+		if comm := readProc(n.T, pid, "comm"); strings.HasPrefix(comm, "runc") {
+			return errors.New(comm)
+		}
+		return nil
+	})
 	lines := []string{"asked " + string(asked), "runtime " + runtime, "oom_score_adj " + readProc(n.T, pid, "oom_score_adj")}
 	for _, field := range []string{"NoNewPrivs", "Seccomp", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "Groups", "Uid", "Gid"} {
 		lines = append(lines, field+" "+statusField(n.T, pid, field))
