@@ -5,7 +5,7 @@ func podRows() []row {
 	return []row{
 		{
 			fields: of("PodSandboxMetadata", "name", "uid", "namespace", "attempt"), is: implemented,
-			says: "They name the sandbox container, as dockershim did, and a second pod of the same metadata is refused.",
+			says: "They name the sandbox container, as dockershim did, where there is one, and a second pod of the same metadata is refused.",
 		},
 		{
 			fields: of("PodSandboxConfig", "metadata", "linux", "dns_config", "port_mappings"), is: implemented,
@@ -21,7 +21,7 @@ func podRows() []row {
 		},
 		{
 			fields: of("PodSandboxConfig", "labels", "annotations"), is: implemented,
-			says: "They are kept as labels of the sandbox container and come back unchanged.",
+			says: "They are kept as labels of the sandbox container, or in the record of a pod without, and come back unchanged.",
 		},
 		{
 			fields: of("DNSConfig", "servers", "searches", "options"), is: implemented,
