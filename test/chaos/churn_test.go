@@ -41,7 +41,7 @@ var uses = []struct {
 func TestChurn(t *testing.T) {
 	needsTime(t)
 	env := rigenv.Require(t)
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	metrics := newMetrics(t, env)
 	c := newChurned(t, env, env, 8, metrics.flag())
 	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))

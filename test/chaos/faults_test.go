@@ -53,6 +53,14 @@ func chaosTime(t *testing.T) time.Duration {
 	return 5 * time.Second
 }
 
+// podsOf is how many pods churn: those of a busy node, or a few for a moment.
+func podsOf() int {
+	if *full {
+		return 20
+	}
+	return 4
+}
+
 // needsTime skips a test that shows nothing in a moment.
 func needsTime(t *testing.T) {
 	t.Helper()
@@ -177,10 +185,10 @@ func TestEngineAnswersBadly(t *testing.T) {
 	seed := seedOf(t)
 	fmt.Printf("engine: SEED=%d\n", seed)
 	env := rigenv.Require(t)
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	direct := env
 	proxy := newFaultyEngine(t, &env, seed)
-	c := newChurned(t, env, direct, 4, "--runtime-request-timeout=20s")
+	c := newChurned(t, env, direct, podsOf(), "--runtime-request-timeout=20s")
 	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))
 	defer cancel()
 	proxy.begin()
@@ -198,9 +206,9 @@ func TestNetworkFails(t *testing.T) {
 	seed := seedOf(t)
 	fmt.Printf("network: SEED=%d\n", seed)
 	env := rigenv.Require(t)
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	plugins := newBadPlugins(t, env.WorkDir, env.CNIBinDir)
-	c := newChurned(t, env, env, 4, "--cni-bin-dir="+plugins.dir)
+	c := newChurned(t, env, env, podsOf(), "--cni-bin-dir="+plugins.dir)
 	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))
 	defer cancel()
 	plugins.begin(t, seed)
@@ -215,23 +223,27 @@ func TestNetworkFails(t *testing.T) {
 }
 
 // TestEngineDies lets pods churn while dockerd is killed and started again, while it hangs, and while its containerd is
-// killed.
+// killed. Without live-restore an engine that starts again ends all containers that it finds.
 func TestEngineDies(t *testing.T) {
 	needsTime(t)
-	env := rigenv.Require(t)
-	eng := newEngine(t, &env)
-	c := newChurned(t, env, env, 4)
-	c.others = leftByContainerd(env)
-	for _, k := range c.kubelets {
-		k.killsLeft = true
+	for name, liveRestore := range map[string]bool{"live-restore": true, "containers end with it": false} {
+		t.Run(name, func(t *testing.T) {
+			env := rigenv.Require(t)
+			eng := newEngine(t, &env, liveRestore)
+			c := newChurned(t, env, env, podsOf())
+			c.others = leftByContainerd(env)
+			for _, k := range c.kubelets {
+				k.killsLeft = true
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))
+			defer cancel()
+			hurt := make(chan int)
+			go func() { hurt <- c.hurt(ctx, eng) }()
+			pods := c.churn(ctx)
+			fmt.Printf("engine: %d pods came up, dockerd and its containerd were killed %d times each, and dockerd was stopped as often; answers:%s\n", pods, <-hurt, countsOf(c.codes))
+			c.judge()
+		})
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))
-	defer cancel()
-	hurt := make(chan int)
-	go func() { hurt <- c.hurt(ctx, eng) }()
-	pods := c.churn(ctx)
-	fmt.Printf("engine: %d pods came up, dockerd and its containerd were killed %d times each, and dockerd was stopped as often; answers:%s\n", pods, <-hurt, countsOf(c.codes))
-	c.judge()
 }
 
 // leftByContainerd are remains of a start in the middle of which containerd was killed: a shim with a runtime that waits,

@@ -39,7 +39,7 @@ func smallLogDisk(t *testing.T, server *adapter.Server) string {
 func TestLogDiskIsFull(t *testing.T) {
 	const lines = 30_000 // 3 MB, and as many again in the CRI format
 	env := rigenv.Require(t)
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	server := adapter.ForTest(t, adapter.Options{Env: env})
 	disk := smallLogDisk(t, server)
 	w := newWriter(t, env, server, fmt.Sprintf("lines 1 %d; touch /control/written; await end", lines))

@@ -25,7 +25,7 @@ import (
 func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	const bursts, burst, kills = 25, 6000, 2 // 21 MB in the engine's files, less than it keeps
 	env := rigenv.Require(t)
-	eng := newEngine(t, &env)
+	eng := newEngine(t, &env, true)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
 		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.05; done; await end; lines %d %d`,
 		bursts*burst, burst, burst, bursts*burst+1, bursts*burst+10))
@@ -51,7 +51,7 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 
 // newEngine starts an engine for this test alone and puts it in the place of the rig's: another criadapter that starts
 // on the same engine while this test's is dead would take up its containers.
-func newEngine(t *testing.T, env *rigenv.Env) *engine.Engine {
+func newEngine(t *testing.T, env *rigenv.Env, liveRestore bool) *engine.Engine {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "e")
 	if err != nil {
@@ -59,7 +59,7 @@ func newEngine(t *testing.T, env *rigenv.Env) *engine.Engine {
 	}
 	eng, err := engine.New(engine.Options{
 		Dir: filepath.Join(dir, "d"), Env: *env,
-		Config: map[string]any{"live-restore": true},
+		Config: map[string]any{"live-restore": liveRestore},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 		most       = 20 * time.Second // one after the other they would take longer
 	)
 	env := rigenv.Require(t)
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	server := adapter.ForTest(t, adapter.Options{Env: env})
 	disk := smallLogDisk(t, server)
 	script := fmt.Sprintf("await begin; lines 1 %d; await end; exit 3", lines)

@@ -24,7 +24,7 @@ func TestKilledUnderTheCap(t *testing.T) {
 		kills         = 6
 	)
 	env := rigenv.Require(t)
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
 		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.05; done`, bursts*burst, burst, burst))
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
@@ -88,7 +88,7 @@ var entriesMissing = regexp.MustCompile(`about (\d+) entries`)
 func TestKilledBeyondTheCap(t *testing.T) {
 	const rounds, burst = 2, 400_000 // 40 MB of lines, more in the engine's format; it keeps 30 MB at most
 	env := rigenv.Require(t)
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	metrics := newMetrics(t, env)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{metrics.flag()}}), fmt.Sprintf(
 		`i=0; for round in 1 2; do lines $((i + 1)) $((i + 1000)); await $round; lines $((i + 1001)) $((i + %d)); touch /control/done$round; i=$((i + %d)); done; await end`,

@@ -13,7 +13,7 @@ import (
 func TestKilledWithManyContainers(t *testing.T) {
 	const containers, kills = 100, 3
 	env := rigenv.Require(t)
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	first := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), manyScript)
 	writers := first.siblings(containers, manyScript)
 	for range kills {

@@ -20,7 +20,7 @@ func TestReaderOfAKilledLog(t *testing.T) {
 		kills         = 6
 	)
 	env := rigenv.Require(t)
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env}), fmt.Sprintf(
 		`i=0; while [ $i -lt %d ]; do lines $((i + 1)) $((i + %d)); i=$((i + %d)); sleep 0.1; done`, bursts*burst, burst, burst))
 	reader := newCollector(t, w.logPath)

@@ -18,7 +18,7 @@ import (
 func TestLinkedLogThroughKillsAndRotations(t *testing.T) {
 	const rounds, burst = 3, 1000
 	env := rigenv.Require(t)
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--container-log-mode=symlink"}})
 	w := newWriter(t, env, server, fmt.Sprintf(
 		`for i in 0 1 2; do await $i; lines $((i * %d + 1)) $((i * %d + %d)); touch /control/done$i; done; await end`, burst, burst, burst))
@@ -78,7 +78,7 @@ func jsonContents(t *testing.T, path string) []string {
 func TestLinkedLogKilledInARotation(t *testing.T) {
 	const burst = 1000
 	env := rigenv.Require(t)
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--container-log-mode=symlink"}})
 	w := newWriter(t, env, server, fmt.Sprintf(
 		`for i in 0 1 2; do await $i; lines $((i * %d + 1)) $((i * %d + %d)); touch /control/done$i; done; await end`, burst, burst, burst))

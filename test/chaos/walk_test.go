@@ -74,7 +74,7 @@ var sandboxKinds = map[string][]string{
 // the end nothing may be left.
 func TestStepWalk(t *testing.T) {
 	env := withSteps(t, rigenv.Require(t))
-	newEngine(t, &env)
+	newEngine(t, &env, true)
 	var sum counts
 	walked, killed := map[string][]string{}, map[string][]string{}
 	for _, kind := range []string{"container", "kernel"} {
