@@ -3,14 +3,15 @@ package machine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/criadapter/criadapter/test/rig/cache"
 )
@@ -21,64 +22,136 @@ var kubeletSysctls = []string{
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// lockMachine waits until no other run with a kubelet is at work on the machine: each would take the other's values
-// for those to restore. The lock ends with the file or the process.
-func lockMachine(ctx context.Context) (*os.File, error) {
-	dir, err := cache.Dir() // there, because the programs are in it
+// stay is a run's share in the machine. Runs with a kubelet go beside each other: all kubelets set the same values, the
+// first run keeps what was there before, and the last one puts it back.
+type stay struct {
+	dir   string
+	users *os.File // locked shared while the run stays; the lock ends with the process
+}
+
+// enter begins a stay: dir has the files that runs agree by. Another one that enters or leaves is waited for.
+func enter(ctx context.Context, dir string) (_ *stay, err error) {
+	s := &stay{dir: dir}
+	door, err := lock(ctx, filepath.Join(dir, "machine.door"), unix.LOCK_EX)
 	if err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, "cluster.lock")
-	lock, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	defer func() { err = errors.Join(err, door.Close()) }()
+	if s.users, err = lock(ctx, filepath.Join(dir, "machine.users"), unix.LOCK_SH); err != nil {
+		return nil, err
+	}
+	if err := s.keep(); err != nil {
+		return nil, errors.Join(err, s.users.Close())
+	}
+	return s, nil
+}
+
+// leave ends the stay. The last one puts the values back that were kept, also those of a run that was killed.
+func (s *stay) leave() (err error) {
+	door, err := lock(context.Background(), filepath.Join(s.dir, "machine.door"), unix.LOCK_EX) // held for moments only
+	if err != nil {
+		return errors.Join(err, s.users.Close())
+	}
+	defer func() { err = errors.Join(err, s.users.Close(), door.Close()) }()
+	switch err := unix.Flock(int(s.users.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		return nil // others stay
+	case err != nil:
+		return err
+	}
+	return s.restore()
+}
+
+// lock opens a file and locks it.
+func lock(ctx context.Context, path string, how int) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	locked := make(chan error, 1)
-	go func() { locked <- syscall.Flock(int(lock.Fd()), syscall.LOCK_EX) }()
+	go func() { locked <- unix.Flock(int(file.Fd()), how) }()
 	select {
 	case err = <-locked:
-	case <-time.After(time.Second):
-		fmt.Println("waiting for another run with a kubelet …")
-		select {
-		case err = <-locked:
-		case <-ctx.Done():
-			err = ctx.Err() // the process ends, and with it the goroutine
-		}
 	case <-ctx.Done():
-		err = ctx.Err()
+		err = ctx.Err() // the process ends, and with it the goroutine
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), lock.Close())
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
 	}
-	return lock, nil
+	return file, nil
 }
 
-// keepSysctls reads them and returns a function that writes those back that are no longer the same.
-func keepSysctls() (restore func() error, err error) {
-	before := make(map[string]string)
+// keep writes the values of now to a file, unless an earlier run has.
+func (s *stay) keep() error {
+	path, err := s.kept()
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	values := make(map[string]string)
 	for _, name := range kubeletSysctls {
 		value, err := readSysctl(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a kernel without keys; the kubelet says so by itself
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		before[name] = value
+		values[name] = value
 	}
-	return func() error {
-		var errs []error
-		for name, value := range before {
-			now, err := readSysctl(name)
-			if err == nil && now != value {
-				err = os.WriteFile(sysctlPath(name), []byte(value), 0o644)
-			}
-			if err != nil {
-				errs = append(errs, fmt.Errorf("restore sysctl %s=%s: %w", strings.ReplaceAll(name, "/", "."), value, err))
-			}
+	text, err := json.Marshal(values)
+	if err != nil {
+		return err
+	}
+	// Whole or not at all, however this process ends.
+	return errors.Join(os.WriteFile(path+".new", text, 0o600), os.Rename(path+".new", path))
+}
+
+// restore writes the kept values back where they are no longer the same.
+func (s *stay) restore() error {
+	path, err := s.kept()
+	if err != nil {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var values map[string]string
+	if err := json.Unmarshal(text, &values); err != nil {
+		return fmt.Errorf("%s: %w; remove it", path, err)
+	}
+	var errs []error
+	for name, value := range values {
+		now, err := readSysctl(name)
+		if err == nil && now != value {
+			err = os.WriteFile(sysctlPath(name), []byte(value), 0o644)
 		}
-		return errors.Join(errs...)
-	}, nil
+		if err != nil {
+			errs = append(errs, fmt.Errorf("restore sysctl %s=%s: %w", strings.ReplaceAll(name, "/", "."), value, err))
+		}
+	}
+	return errors.Join(append(errs, os.Remove(path))...)
+}
+
+// kept is the file with the values before the first run, which a boot makes void.
+func (s *stay) kept() (string, error) {
+	boot, err := readSysctl("kernel/random/boot_id")
+	return filepath.Join(s.dir, "machine.sysctls-"+boot), err
+}
+
+// enterMachine is enter for the machine's own directory, the cache's.
+func enterMachine(ctx context.Context) (*stay, error) {
+	dir, err := cache.Dir()
+	if err != nil {
+		return nil, err
+	}
+	return enter(ctx, dir)
 }
 
 func sysctlPath(name string) string { return filepath.Join("/proc/sys", name) }

@@ -1,9 +1,15 @@
 package machine
 
-import "testing"
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"testing"
+)
 
-// Nothing is changed by keeping and restoring what nobody touched, and every value is found.
-func TestSysctlsAreKept(t *testing.T) {
+// Runs stay beside each other; the first keeps the values, also for one that is killed, and only the last takes them away.
+func TestStays(t *testing.T) {
+	dir := t.TempDir()
 	before := make(map[string]string)
 	for _, name := range kubeletSysctls {
 		value, err := readSysctl(name)
@@ -16,16 +22,69 @@ func TestSysctlsAreKept(t *testing.T) {
 	if len(before) < 4 {
 		t.Errorf("only %v", before)
 	}
-	restore, err := keepSysctls()
+	var stays []*stay
+	for range 3 {
+		s, err := enter(t.Context(), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stays = append(stays, s)
+	}
+	kept, err := stays[0].kept()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := restore(); err != nil {
+	stays[0].users.Close() // killed
+	if err := stays[1].leave(); err != nil {
 		t.Fatal(err)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("one run stays, and the values are gone: %v", err)
+	}
+	if err := stays[2].leave(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("nobody stays: %v", err)
 	}
 	for name, want := range before {
 		if got, err := readSysctl(name); err != nil || got != want {
 			t.Errorf("%s is %q, %v; want %q", name, got, err, want)
 		}
+	}
+}
+
+// Values of a run that was killed are put back by the next one.
+func TestValuesOfAKilledRun(t *testing.T) {
+	dir := t.TempDir()
+	first, err := enter(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := first.kept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.users.Close() // killed
+	const sysctl = "kernel/keys/root_maxkeys"
+	value, err := readSysctl(sysctl)
+	if err != nil {
+		t.Skip(err) // a kernel without keys
+	}
+	if err := os.WriteFile(sysctlPath(sysctl), []byte("999999"), 0o644); err != nil {
+		t.Skip(err) // without privileges
+	}
+	second, err := enter(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.leave(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := readSysctl(sysctl); err != nil || got != value {
+		t.Errorf("%s is %q, %v; want %q", sysctl, got, err, value)
+	}
+	if _, err := os.Stat(kept); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the file of the values: %v", err)
 	}
 }

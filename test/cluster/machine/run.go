@@ -45,23 +45,18 @@ func goCommands(ctx context.Context, commands ...[]string) error {
 }
 
 // InRig builds the rig in dir and runs a command in it that runs a kubelet, with one more variable of the environment,
-// NAME=value: one run with a kubelet at a time. What the kubelet changes of the machine is put back.
+// NAME=value. What the kubelet changes of the machine is put back when the last of all such runs ends.
 func InRig(ctx context.Context, dir, environ string, command ...string) (err error) {
 	rig := filepath.Join(dir, "rig")
 	if err := goCommands(ctx, []string{"build", "-o", rig, "./test/rig"}); err != nil {
 		return err
 	}
-	lock, err := lockMachine(ctx)
-	if err != nil {
-		return err
-	}
-	defer lock.Close()
 	// Before the kubelet runs, and by a process that outlives everything inside.
-	restore, err := keepSysctls()
+	stay, err := enterMachine(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, restore()) }()
+	defer func() { err = errors.Join(err, stay.leave()) }()
 	return inside(ctx, rig, environ, command)
 }
 
