@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -32,6 +33,14 @@ func examine(ctx context.Context, env rigenv.Env, chosen set, opts options) (err
 	if err != nil {
 		return err
 	}
+	expected, err := opts.readExpected(ctx, env)
+	if err != nil {
+		return err
+	}
+	var leftOut []string
+	if opts.focus == "" { // otherwise one of them may be what is asked for
+		leftOut = expected.LeftOut()
+	}
 	made, err := specImages(ctx, programs)
 	if err != nil {
 		return err
@@ -41,19 +50,27 @@ func examine(ctx context.Context, env rigenv.Env, chosen set, opts options) (err
 		return err
 	}
 	defer func() { err = errors.Join(err, pulls.Close()) }()
-	cluster, err := single.Start(ctx, single.Options{Env: env, Programs: programs, Server: opts.server, ReportDir: dir})
+	cluster, err := single.Start(ctx, single.Options{
+		Env: env, Programs: programs, Node: opts.node, Server: opts.server, ReportDir: dir,
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Close()) }()
+	began := time.Now()
 	specs, err := runSpecs(ctx, suite{
-		programs: programs, cluster: cluster, registry: pulls.Addr, set: chosen, dir: dir,
+		programs: programs, cluster: cluster, registry: pulls.Addr, set: chosen, leftOut: leftOut, dir: dir,
 		processes: opts.processes, timeout: opts.timeout,
 	})
 	if err != nil {
 		return err
 	}
-	return opts.judge(ctx, env, chosen, specs)
+	took := time.Since(began)
+	calls, err := cluster.Calls(ctx)
+	if err != nil {
+		return err
+	}
+	return opts.judge(env, finished{set: chosen, leftOut: leftOut, specs: specs, took: took, calls: calls}, expected)
 }
 
 // specImages are those that the specs pull.
@@ -69,11 +86,12 @@ func specImages(ctx context.Context, programs build.Programs) (map[string]v1.Ima
 	return made, nil
 }
 
-// runName tells runs apart: the set, and the engine, the kind of pods and the server where they are not the usual ones.
+// runName tells runs apart: the set, and the engine, the kind of pods, the server and the kubelet where they are not the
+// usual ones.
 func (o options) runName(env rigenv.Env, chosen set) string {
 	name := chosen.name
 	for _, part := range []struct{ is, usual string }{
-		{env.Engine, "installed"}, {env.Mode, ""}, {o.server, single.Criadapter},
+		{env.Engine, "installed"}, {env.Mode, ""}, {o.server, single.Criadapter}, {"kubelet-" + o.kubelet, "kubelet-" + build.Release}, {o.node, single.Kubelet},
 	} {
 		if part.is != part.usual {
 			name += "-" + filepath.Base(part.is)
@@ -83,33 +101,17 @@ func (o options) runName(env rigenv.Env, chosen set) string {
 }
 
 // judge says how the specs ended, and fails unless it is as expected. Of other servers nothing is expected.
-func (o options) judge(ctx context.Context, env rigenv.Env, chosen set, specs []report.Spec) error {
-	var ran []report.Spec
-	others := make(map[string]bool)
-	for _, spec := range specs {
-		if spec.Ran {
-			ran = append(ran, spec)
-		} else {
-			others[spec.Name] = true
-		}
-	}
-	if len(ran) == 0 {
+func (o options) judge(env rigenv.Env, f finished, expected report.Expected) error {
+	specs, others := f.chosen()
+	if len(specs) == 0 {
 		return errors.New("no spec ran")
 	}
-	var expected report.Expected
-	if o.server == single.Criadapter {
-		all, err := o.readExpected(ctx, env)
-		if err != nil {
-			return err
-		}
-		expected = all.Without(others)
-	}
-	verdict := report.Judge("conformance", ran, expected)
-	if err := o.keep(env, chosen, verdict); err != nil {
+	verdict := report.Judge("conformance", specs, expected.Without(others))
+	if err := o.keep(env, f, verdict); err != nil {
 		return err
 	}
-	fmt.Print(longest(ran), verdict)
-	err := verdict.Err(len(ran))
+	fmt.Print(longest(specs), verdict)
+	err := verdict.Err(len(specs))
 	if o.server != single.Criadapter && err != nil {
 		fmt.Println(err)
 		return nil
@@ -127,15 +129,26 @@ func longest(specs []report.Spec) string {
 	return text.String()
 }
 
-// readExpected reads the list as it is for the rig's engine.
+// readExpected reads the list as it is for the rig's engine and the node's kubelet. It is empty for other servers.
 func (o options) readExpected(ctx context.Context, env rigenv.Env) (report.Expected, error) {
-	text, err := os.ReadFile(o.expected)
-	if err != nil {
-		return nil, err
+	if o.server != single.Criadapter {
+		return nil, nil
 	}
-	expected, err := report.ParseExpected(text)
-	if err != nil {
-		return nil, err
+	files, release := []string{o.expected}, o.kubelet
+	if o.node == single.KubeletCore {
+		files, release = append(files, o.coreExpected), ""
+	}
+	var all report.Expected
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		expected, err := report.ParseExpected(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all = append(all, expected...)
 	}
 	engine, err := docker.Dial(docker.Options{Host: env.DockerHost})
 	if err != nil {
@@ -146,5 +159,5 @@ func (o options) readExpected(ctx context.Context, env rigenv.Env) (report.Expec
 	if err != nil {
 		return nil, err
 	}
-	return expected.On(features, rigenv.Controllers()), nil
+	return all.On(features, rigenv.Controllers()).WithKubelet(release), nil
 }

@@ -31,10 +31,11 @@ import (
 
 // options are the command line.
 type options struct {
-	set, focus, server, expected, report string
-	cached, buildOnly                    bool
-	processes                            int
-	timeout                              time.Duration
+	set, focus, server, kubelet, node string
+	expected, coreExpected, report    string
+	cached, buildOnly                 bool
+	processes                         int
+	timeout                           time.Duration
 }
 
 func main() {
@@ -42,7 +43,10 @@ func main() {
 	flag.StringVar(&opts.set, "set", setFast, "the `name` of the specs to run: "+strings.Join(setNames(), ", "))
 	flag.StringVar(&opts.focus, "focus", "", "run only the specs of all whose names match this `pattern`, instead of a set")
 	flag.StringVar(&opts.server, "server", single.Criadapter, "the CRI `server` to examine: "+strings.Join(single.Servers(), ", "))
+	flag.StringVar(&opts.kubelet, "kubelet", build.Release, "the minor `release` of the kubelet, "+strings.Join(build.Releases(), ", ")+"; all else is of "+build.Version)
+	flag.StringVar(&opts.node, "node", single.Kubelet, "what `kind` of kubelet runs the pods: "+strings.Join(single.Nodes(), ", "))
 	flag.StringVar(&opts.expected, "expected", "test/conformance/expected.yaml", "the `file` with the specs that are expected not to pass on criadapter")
+	flag.StringVar(&opts.coreExpected, "expected-core", "test/conformance/expected-core.yaml", "the `file` with those that do not pass with the kubelet core, beside them")
 	flag.StringVar(&opts.report, "report", "build/conformance", "the `directory` for logs, reports and results")
 	flag.BoolVar(&opts.cached, "cached", false, "do nothing where the programs would have to be built first")
 	flag.BoolVar(&opts.buildOnly, "build", false, "only build the programs")
@@ -65,6 +69,9 @@ func run(ctx context.Context, opts options) error {
 	if !slices.Contains(single.Servers(), opts.server) {
 		return fmt.Errorf("-server %s: want one of %s", opts.server, strings.Join(single.Servers(), ", "))
 	}
+	if err := opts.checkNode(); err != nil {
+		return err
+	}
 	chosen, err := opts.chosen()
 	if err != nil {
 		return err
@@ -73,12 +80,26 @@ func run(ctx context.Context, opts options) error {
 		return examine(ctx, env, chosen, opts)
 	}
 	if opts.cached {
-		if missing, err := missing(ctx); err != nil || missing != "" {
+		if missing, err := opts.missing(ctx); err != nil || missing != "" {
 			fmt.Println("conformance skipped: " + missing)
 			return err
 		}
 	}
 	return buildAndEnter(ctx, opts)
+}
+
+// checkNode refuses kubelets that are not there.
+func (o options) checkNode() error {
+	if _, err := build.KubeletVersion(o.kubelet); err != nil {
+		return fmt.Errorf("-kubelet: %w", err)
+	}
+	if !slices.Contains(single.Nodes(), o.node) {
+		return fmt.Errorf("-node %s: want one of %s", o.node, strings.Join(single.Nodes(), ", "))
+	}
+	if o.node == single.KubeletCore && o.kubelet != build.Release {
+		return fmt.Errorf("-kubelet %s is of the real kubelet: leave it out with -node %s", o.kubelet, o.node)
+	}
+	return nil
 }
 
 // chosen is the set of specs to run.
@@ -90,7 +111,7 @@ func (o options) chosen() (set, error) {
 }
 
 // missing says what would have to be built first, nothing if all is there.
-func missing(ctx context.Context) (string, error) {
+func (o options) missing(ctx context.Context) (string, error) {
 	variant, err := engine.Named(os.Getenv("ENGINE"))
 	if err != nil {
 		return "", err
@@ -98,7 +119,7 @@ func missing(ctx context.Context) (string, error) {
 	if has, err := variant.Cached(); err != nil || !has {
 		return "the engine " + variant.Name + " is not cached, run make engines once", err
 	}
-	programs, err := build.MissingWithSpecs(ctx)
+	programs, err := build.MissingWithSpecs(ctx, o.kubelet)
 	if err != nil || len(programs) == 0 {
 		return "", err
 	}
@@ -107,7 +128,7 @@ func missing(ctx context.Context) (string, error) {
 
 // buildAndEnter builds what the specs need and runs this program again, with the same arguments, inside the rig.
 func buildAndEnter(ctx context.Context, opts options) (err error) {
-	programs, err := build.WithSpecs(ctx, os.Stdout)
+	programs, err := build.WithSpecs(ctx, opts.kubelet, os.Stdout)
 	if err != nil {
 		return err
 	}
@@ -122,10 +143,6 @@ func buildAndEnter(ctx context.Context, opts options) (err error) {
 	if opts.buildOnly {
 		return nil
 	}
-	environ, err := programs.Environ()
-	if err != nil {
-		return err
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -135,6 +152,16 @@ func buildAndEnter(ctx context.Context, opts options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	if opts.node == single.KubeletCore {
+		programs.KubeletCore = filepath.Join(dir, "kubelet-core")
+		if err := build.KubeletCore(ctx, programs.KubeletCore); err != nil {
+			return err
+		}
+	}
+	environ, err := programs.Environ()
+	if err != nil {
+		return err
+	}
 	return machine.InRig(ctx, dir, environ, append([]string{self}, os.Args[1:]...)...)
 }
 

@@ -4,32 +4,77 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
+	"time"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/cluster/single"
 	"github.com/criadapter/criadapter/test/critest/report"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// result is what is kept of a run, for the documents' table.
+// finished is a run of specs that is over.
+type finished struct {
+	set     set
+	leftOut []string
+	specs   []report.Spec
+	took    time.Duration
+	// calls are those to the CRI server meanwhile, by method.
+	calls map[string]int
+}
+
+// chosen are the specs that ran or that the set would have had, were they not left out, and the names of all others.
+func (f finished) chosen() (specs []report.Spec, others map[string]bool) {
+	others = make(map[string]bool)
+	for _, spec := range f.specs {
+		if !spec.Ran && slices.Contains(f.leftOut, spec.Name) && f.set.has(spec.Name) {
+			spec.Outcome = report.LeftOut
+		}
+		if spec.Ran || spec.Outcome == report.LeftOut {
+			specs = append(specs, spec)
+		} else {
+			others[spec.Name] = true
+		}
+	}
+	return specs, others
+}
+
+// result is what is kept of a run, for the documents' tables.
 type result struct {
 	Set, What, Engine, Mode, Server, Kubelet string
-	Passed, Failed, Skipped                  int
+	Passed, Failed, Skipped, LeftOut         int
 	// Causes say what keeps specs from passing, with how many.
 	Causes []report.Cause
+	// Seconds is how long the specs took, and Calls are those to the CRI server meanwhile, by method.
+	Seconds float64
+	Calls   map[string]int `json:",omitempty"`
 }
 
 // keep writes the result of a run of a set into the report's directory.
-func (o options) keep(env rigenv.Env, chosen set, v report.Verdict) error {
+func (o options) keep(env rigenv.Env, f finished, v report.Verdict) error {
 	if o.focus != "" {
 		return nil
 	}
+	kubelet, err := o.kubeletVersion()
+	if err != nil {
+		return err
+	}
 	r := result{
-		Set: chosen.name, What: chosen.what, Engine: env.Engine, Mode: env.Mode, Server: o.server, Kubelet: build.Version,
-		Passed: v.Passed, Failed: v.Failed, Skipped: v.Skipped, Causes: v.Causes,
+		Set: f.set.name, What: f.set.what, Engine: env.Engine, Mode: env.Mode, Server: o.server, Kubelet: kubelet,
+		Passed: v.Passed, Failed: v.Failed, Skipped: v.Skipped, LeftOut: v.LeftOut, Causes: v.Causes,
+		Seconds: f.took.Seconds(), Calls: f.calls,
 	}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(o.report, o.runName(env, chosen)+".json"), append(text, '\n'), 0o644)
+	return os.WriteFile(filepath.Join(o.report, o.runName(env, f.set)+".json"), append(text, '\n'), 0o644)
+}
+
+// kubeletVersion is the real kubelet's; the core is of this tree.
+func (o options) kubeletVersion() (string, error) {
+	if o.node == single.KubeletCore {
+		return single.KubeletCore, nil
+	}
+	return build.KubeletVersion(o.kubelet)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"runtime"
 	"strings"
 )
@@ -15,6 +16,11 @@ type set struct {
 	focus, skip string
 	// alone says that its specs disturb each other.
 	alone bool
+}
+
+// has says whether a spec of that name is one of the set.
+func (s set) has(name string) bool {
+	return regexp.MustCompile(s.focus).MatchString(name) && (s.skip == "" || !regexp.MustCompile(s.skip).MatchString(name))
 }
 
 // setFast is the set that is taken when none is named.

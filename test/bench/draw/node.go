@@ -26,11 +26,13 @@ const (
 // specsResult is what is read of a run of specs, as test/conformance writes it.
 type specsResult struct {
 	Set, What, Engine, Mode, Server, Kubelet string
-	Passed, Failed, Skipped                  int
+	Passed, Failed, Skipped, LeftOut         int
 	Causes                                   []struct {
 		Cause, Outcome string
 		Specs          int
 	}
+	Seconds float64
+	Calls   map[string]int
 }
 
 // loadResult is what is read of a full node, as test/load writes it.
@@ -119,6 +121,9 @@ func drawNode(text []byte) (_ []byte, svg string, err error) {
 		sets = specsTable(results)
 	}
 	if text, err = between(text, nodeDocument, beginSets, sets); err != nil {
+		return nil, "", err
+	}
+	if text, err = between(text, nodeDocument, beginCalls, callsTable(results)); err != nil {
 		return nil, "", err
 	}
 	loaded, err := readJSON[loadResult](loadFile)

@@ -41,15 +41,19 @@ func TestNodeResultsAreDrawn(t *testing.T) {
 	if err := os.MkdirAll(figures, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(nodeDocument, beginSets+end+"\n"+beginLoad+end+"\n")
+	write(nodeDocument, beginSets+end+"\n"+beginCalls+end+"\n"+beginLoad+end+"\n")
 	if err := runNode("", ""); err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := os.ReadFile(nodeDocument); strings.Count(string(text), "Nothing was") != 2 {
+	if text, _ := os.ReadFile(nodeDocument); strings.Count(string(text), "Nothing was") != 3 {
 		t.Errorf("without results:\n%s", text)
 	}
 	write(filepath.Join(from, "fast.json"), `{"Set":"fast","What":"a choice","Engine":"installed","Server":"criadapter","Kubelet":"v1","Passed":7,"Failed":1,
 		"Causes":[{"Cause":"no such device","Outcome":"failed","Specs":1}]}`)
+	write(filepath.Join(from, "fast-kubelet-1.9.json"), `{"Set":"fast","Engine":"installed","Server":"criadapter","Kubelet":"v1.9.0","Passed":8,"Seconds":61.7,
+		"Calls":{"Status":5,"PodSandboxStatus":70}}`)
+	write(filepath.Join(from, "fast-kubelet-1.8.json"), `{"Set":"fast","Engine":"installed","Server":"criadapter","Kubelet":"v1.8.0","Passed":6,"Failed":2,
+		"Calls":{"Status":4}}`)
 	write(filepath.Join(from, "load", "result.json"), `{"Pods":3,"Rest":60,"Servers":[{"Server":"criadapter","Up":{"N":3,"All":5},"Memory":{"engine":2}},
 		{"Server":"containerd","Up":{"N":3,"All":6},"Memory":{"server":4}}]}`)
 	if err := runNode(from, filepath.Join(from, "load")); err != nil {
@@ -59,6 +63,7 @@ func TestNodeResultsAreDrawn(t *testing.T) {
 	for _, want := range []string{
 		"| `fast`: a choice | criadapter | installed | v1 | 7 | 1 | 0 | 1: no such device |", "| all Ready after, s | 5.0 | 6.0 |",
 		"| memory at rest, MiB: server | – | 4.0 |",
+		"| kubelet | 1.8.0 | 1.9.0 |\n|---|---|---|\n| specs passed, failed | 6, 2 | 8, 0 |\n| seconds | 0 | 62 |\n| PodSandboxStatus | – | 70 |\n| Status | 4 | 5 |\n",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in:\n%s", want, text)

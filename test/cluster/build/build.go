@@ -39,6 +39,9 @@ const (
 	etcd       = "go.etcd.io/etcd/server/v3"
 )
 
+// kubelet is the name of the program of which there are several releases.
+const kubelet = "kubelet"
+
 // program is one that is built: its module's directory in test/cluster/tools, its import path and the flags of its linker.
 type program struct {
 	name, tools, pkg, linkerFlags string
@@ -55,7 +58,7 @@ func programs() []program {
 		{name: "kube-controller-manager", path: func(p *Programs) *string { return &p.ControllerManager }},
 		{name: "kube-scheduler", path: func(p *Programs) *string { return &p.Scheduler }},
 		{name: "kubectl", path: func(p *Programs) *string { return &p.Kubectl }},
-		{name: "kubelet", path: func(p *Programs) *string { return &p.Kubelet }},
+		{name: kubelet, path: func(p *Programs) *string { return &p.Kubelet }},
 	}
 	for i := range list[1:] {
 		one := &list[i+1]

@@ -16,9 +16,18 @@ func toolsFile(t *testing.T, name string) string {
 	return string(text)
 }
 
+// versions are those of Kubernetes by the directory in test/cluster/tools that requires it.
+func versions() map[string]string {
+	all := map[string]string{"kubernetes": Version, "e2e": Version}
+	for _, module := range kubeletModules() {
+		all[module.tools()] = module.version
+	}
+	return all
+}
+
 func TestVersionIsTheRequiredOne(t *testing.T) {
-	for _, tools := range []string{"kubernetes", "e2e"} {
-		if want := kubernetes + " " + Version; !strings.Contains(toolsFile(t, tools), want) {
+	for tools, version := range versions() {
+		if want := kubernetes + " " + version; !strings.Contains(toolsFile(t, tools), want) {
 			t.Errorf("test/cluster/tools/%s/go.mod has no %q", tools, want)
 		}
 	}
@@ -26,18 +35,46 @@ func TestVersionIsTheRequiredOne(t *testing.T) {
 
 // A staging module that is not replaced would be asked for as v0.0.0, and one replaced by another release would not fit.
 func TestStagingModulesAreOfOneRelease(t *testing.T) {
-	release := "v0" + strings.TrimPrefix(Version, "v1")
-	replaced := 0
-	for line := range strings.Lines(toolsFile(t, "kubernetes") + toolsFile(t, "e2e")) {
-		if name, by, ok := strings.Cut(strings.TrimSpace(line), " => "); ok {
-			replaced++
-			if by != name+" "+release {
-				t.Errorf("%s is replaced by %s, not by its release %s", name, by, release)
+	for tools, version := range versions() {
+		release := "v0" + strings.TrimPrefix(version, "v1")
+		replaced := 0
+		for line := range strings.Lines(toolsFile(t, tools)) {
+			if name, by, ok := strings.Cut(strings.TrimSpace(line), " => "); ok {
+				replaced++
+				if by != name+" "+release {
+					t.Errorf("%s: %s is replaced by %s, not by its release %s", tools, name, by, release)
+				}
+			}
+		}
+		if replaced == 0 {
+			t.Errorf("%s: nothing is replaced", tools)
+		}
+	}
+}
+
+// A release is that of its version, and its kubelet alone comes from a module of its own.
+func TestKubeletsOfReleases(t *testing.T) {
+	for _, release := range Releases() {
+		version, err := KubeletVersion(release)
+		if err != nil || !strings.HasPrefix(version, "v"+release+".") {
+			t.Errorf("%s: version %s, %v", release, version, err)
+		}
+		list, err := withKubelet(programs(), release)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, one := range programs() {
+			other := list[i].tools != one.tools
+			if wanted := one.name == kubelet && release != Release; other != wanted {
+				t.Errorf("%s: %s is made in %s", release, one.name, list[i].tools)
+			}
+			if other && (!strings.Contains(list[i].linkerFlags, "gitVersion="+version+" ") || !strings.Contains(toolsFile(t, list[i].tools), "\ntool "+one.pkg+"\n")) {
+				t.Errorf("%s: made as %+v", release, list[i])
 			}
 		}
 	}
-	if replaced == 0 {
-		t.Error("nothing is replaced")
+	if _, err := withKubelet(programs(), "1.1"); err == nil || !strings.Contains(err.Error(), "want one of 1.34, ") {
+		t.Errorf("a release that is not there: %v", err)
 	}
 }
 

@@ -19,12 +19,21 @@ func specPrograms() []program {
 	}
 }
 
-// WithSpecs is All with Kubernetes' own specs and what they need: some minutes more the first time.
-func WithSpecs(ctx context.Context, progress io.Writer) (Programs, error) {
-	return fill(ctx, append(programs(), specPrograms()...), progress)
+// WithSpecs is All with Kubernetes' own specs and what they need: some minutes more the first time. The kubelet is that of
+// a release, one of Releases, and all else is of Version.
+func WithSpecs(ctx context.Context, release string, progress io.Writer) (Programs, error) {
+	list, err := withKubelet(append(programs(), specPrograms()...), release)
+	if err != nil {
+		return Programs{}, err
+	}
+	return fill(ctx, list, progress)
 }
 
 // MissingWithSpecs returns the names of the programs of WithSpecs that the cache does not have.
-func MissingWithSpecs(ctx context.Context) ([]string, error) {
-	return missing(ctx, append(programs(), specPrograms()...))
+func MissingWithSpecs(ctx context.Context, release string) ([]string, error) {
+	list, err := withKubelet(append(programs(), specPrograms()...), release)
+	if err != nil {
+		return nil, err
+	}
+	return missing(ctx, list)
 }

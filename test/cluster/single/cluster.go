@@ -1,5 +1,5 @@
-// Package single runs a cluster of one node for programs: a control plane, a CRI server and the real kubelet on it. It
-// must be called in the test rig (package test/cluster/machine), once at a time.
+// Package single runs a cluster of one node for programs: a control plane, a CRI server and a kubelet on it. It must be
+// called in the test rig (package test/cluster/machine), once at a time.
 package single
 
 import (
@@ -14,7 +14,6 @@ import (
 
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
-	"github.com/criadapter/criadapter/test/cluster/realkubelet"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -24,15 +23,17 @@ const nodeName = "node"
 // readyTimeout bounds the time until the node takes pods; ten seconds are usual.
 const readyTimeout = "--timeout=120s"
 
-// Options say what to run. All but KubeletConfig are required.
+// Options say what to run. All but Node and KubeletConfig are required.
 type Options struct {
 	Env      rigenv.Env
 	Programs build.Programs
+	// Node is the name of what runs the node's pods, one of Nodes; the real kubelet unless it is set.
+	Node string
 	// Server is the name of the CRI server, one of Servers.
 	Server string
 	// ReportDir gets the logs of all programs.
 	ReportDir string
-	// KubeletConfig are further lines of the kubelet's configuration file.
+	// KubeletConfig are further lines of the real kubelet's configuration file.
 	KubeletConfig string
 }
 
@@ -47,7 +48,9 @@ type Cluster struct {
 	opts    Options
 	dir     string
 	kubelet *controlplane.Process
-	undo    []func() error // in the order of what they undo
+	// callsBefore are those to the server that were not the kubelet's.
+	callsBefore map[string]int
+	undo        []func() error // in the order of what they undo
 }
 
 // Start brings a cluster up and returns when its node takes pods. Close must be called unless there is an error.
@@ -66,7 +69,7 @@ func Start(ctx context.Context, opts Options) (_ *Cluster, err error) {
 		return nil, err
 	}
 	c.undo = append(c.undo, func() error { return os.RemoveAll(c.dir) }, c.keepLogs)
-	for _, start := range []func(context.Context) error{c.startPlane, c.startServer, c.startKubelet, c.awaitNode} {
+	for _, start := range []func(context.Context) error{c.startPlane, c.startServer, c.startNode, c.awaitNode} {
 		if err := start(ctx); err != nil {
 			return nil, err
 		}
@@ -103,55 +106,6 @@ func (c *Cluster) startServer(ctx context.Context) error {
 	c.undo = append(c.undo, c.stopServer)
 	return nil
 }
-
-// startKubelet runs it. It is up when the node's status says so.
-func (c *Cluster) startKubelet(context.Context) error {
-	uncover, err := realkubelet.CoverMachine()
-	if err != nil {
-		return err
-	}
-	c.undo = append(c.undo, uncover)
-	var dirs [4]string
-	for i, name := range []string{"kubelet", "manifests", "logs", "volumeplugins"} {
-		if dirs[i], err = c.path(name); err != nil {
-			return err
-		}
-	}
-	c.KubeletRoot = dirs[0]
-	credentials, err := c.Plane.Kubeconfig("system:node:"+nodeName, "system:nodes")
-	if err != nil {
-		return err
-	}
-	serving, err := c.Plane.Authority.Server(nodeName, nodeName, c.Plane.Address)
-	if err != nil {
-		return err
-	}
-	config := realkubelet.Config{
-		Endpoint: c.Server.Endpoint, Manifests: dirs[1], PodLogs: dirs[2], VolumePlugins: dirs[3], Cgroup: c.cgroup(),
-		Address: c.Plane.Address, Serving: serving, CAFile: c.Plane.Authority.CAFile, Resync: "1m", More: c.opts.KubeletConfig,
-	}
-	configFile := filepath.Join(c.dir, "kubelet.yaml")
-	if err := errors.Join(config.Write(configFile), realkubelet.MakeCgroups(c.cgroup())); err != nil {
-		return err
-	}
-	c.undo = append(c.undo, func() error { return realkubelet.UnmountBelow(c.KubeletRoot) })
-	c.kubelet, err = controlplane.StartProcess("kubelet", filepath.Join(c.dir, "kubelet.log"), c.opts.Programs.Kubelet,
-		"--kubeconfig", credentials, "--hostname-override", nodeName, "--node-ip", c.Plane.Address,
-		"--config", configFile, "--root-dir", c.KubeletRoot, "--cert-dir", filepath.Join(c.KubeletRoot, "pki"), "--v", "2")
-	if err != nil {
-		return err
-	}
-	c.undo = append(c.undo, c.kubelet.Stop)
-	return nil
-}
-
-// cgroup is the one below which those of pods are. The rig removes everything below its own in the end.
-func (c *Cluster) cgroup() string {
-	return filepath.Join(c.opts.Env.Cgroup(), nodeName)
-}
-
-// Kubelet is the kubelet's process.
-func (c *Cluster) Kubelet() *controlplane.Process { return c.kubelet }
 
 func (c *Cluster) awaitNode(ctx context.Context) error {
 	for _, condition := range []string{"--for=create", "--for=condition=Ready"} {

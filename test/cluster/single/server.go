@@ -47,6 +47,8 @@ type Server struct {
 	PID int
 
 	stop func(context.Context) error
+	// calls counts the CRI requests by method, nil where nobody does.
+	calls func(context.Context) (map[string]int, error)
 }
 
 // startServer starts the server of that name. Its log is in dir.
@@ -63,7 +65,8 @@ func startServer(ctx context.Context, name string, env rigenv.Env, dir string) (
 }
 
 func startCriadapter(ctx context.Context, env rigenv.Env, dir string) (Server, error) {
-	a, err := adapter.New(adapter.Options{Env: env, Flags: []string{"--log-level=info"}})
+	metrics := filepath.Join(dir, "m.sock")
+	a, err := adapter.New(adapter.Options{Env: env, Flags: []string{"--log-level=info", "--metrics-bind-addr=unix://" + metrics}})
 	if err != nil {
 		return Server{}, err
 	}
@@ -74,7 +77,8 @@ func startCriadapter(ctx context.Context, env rigenv.Env, dir string) (Server, e
 	if err := a.Start(ctx); err != nil {
 		return Server{}, errors.Join(err, stop(context.WithoutCancel(ctx)))
 	}
-	return Server{Name: Criadapter, Endpoint: a.Endpoint, PID: a.PID(), stop: stop}, nil
+	calls := func(ctx context.Context) (map[string]int, error) { return countCalls(ctx, metrics) }
+	return Server{Name: Criadapter, Endpoint: a.Endpoint, PID: a.PID(), stop: stop, calls: calls}, nil
 }
 
 func startContainerd(ctx context.Context, env rigenv.Env, dir string) (Server, error) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
 	"github.com/criadapter/criadapter/docker"
@@ -14,13 +15,16 @@ import (
 type Group struct {
 	// Cause is why, in one sentence.
 	Cause string `json:"cause"`
-	// Outcome is what happens to the specs: failed or skipped.
+	// Outcome is what happens to the specs: failed, skipped or left out.
 	Outcome Outcome `json:"outcome"`
 	// BelowAPI is the version of Docker's API since which the cause is gone; empty for a cause on all engines.
 	BelowAPI string `json:"belowAPI,omitempty"`
 	// WithoutController is the cgroup controller that the machine lacks where the specs do not pass; empty for a cause
 	// on all machines.
 	WithoutController string `json:"withoutController,omitempty"`
+	// Kubelet are the minor releases of the kubelet with which the specs do not pass, such as <1.36 or >=1.37; empty for
+	// all kubelets.
+	Kubelet string `json:"kubelet,omitempty"`
 	// Specs are their names.
 	Specs []string `json:"specs"`
 }
@@ -33,6 +37,47 @@ func (e Expected) On(features docker.Features, controllers []string) Expected {
 	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool {
 		return g.BelowAPI != "" && features.Supports(g.BelowAPI) || slices.Contains(controllers, g.WithoutController)
 	})
+}
+
+// WithKubelet returns what is expected with the kubelet of a minor release, such as 1.36. With another kind of kubelet,
+// which has none, no group that names releases is left.
+func (e Expected) WithKubelet(release string) Expected {
+	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool {
+		return g.Kubelet != "" && (release == "" || !within(release, g.Kubelet))
+	})
+}
+
+// within says whether a release is one of a range that parseRange takes.
+func within(release, of string) bool {
+	below, limit, err := parseRange(of)
+	if err != nil {
+		return false // ParseExpected has refused it
+	}
+	return version.MustParseMajorMinor(release).LessThan(limit) == below
+}
+
+// parseRange reads the releases below one, <1.36, or from one on, >=1.37.
+func parseRange(text string) (below bool, limit *version.Version, err error) {
+	release, below := strings.CutPrefix(text, "<")
+	if !below {
+		var from bool
+		if release, from = strings.CutPrefix(text, ">="); !from {
+			return false, nil, fmt.Errorf("kubelet %q: want < or >= and a minor release, such as <1.36", text)
+		}
+	}
+	limit, err = version.ParseMajorMinor(release)
+	return below, limit, err
+}
+
+// LeftOut are the names of the specs that are not to run at all.
+func (e Expected) LeftOut() []string {
+	var names []string
+	for _, group := range e {
+		if group.Outcome == LeftOut {
+			names = append(names, group.Specs...)
+		}
+	}
+	return names
 }
 
 // Without returns what is expected when those of the named specs do not run.
@@ -59,8 +104,13 @@ func ParseExpected(text []byte) (Expected, error) {
 		if strings.TrimSpace(group.Cause) == "" {
 			return nil, fmt.Errorf("expected specs: group %d has no cause", i+1)
 		}
-		if group.Outcome != Failed && group.Outcome != Skipped {
-			return nil, fmt.Errorf("expected specs: %q: outcome %q is neither failed nor skipped", group.Cause, group.Outcome)
+		if !slices.Contains([]Outcome{Failed, Skipped, LeftOut}, group.Outcome) {
+			return nil, fmt.Errorf("expected specs: %q: outcome %q is neither failed nor skipped nor left out", group.Cause, group.Outcome)
+		}
+		if group.Kubelet != "" {
+			if _, _, err := parseRange(group.Kubelet); err != nil {
+				return nil, fmt.Errorf("expected specs: %q: %w", group.Cause, err)
+			}
 		}
 		if len(group.Specs) == 0 {
 			return nil, fmt.Errorf("expected specs: %q: no specs", group.Cause)

@@ -66,6 +66,8 @@ func TestParseExpectedRefuses(t *testing.T) {
 		"twice in one":    "- cause: c\n  outcome: failed\n  specs: [a, a]",
 		"twice in two":    "- cause: c\n  outcome: failed\n  specs: [a]\n- cause: d\n  outcome: skipped\n  specs: [a]",
 		"unknown field":   "- cause: c\n  outcome: failed\n  specs: [a]\n  until: never",
+		"no range":        "- cause: c\n  outcome: failed\n  kubelet: '1.36'\n  specs: [a]",
+		"no release":      "- cause: c\n  outcome: failed\n  kubelet: '<one'\n  specs: [a]",
 		"not a list":      "cause: c",
 		"broken document": "- [",
 	} {
@@ -205,5 +207,43 @@ func TestParseGinkgoTellsWhatRan(t *testing.T) {
 	}
 	if specs[0].Ran || !specs[1].Ran || specs[1].Took != 2*time.Millisecond {
 		t.Errorf("got %+v", specs)
+	}
+}
+
+// A group of some releases' kubelets counts with those alone, and with no other kind of kubelet.
+func TestExpectedWithAKubelet(t *testing.T) {
+	expected, err := ParseExpected([]byte("- {cause: all, outcome: failed, specs: [x]}\n- {cause: old, outcome: failed, kubelet: <1.36, specs: [y]}\n" +
+		"- {cause: new, outcome: skipped, kubelet: '>=1.100', specs: [z]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for release, want := range map[string][]string{
+		"1.9": {"all", "old"}, "1.35": {"all", "old"}, "1.36": {"all"}, "1.99": {"all"}, "1.100": {"all", "new"}, "": {"all"},
+	} {
+		var got []string
+		for _, group := range expected.WithKubelet(release) {
+			got = append(got, group.Cause)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("kubelet %q: %q, want %q", release, got, want)
+		}
+	}
+}
+
+// Specs that a list leaves out are counted beside the others, and one that is no more is stale.
+func TestJudgeLeavesOut(t *testing.T) {
+	expected, err := ParseExpected([]byte("- {cause: no such thing, outcome: left out, specs: [b, gone]}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := expected.LeftOut(), []string{"b", "gone"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("left out %q, want %q", got, want)
+	}
+	v := Judge("conformance", []Spec{{Name: "a", Outcome: Passed}, {Name: "b", Outcome: LeftOut}}, expected)
+	if want := "  1 left out: no such thing\nconformance: 1 passed, 0 failed, 0 skipped, 1 left out\n"; v.String() != want {
+		t.Errorf("got %q, want %q", v, want)
+	}
+	if len(v.Stale) != 1 || v.Stale[0].Name != "gone" || len(v.Unexplained) != 0 || v.Total() != 2 {
+		t.Errorf("got %+v", v)
 	}
 }

@@ -14,11 +14,13 @@ import (
 // Outcome is how a spec ended.
 type Outcome string
 
-// The outcomes. Everything that is neither passed nor skipped on purpose has failed: panicked, timed out, interrupted.
+// The outcomes. Everything that is neither passed nor skipped on purpose has failed: panicked, timed out, interrupted. Left
+// out is what a list keeps from running, so that no report says it.
 const (
 	Passed  Outcome = "passed"
 	Failed  Outcome = "failed"
 	Skipped Outcome = "skipped"
+	LeftOut Outcome = "left out"
 )
 
 // Spec is one test of the suite.

@@ -11,8 +11,8 @@ import (
 type Verdict struct {
 	// Suite is what the run is called.
 	Suite string
-	// Passed, Failed and Skipped count the specs.
-	Passed, Failed, Skipped int
+	// Passed, Failed, Skipped and LeftOut count the specs.
+	Passed, Failed, Skipped, LeftOut int
 	// Causes says how many specs each cause explains, in the order of the list.
 	Causes []Cause
 	// Unexplained are specs that failed or were skipped and are not on the list with that outcome, by name.
@@ -48,6 +48,8 @@ func Judge(suite string, specs []Spec, expected Expected) Verdict {
 			v.Failed++
 		case Skipped:
 			v.Skipped++
+		case LeftOut:
+			v.LeftOut++
 		}
 	}
 	explained := make(map[string]bool)
@@ -74,7 +76,7 @@ func Judge(suite string, specs []Spec, expected Expected) Verdict {
 }
 
 // Total is the number of specs.
-func (v Verdict) Total() int { return v.Passed + v.Failed + v.Skipped }
+func (v Verdict) Total() int { return v.Passed + v.Failed + v.Skipped + v.LeftOut }
 
 // Err says what is wrong with the run: specs that nothing explains, entries that are stale, or another number of specs
 // than total. It is nil if the run is as expected.
@@ -105,7 +107,11 @@ func (v Verdict) String() string {
 	for _, cause := range v.Causes {
 		fmt.Fprintf(&text, "%3d %s: %s\n", cause.Specs, cause.Outcome, cause.Cause)
 	}
-	fmt.Fprintf(&text, "%s: %d passed, %d failed, %d skipped\n", v.Suite, v.Passed, v.Failed, v.Skipped)
+	fmt.Fprintf(&text, "%s: %d passed, %d failed, %d skipped", v.Suite, v.Passed, v.Failed, v.Skipped)
+	if v.LeftOut > 0 {
+		fmt.Fprintf(&text, ", %d left out", v.LeftOut)
+	}
+	fmt.Fprintln(&text)
 	return text.String()
 }
 

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+const (
+	beginCalls      = "<!-- calls -->\n"
+	nothingYetCalls = "Nothing was run yet: `make conformance FAST=1` with each `KUBELET` and then `make figures` write the table here.\n"
+)
+
+// kubeletName is the version of the real one, or the name of ours, which comes after all versions.
+func (r specsResult) kubeletName() string { return strings.TrimPrefix(r.Kubelet, "v") }
+
+// callsTable has a row a CRI method and a column a kubelet: the calls of all runs of the fast set that differ in the kubelet
+// alone.
+func callsTable(results []specsResult) string {
+	runs := slices.DeleteFunc(slices.Clone(results), func(r specsResult) bool {
+		return r.Set != "fast" || r.Server != "criadapter" || r.Engine != "installed" || r.Mode != "" || len(r.Calls) == 0
+	})
+	if len(runs) == 0 {
+		return nothingYetCalls
+	}
+	slices.SortFunc(runs, func(a, b specsResult) int { return cmp.Compare(a.kubeletName(), b.kubeletName()) })
+	methods := make(map[string]bool)
+	for _, run := range runs {
+		for method := range run.Calls {
+			methods[method] = true
+		}
+	}
+	var out strings.Builder
+	row := func(name string, cell func(specsResult) string) {
+		fmt.Fprintf(&out, "| %s |", name)
+		for _, run := range runs {
+			fmt.Fprintf(&out, " %s |", cell(run))
+		}
+		fmt.Fprintln(&out)
+	}
+	row("kubelet", specsResult.kubeletName)
+	fmt.Fprintf(&out, "|---|%s\n", strings.Repeat("---|", len(runs)))
+	row("specs passed, failed", func(r specsResult) string { return fmt.Sprintf("%d, %d", r.Passed, r.Failed) })
+	row("seconds", func(r specsResult) string { return fmt.Sprintf("%.0f", r.Seconds) })
+	for _, method := range slices.Sorted(maps.Keys(methods)) {
+		row(method, func(r specsResult) string {
+			if r.Calls[method] == 0 {
+				return "–"
+			}
+			return fmt.Sprint(r.Calls[method])
+		})
+	}
+	return out.String()
+}

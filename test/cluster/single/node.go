@@ -1,0 +1,117 @@
+package single
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/cluster/controlplane"
+	"github.com/criadapter/criadapter/test/cluster/realkubelet"
+)
+
+// The names of what runs a node's pods.
+const (
+	Kubelet     = "kubelet"
+	KubeletCore = "kubelet-core"
+)
+
+// Nodes are all names, the one that is taken when none is named first.
+func Nodes() []string { return []string{Kubelet, KubeletCore} }
+
+// resync is how often a pod is looked at without reason.
+const resync = "1m"
+
+// node is what a kubelet of either kind is given.
+type node struct {
+	// root is its own directory, manifests that of static pods, logs that of container logs, plugins an empty one.
+	root, manifests, logs, plugins string
+	credentials                    string
+	serving                        controlplane.Pair
+}
+
+// startNode runs the kubelet. It is up when the node's status says so.
+func (c *Cluster) startNode(ctx context.Context) error {
+	n, err := c.newNode()
+	if err != nil {
+		return err
+	}
+	c.KubeletRoot = n.root
+	if c.callsBefore, err = c.Calls(ctx); err != nil {
+		return err
+	}
+	switch c.opts.Node {
+	case "", Kubelet:
+		return c.startKubelet(n)
+	case KubeletCore:
+		return c.startKubeletCore(n)
+	}
+	return fmt.Errorf("no node is named %q: want one of %s", c.opts.Node, strings.Join(Nodes(), ", "))
+}
+
+func (c *Cluster) newNode() (n node, err error) {
+	for name, path := range map[string]*string{"kubelet": &n.root, "manifests": &n.manifests, "logs": &n.logs, "volumeplugins": &n.plugins} {
+		if *path, err = c.path(name); err != nil {
+			return n, err
+		}
+	}
+	if n.credentials, err = c.Plane.Kubeconfig("system:node:"+nodeName, "system:nodes"); err != nil {
+		return n, err
+	}
+	n.serving, err = c.Plane.Authority.Server(nodeName, nodeName, c.Plane.Address)
+	return n, err
+}
+
+// startKubelet runs the real one.
+func (c *Cluster) startKubelet(n node) error {
+	uncover, err := realkubelet.CoverMachine()
+	if err != nil {
+		return err
+	}
+	c.undo = append(c.undo, uncover)
+	config := realkubelet.Config{
+		Endpoint: c.Server.Endpoint, Manifests: n.manifests, PodLogs: n.logs, VolumePlugins: n.plugins, Cgroup: c.cgroup(),
+		Address: c.Plane.Address, Serving: n.serving, CAFile: c.Plane.Authority.CAFile, Resync: resync, More: c.opts.KubeletConfig,
+	}
+	configFile := filepath.Join(c.dir, "kubelet.yaml")
+	if err := errors.Join(config.Write(configFile), realkubelet.MakeCgroups(c.cgroup())); err != nil {
+		return err
+	}
+	return c.run(Kubelet, c.opts.Programs.Kubelet,
+		"--kubeconfig", n.credentials, "--hostname-override", nodeName, "--node-ip", c.Plane.Address,
+		"--config", configFile, "--root-dir", n.root, "--cert-dir", filepath.Join(n.root, "pki"), "--v", "2")
+}
+
+// startKubeletCore runs ours, with the real one's settings as far as it has them.
+func (c *Cluster) startKubeletCore(n node) error {
+	if c.opts.Programs.KubeletCore == "" {
+		return errors.New("the kubelet core was not built")
+	}
+	return c.run(KubeletCore, c.opts.Programs.KubeletCore,
+		"run", "--kubeconfig", n.credentials, "--hostname-override", nodeName, "--node-ip", c.Plane.Address,
+		"--container-runtime-endpoint", c.Server.Endpoint, "--manifests", n.manifests,
+		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--cgroup-root", c.cgroup(),
+		"--address", c.Plane.Address, "--client-ca-file", c.Plane.Authority.CAFile,
+		"--tls-cert-file", n.serving.CertFile, "--tls-private-key-file", n.serving.KeyFile,
+		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--beside-kubelet",
+		"--image-gc-high-threshold", "100", "--eviction-hard", "memory.available<100Mi,nodefs.available<1%")
+}
+
+// run starts a kubelet, and unmounts in the end what it mounted for pods.
+func (c *Cluster) run(name, program string, args ...string) (err error) {
+	c.undo = append(c.undo, func() error { return realkubelet.UnmountBelow(c.KubeletRoot) })
+	if c.kubelet, err = controlplane.StartProcess(name, filepath.Join(c.dir, name+".log"), program, args...); err != nil {
+		return err
+	}
+	c.undo = append(c.undo, c.kubelet.Stop)
+	return nil
+}
+
+// cgroup is the one below which those of pods are. The rig removes everything below its own in the end.
+func (c *Cluster) cgroup() string {
+	return filepath.Join(c.opts.Env.Cgroup(), nodeName)
+}
+
+// Kubelet is the process that runs the node's pods.
+func (c *Cluster) Kubelet() *controlplane.Process { return c.kubelet }

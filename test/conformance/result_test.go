@@ -1,0 +1,65 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/cluster/single"
+	"github.com/criadapter/criadapter/test/critest/report"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// What is left out counts only where the set has it, and nothing else counts that did not run.
+func TestChosenSpecs(t *testing.T) {
+	f := finished{
+		set: set{focus: `\[NodeConformance\]`, skip: `\[Serial\]`}, leftOut: []string{"a [NodeConformance]", "b [NodeConformance] [Serial]", "c"},
+		specs: []report.Spec{
+			{Name: "a [NodeConformance]", Outcome: report.Skipped}, {Name: "b [NodeConformance] [Serial]", Outcome: report.Skipped},
+			{Name: "c", Outcome: report.Skipped}, {Name: "d [NodeConformance]", Outcome: report.Passed, Ran: true},
+			{Name: "e [NodeConformance]", Outcome: report.Skipped, Ran: true},
+		},
+	}
+	specs, others := f.chosen()
+	got := make(map[string]report.Outcome)
+	for _, spec := range specs {
+		got[spec.Name] = spec.Outcome
+	}
+	if want := map[string]report.Outcome{"a [NodeConformance]": report.LeftOut, "d [NodeConformance]": report.Passed, "e [NodeConformance]": report.Skipped}; !maps.Equal(got, want) {
+		t.Errorf("chosen: %v, want %v", got, want)
+	}
+	if want := []string{"b [NodeConformance] [Serial]", "c"}; !slices.Equal(slices.Sorted(maps.Keys(others)), want) {
+		t.Errorf("others: %v, want %v", others, want)
+	}
+}
+
+// Runs that differ have results of their own.
+func TestRunNames(t *testing.T) {
+	usual := options{server: single.Criadapter, kubelet: build.Release, node: single.Kubelet}
+	old, core, peer := usual, usual, usual
+	old.kubelet, core.node, peer.server = "1.34", single.KubeletCore, single.Containerd
+	for want, o := range map[string]options{
+		"fast": usual, "fast-kubelet-1.34": old, "fast-kubelet-core": core, "fast-containerd": peer,
+	} {
+		if got := o.runName(rigenv.Env{Engine: "installed"}, set{name: "fast"}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A kubelet that is not there is refused, as is a release of the core.
+func TestCheckNode(t *testing.T) {
+	for _, wrong := range []options{
+		{kubelet: "1.2", node: single.Kubelet}, {kubelet: build.Release, node: "cow"}, {kubelet: "1.34", node: single.KubeletCore},
+	} {
+		if err := wrong.checkNode(); err == nil {
+			t.Errorf("%+v is taken", wrong)
+		}
+	}
+	for _, release := range build.Releases() {
+		if err := (options{kubelet: release, node: single.Kubelet}).checkNode(); err != nil {
+			t.Error(err)
+		}
+	}
+}
