@@ -19,7 +19,9 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/badplugins"
 	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/inventory"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -75,8 +77,8 @@ type churned struct {
 	env      rigenv.Env
 	server   *adapter.Server
 	kubelets []*kubelet
-	empty    inventory
-	whole    inventory
+	empty    inventory.Inventory
+	whole    inventory.Inventory
 	// others says of what there is that it is the engine's alone, which nobody else could remove. Nil for nothing.
 	others func(kind, name string) bool
 
@@ -217,17 +219,23 @@ func TestNetworkFails(t *testing.T) {
 	env := rigenv.Require(t)
 	newEngine(t, &env, true)
 	plugins := newBadPlugins(t, env.WorkDir, env.CNIBinDir)
-	c := newChurned(t, env, env, podsOf(), "--cni-bin-dir="+plugins.dir)
+	c := newChurned(t, env, env, podsOf(), "--cni-bin-dir="+plugins.Dir)
 	ctx, cancel := context.WithTimeout(t.Context(), chaosTime(t))
 	defer cancel()
-	plugins.begin(t, seed)
+	if err := plugins.Begin(seed, 25, badplugins.Faults()...); err != nil {
+		t.Fatal(err)
+	}
 	calm := make(chan error)
-	go func() { <-ctx.Done(); calm <- plugins.end() }()
+	go func() { <-ctx.Done(); calm <- plugins.End() }()
 	pods := c.churn(ctx)
 	if err := <-calm; err != nil {
 		t.Error(err)
 	}
-	fmt.Printf("network: %d pods came up; calls of plugins:%s; answers:%s\n", pods, countsOf(plugins.made(t)), countsOf(c.codes))
+	made, err := plugins.Made()
+	if err != nil {
+		t.Error(err)
+	}
+	fmt.Printf("network: %d pods came up; calls of plugins:%s; answers:%s\n", pods, countsOf(made), countsOf(c.codes))
 	c.judge()
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/numbered"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -88,7 +89,7 @@ func (w *writer) run(name, script string) (err error) {
 	w.id, err = w.server.Runtime.CreateContainer(w.t.Context(), w.pod, &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: name},
 		Image:    w.image,
-		Command:  []string{"sh", "-c", linesFunction + script},
+		Command:  []string{"sh", "-c", numbered.Function + awaitFunction + script},
 		LogPath:  name + "/0.log",
 		Mounts:   []*runtimeapi.Mount{{HostPath: w.control, ContainerPath: "/control"}},
 	}, w.config)
@@ -98,9 +99,8 @@ func (w *writer) run(name, script string) (err error) {
 	return w.server.Runtime.StartContainer(w.t.Context(), w.id)
 }
 
-// linesFunction writes lines of 100 bytes, the line feed included.
-const linesFunction = `lines() { awk -v from=$1 -v to=$2 'BEGIN { for (i = from; i <= to; i++) printf "line %08d %085d\n", i, 0 }'; }
-await() { while [ ! -e /control/$1 ]; do sleep 0.02; done; }
+// awaitFunction waits for a file in the control directory.
+const awaitFunction = `await() { while [ ! -e /control/$1 ]; do sleep 0.02; done; }
 `
 
 func (w *writer) remove() {

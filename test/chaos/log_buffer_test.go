@@ -22,7 +22,7 @@ func TestLogBufferSize(t *testing.T) {
 	w.awaitExit()
 	got := count(t, bursts*burst, w.logPath)
 	fmt.Printf("logs: with a buffer of %d bytes the engine keeps %d: %v\n", size, kept, got)
-	if kept > size+size/100 || got.lost != 0 || got.repeated != 0 {
+	if kept > size+size/100 || got.Lost != 0 || got.Repeated != 0 {
 		t.Errorf("the engine keeps %d bytes: %v", kept, got)
 	}
 }

@@ -51,7 +51,7 @@ func TestLogDiskIsFull(t *testing.T) {
 		}
 		return nil
 	})
-	if got := count(t, lines, w.logPath); got.read >= lines || got.repeated != 0 || len(got.gaps) != 0 { // whole lines only
+	if got := count(t, lines, w.logPath); got.Read >= lines || got.Repeated != 0 || len(got.Gaps) != 0 { // whole lines only
 		t.Errorf("on the full disk: %v", got)
 	}
 	w.server.Kill()
@@ -64,8 +64,8 @@ func TestLogDiskIsFull(t *testing.T) {
 	w.awaitExit()
 	got := count(t, lines, w.logPath)
 	fmt.Printf("logs: the disk full, criadapter killed meanwhile, then room again: %v\n", got)
-	if got.lost != 0 || got.repeated != 0 || len(got.marks) != 0 || len(got.gaps) != 0 {
-		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
+	if got.Lost != 0 || got.Repeated != 0 || len(got.Marks) != 0 || len(got.Gaps) != 0 {
+		t.Errorf("%v; the numbers jump from %v", got, got.Gaps)
 	}
 }
 

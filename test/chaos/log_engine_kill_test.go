@@ -44,8 +44,8 @@ func TestEngineKilledWhileAContainerWrites(t *testing.T) {
 	theirs := dockerLogs(t, env, w.id)
 	missing := notIn(contents(t, w.logPath), theirs)
 	fmt.Printf("logs: dockerd killed %d times: %v; docker logs has %d lines, %d of them are not in the CRI log\n", kills, got, len(theirs), missing)
-	if missing != 0 || got.repeated != 0 || len(got.marks) != 0 || got.read < len(theirs) {
-		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
+	if missing != 0 || got.Repeated != 0 || len(got.Marks) != 0 || got.Read < len(theirs) {
+		t.Errorf("%v; the numbers jump from %v", got, got.Gaps)
 	}
 }
 

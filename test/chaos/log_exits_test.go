@@ -42,7 +42,7 @@ func TestExitsInMassOnAFullLogDisk(t *testing.T) {
 	}
 	for _, w := range writers {
 		w.awaitLine(lines)
-		if got := count(t, lines, w.logPath); got.lost != 0 || got.repeated != 0 {
+		if got := count(t, lines, w.logPath); got.Lost != 0 || got.Repeated != 0 {
 			t.Errorf("%s: %v", w.logPath, got)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/numbered"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -59,8 +60,8 @@ func TestKilledUnderTheCap(t *testing.T) {
 	w.awaitExit()
 	got := count(t, bursts*burst, rotatedLogs(t, w.logPath)...)
 	fmt.Printf("logs: criadapter killed %d times under the engine's cap, %d rotations: %v\n", kills, rotations, got)
-	if got.lost != 0 || got.repeated != 0 || len(got.marks) != 0 || len(got.gaps) != 0 {
-		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
+	if got.Lost != 0 || got.Repeated != 0 || len(got.Marks) != 0 || len(got.Gaps) != 0 {
+		t.Errorf("%v; the numbers jump from %v", got, got.Gaps)
 	}
 }
 
@@ -80,7 +81,7 @@ func (w *writer) rotate(number int) bool {
 	return false
 }
 
-// entriesMissing finds a marker's estimate.
+// entriesMissing finds a numbered.Marker's estimate.
 var entriesMissing = regexp.MustCompile(`about (\d+) entries`)
 
 // TestKilledBeyondTheCap lets a container write more than the engine keeps while criadapter is dead. What is lost is
@@ -90,7 +91,7 @@ func TestKilledBeyondTheCap(t *testing.T) {
 	env := rigenv.Require(t)
 	newEngine(t, &env, true)
 	metrics := newMetrics(t, env)
-	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{metrics.flag()}}), fmt.Sprintf(
+	w := newWriter(t, env, adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{metrics.Flag()}}), fmt.Sprintf(
 		`i=0; for round in 1 2; do lines $((i + 1)) $((i + 1000)); await $round; lines $((i + 1001)) $((i + %d)); touch /control/done$round; i=$((i + %d)); done; await end`,
 		burst, burst))
 	counted := 0
@@ -105,20 +106,20 @@ func TestKilledBeyondTheCap(t *testing.T) {
 		}
 		w.restart()
 		w.awaitMark(round)
-		testutil.Eventually(t, func() error { // a moment after the marker
-			if gaps := metrics.value("criadapter_log_gaps_total"); gaps != 1 { // since the restart
+		testutil.Eventually(t, func() error { // a moment after the numbered.Marker
+			if gaps := valueOf(t, metrics, "criadapter_log_gaps_total"); gaps != 1 { // since the restart
 				return fmt.Errorf("the metric counts %v gaps", gaps)
 			}
 			return nil
 		})
-		counted += int(metrics.value("criadapter_log_missing_entries_total"))
+		counted += int(valueOf(t, metrics, "criadapter_log_missing_entries_total"))
 	}
 	w.awaitLine(rounds * burst)
 	w.signal("end")
 	w.awaitExit()
 	got := count(t, rounds*burst, w.logPath)
 	estimate := 0
-	for _, mark := range got.marks {
+	for _, mark := range got.Marks {
 		if found := entriesMissing.FindStringSubmatch(mark); found != nil {
 			n, err := strconv.Atoi(found[1])
 			if err != nil {
@@ -128,15 +129,15 @@ func TestKilledBeyondTheCap(t *testing.T) {
 		}
 	}
 	fmt.Printf("logs: criadapter killed %d times beyond the engine's cap: %v, the markers say about %d, the metric %d\n", rounds, got, estimate, counted)
-	if got.lost == 0 || got.repeated != 0 || len(got.marks) != rounds || len(got.gaps) != rounds {
-		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
+	if got.Lost == 0 || got.Repeated != 0 || len(got.Marks) != rounds || len(got.Gaps) != rounds {
+		t.Errorf("%v; the numbers jump from %v", got, got.Gaps)
 	}
 	if counted != estimate {
 		t.Errorf("the metric says that %d lines are missing, the markers %d", counted, estimate)
 	}
 	// Time in which the container wrote nothing counts as well.
-	if estimate < got.lost/2 || estimate > got.lost*5 {
-		t.Errorf("the markers say that about %d lines are missing, but %d are", estimate, got.lost)
+	if estimate < got.Lost/2 || estimate > got.Lost*5 {
+		t.Errorf("the markers say that about %d lines are missing, but %d are", estimate, got.Lost)
 	}
 }
 
@@ -145,7 +146,7 @@ func (w *writer) awaitMark(count int) {
 	w.t.Helper()
 	testutil.Eventually(w.t, func() error {
 		text, err := os.ReadFile(w.logPath)
-		if err == nil && strings.Count(string(text), " F "+marker) < count {
+		if err == nil && strings.Count(string(text), " F "+numbered.Marker) < count {
 			err = fmt.Errorf("the log has less than %d markers", count)
 		}
 		return err

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/numbered"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -25,16 +26,16 @@ func TestKilledWithManyContainers(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 	}
 	first.signal("end")
-	var sum tally
+	var sum numbered.Tally
 	for i, w := range writers {
 		w.awaitExit()
 		all := contents(t, w.logPath)
 		got := count(t, lineNumber(t, all[len(all)-1]), w.logPath)
-		if got.written < kills || got.lost != 0 || got.repeated != 0 || len(got.marks) != 0 || len(got.gaps) != 0 {
-			t.Errorf("container %d: %v; the numbers jump from %v", i, got, got.gaps)
+		if got.Written < kills || got.Lost != 0 || got.Repeated != 0 || len(got.Marks) != 0 || len(got.Gaps) != 0 {
+			t.Errorf("container %d: %v; the numbers jump from %v", i, got, got.Gaps)
 		}
-		sum.written, sum.read = sum.written+got.written, sum.read+got.read
-		sum.lost, sum.repeated = sum.lost+got.lost, sum.repeated+got.repeated
+		sum.Written, sum.Read = sum.Written+got.Written, sum.Read+got.Read
+		sum.Lost, sum.Repeated = sum.Lost+got.Lost, sum.Repeated+got.Repeated
 	}
 	fmt.Printf("logs: criadapter killed %d times with %d containers: %v\n", kills, containers, sum)
 }

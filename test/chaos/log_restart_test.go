@@ -38,7 +38,7 @@ func TestContainerStartedByOthers(t *testing.T) {
 	w.awaitExit()
 	got := count(t, 4*burst, w.logPath)
 	fmt.Printf("logs: a container started again three times by others: %v\n", got)
-	if got.lost != 0 || got.repeated != 0 || len(got.marks) != 0 || len(got.gaps) != 0 {
-		t.Errorf("%v; the numbers jump from %v", got, got.gaps)
+	if got.Lost != 0 || got.Repeated != 0 || len(got.Marks) != 0 || len(got.Gaps) != 0 {
+		t.Errorf("%v; the numbers jump from %v", got, got.Gaps)
 	}
 }

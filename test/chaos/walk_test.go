@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/inventory"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -49,7 +50,7 @@ type walk struct {
 	kubelet *kubelet
 	image   string
 	// empty is what there is without a pod, and whole with one that is as it should be.
-	empty, whole inventory
+	empty, whole inventory.Inventory
 
 	// walked are the points at which requests were, and killed those of them at which the server was killed.
 	walked, killed map[string][]string

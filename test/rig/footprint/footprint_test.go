@@ -1,0 +1,40 @@
+package footprint
+
+import (
+	"net"
+	"net/http"
+	"testing"
+)
+
+// A metric is read from the server's socket, and one that it does not have is an error.
+func TestValue(t *testing.T) {
+	metrics, err := NewMetrics(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", metrics.socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("# HELP go_goroutines Number.\ngo_goroutines 42\ngo_goroutines_more 7\n"))
+	})}
+	go func() { _ = server.Serve(listener) }()
+	defer server.Close()
+	if value, err := metrics.Value(t.Context(), "go_goroutines"); err != nil || value != 42 {
+		t.Errorf("%v, %v", value, err)
+	}
+	if value, err := metrics.Value(t.Context(), "go_threads"); err == nil {
+		t.Errorf("a metric that is not there is %v", value)
+	}
+}
+
+func TestStatusField(t *testing.T) {
+	status := "Name:\tcriadapter\nVmRSS:\t  28412 kB\nThreads:\t14\n"
+	if got := statusField(status, "VmRSS:"); got != 28412 {
+		t.Errorf("%v", got)
+	}
+	if got := statusField(status, "Nothing:"); got != 0 {
+		t.Errorf("%v", got)
+	}
+}

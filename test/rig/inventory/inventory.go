@@ -1,0 +1,120 @@
+// Package inventory lists all that pods may leave behind on a node of the test rig: in the engine, in the kernel, and in
+// files. A test takes one before its pods and compares what is there after them.
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// Inventory is what there is on a node, by its kind.
+type Inventory map[string][]string
+
+// Node is what an inventory is taken of.
+type Node struct {
+	// Env has the engine, which must be the test's own.
+	Env rigenv.Env
+	// Server is criadapter, with its directories.
+	Server *adapter.Server
+	// Dirs are further directories whose files are counted, by the kind of these.
+	Dirs map[string]string
+}
+
+// Take lists everything.
+func (n Node) Take(ctx context.Context) (Inventory, error) {
+	i := Inventory{}
+	errs := []error{
+		i.addEngine(ctx, n.Env.DockerHost), i.addMounts(), i.addRules(ctx), i.addProcesses(), i.addInterfaces(),
+	}
+	dirs := map[string]string{
+		"leased address": filepath.Join(n.Server.Dir, "ipam"), "CNI cache": n.Server.CNICacheDir, "file of the server": n.Server.RootDir,
+		"log file": filepath.Join(n.Server.Dir, "logs"), "pin": "/run/netns", "directory of a pod": "/run/criadapter/pods",
+		"note": filepath.Join(filepath.Dir(n.Env.DockerRoot), "notes"),
+	}
+	maps.Copy(dirs, n.Dirs)
+	for kind, dir := range dirs {
+		errs = append(errs, i.addFiles(kind, dir))
+	}
+	return i, errors.Join(errs...)
+}
+
+func (i Inventory) add(kind, name string) { i[kind] = append(i[kind], name) }
+
+// Kinds are all kinds of two inventories.
+func Kinds(a, b Inventory) []string {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	return slices.Sorted(maps.Keys(both))
+}
+
+// Differs says what there is more or less than wanted, by numbers: names are of pods, whose ids differ.
+func (i Inventory) Differs(wanted Inventory) string {
+	var text strings.Builder
+	for _, kind := range Kinds(i, wanted) {
+		if len(i[kind]) != len(wanted[kind]) {
+			fmt.Fprintf(&text, "%s: %d, should be %d:%s\n", kind, len(i[kind]), len(wanted[kind]), unlike(i[kind], wanted[kind]))
+		}
+	}
+	return text.String()
+}
+
+// unlike lists what only one of two lists has.
+func unlike(a, b []string) string {
+	var text strings.Builder
+	for _, name := range a {
+		if !slices.Contains(b, name) {
+			fmt.Fprintf(&text, "\n  + %s", name)
+		}
+	}
+	for _, name := range b {
+		if !slices.Contains(a, name) {
+			fmt.Fprintf(&text, "\n  - %s", name)
+		}
+	}
+	return text.String()
+}
+
+// Without is what there is but for what is others'. Nobody is other where others is nil.
+func (i Inventory) Without(others func(kind, name string) bool) Inventory {
+	if others == nil {
+		return i
+	}
+	rest := Inventory{}
+	for kind, names := range i {
+		rest[kind] = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return others(kind, name) })
+	}
+	return rest
+}
+
+// Await waits until there is what is wanted but for what is others', and returns what still differs after patience: engines
+// end processes and remove mounts a moment after their answer.
+func (n Node) Await(ctx context.Context, patience time.Duration, wanted Inventory, others func(kind, name string) bool) (string, error) {
+	ended := time.NewTimer(patience)
+	defer ended.Stop()
+	for {
+		have, err := n.Take(ctx)
+		if err != nil {
+			return "", err
+		}
+		differs := have.Without(others).Differs(wanted.Without(others))
+		if differs == "" {
+			return "", nil
+		}
+		select {
+		case <-ctx.Done():
+			return differs, ctx.Err()
+		case <-ended.C:
+			return differs, nil
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package inventory
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What is more and what is less is named, and what stays by design is not counted.
+func TestDiffers(t *testing.T) {
+	before := Inventory{"mount": {"/a", "/b"}, "pin": {"x"}}
+	if text := before.Differs(Inventory{"mount": {"/c", "/d"}, "pin": {"y"}}); text != "" {
+		t.Errorf("as many of each differ: %s", text)
+	}
+	after := Inventory{"mount": {"/a", "/b", "/c"}, "process": {"sh"}}
+	text := after.Differs(before)
+	for _, want := range []string{"mount: 3, should be 2:\n  + /c\n", "pin: 0, should be 1:\n  - x\n", "process: 1, should be 0:\n  + sh\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+	rest := after.Without(func(kind, name string) bool { return kind == "process" || name == "/c" })
+	if text := rest.Differs(Inventory{"mount": {"/a", "/b"}}); text != "" {
+		t.Errorf("others' count: %s", text)
+	}
+}
+
+func TestFilesThatStay(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"lock", "machine-id", "last_reserved_ip.0", "10.88.0.2"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	i := Inventory{}
+	if err := i.addFiles("leased address", dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := i.addFiles("leased address", filepath.Join(dir, "nothing")); err != nil {
+		t.Fatal(err)
+	}
+	if got := i["leased address"]; len(got) != 1 || filepath.Base(got[0]) != "10.88.0.2" {
+		t.Errorf("counted %v", got)
+	}
+}

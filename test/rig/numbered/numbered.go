@@ -1,0 +1,122 @@
+// Package numbered is about containers that write numbered lines, and what becomes of these in CRI logs.
+package numbered
+
+import (
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Function is shell for the writing container: lines FROM TO writes the numbered lines from FROM to TO, each of 100 bytes,
+// the line feed included.
+const Function = `lines() { awk -v from=$1 -v to=$2 'BEGIN { for (i = from; i <= to; i++) printf "line %08d %085d\n", i, 0 }'; }
+`
+
+// Marker is how criadapter begins a line that stands for output it could not read any more.
+const Marker = "[criadapter] output is missing here"
+
+// Tally is what became of a container's lines.
+type Tally struct {
+	// Written is how many lines the container wrote, Read how many different ones are in the CRI log, Lost those that
+	// are not, and Repeated those that are there again.
+	Written, Read, Lost, Repeated int
+	// Marks are the markers, and Gaps the places where the numbers do not go on.
+	Marks, Gaps []string
+}
+
+func (c Tally) String() string {
+	return fmt.Sprintf("written %d read %d lost %d repeated %d marked %d", c.Written, c.Read, c.Lost, c.Repeated, len(c.Marks))
+}
+
+// Count reads CRI logs, the oldest first, of a container that has written the lines from 1 to written, or more: those of a
+// running one count as written when they are read.
+func Count(written int, paths ...string) (Tally, error) {
+	c := Tally{Written: written}
+	seen := map[int]bool{}
+	previous := 0
+	for _, path := range paths {
+		all, err := Contents(path)
+		if err != nil {
+			return c, err
+		}
+		for _, content := range all {
+			if strings.HasPrefix(content, Marker) {
+				c.Marks = append(c.Marks, content)
+				continue
+			}
+			number, err := Number(content)
+			if err != nil {
+				return c, fmt.Errorf("%s: %w", filepath.Base(path), err)
+			}
+			if seen[number] {
+				c.Repeated++
+			}
+			seen[number] = true
+			if number != previous+1 {
+				c.Gaps = append(c.Gaps, fmt.Sprintf("%d to %d", previous, number))
+			}
+			previous = number
+			c.Written = max(c.Written, number)
+		}
+	}
+	c.Read = len(seen)
+	c.Lost = c.Written - c.Read
+	return c, nil
+}
+
+// Contents returns the contents of a CRI log's lines, all of which must be whole.
+func Contents(path string) ([]string, error) {
+	text, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	var all []string
+	for line := range strings.Lines(text) {
+		fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 4)
+		if len(fields) != 4 || fields[2] != "F" || !strings.HasSuffix(line, "\n") {
+			return nil, fmt.Errorf("%s: %q is no whole line", filepath.Base(path), line)
+		}
+		all = append(all, fields[3])
+	}
+	return all, nil
+}
+
+// read reads a file, which a kubelet may have compressed.
+func read(path string) (_ string, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	var from io.Reader = file
+	if strings.HasSuffix(path, ".gz") {
+		if from, err = gzip.NewReader(file); err != nil {
+			return "", fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	text, err := io.ReadAll(from)
+	return string(text), err
+}
+
+// Number reads a line as Function makes it.
+func Number(content string) (int, error) {
+	text, rest, _ := strings.Cut(strings.TrimPrefix(content, "line "), " ")
+	number, err := strconv.Atoi(text)
+	if err != nil || len(rest) != 85 {
+		return 0, fmt.Errorf("%q was not written by the container", content)
+	}
+	return number, nil
+}
+
+// Rotated returns the log's renamed files, the oldest first, and the log.
+func Rotated(path string) ([]string, error) {
+	files, err := filepath.Glob(path + ".*")
+	slices.Sort(files)
+	return append(files, path), err
+}

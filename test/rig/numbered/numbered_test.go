@@ -1,0 +1,75 @@
+package numbered
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+)
+
+func record(number int) string {
+	return fmt.Sprintf("2026-01-02T03:04:05.000000006Z stdout F line %08d %085d\n", number, 0)
+}
+
+func records(from, to int) (text []byte) {
+	for number := from; number <= to; number++ {
+		text = append(text, record(number)...)
+	}
+	return text
+}
+
+// A log that was rotated, and compressed by that, is read as a whole; what is lost and repeated is counted.
+func TestCount(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "0.log")
+	var packed bytes.Buffer
+	to := gzip.NewWriter(&packed)
+	_, err := to.Write(records(1, 10))
+	if err := to.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mark := "2026-01-02T03:04:05.000000006Z stderr F " + Marker + ": 2 lines\n"
+	for name, text := range map[string][]byte{
+		".20260102-030405.gz": packed.Bytes(),
+		".20260102-030406":    records(11, 20),
+		"":                    slices.Concat(records(20, 20), []byte(mark), records(23, 25)),
+	} {
+		if err := os.WriteFile(path+name, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err2 := Rotated(path)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	got, err := Count(26, files...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Written != 26 || got.Read != 23 || got.Lost != 3 || got.Repeated != 1 || len(got.Marks) != 1 || !slices.Equal(got.Gaps, []string{"20 to 20", "20 to 23"}) {
+		t.Errorf("%v, gaps %v", got, got.Gaps)
+	}
+	if got, err := Count(7, files[0]); err != nil || got.Written != 10 || got.Lost != 0 {
+		t.Errorf("of a container that went on writing: %v, %v", got, err)
+	}
+}
+
+func TestWhatIsNoLine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "0.log")
+	for name, text := range map[string]string{
+		"half":         record(1)[:70],
+		"partial":      "2026-01-02T03:04:05.000000006Z stdout P line\n",
+		"another's":    "2026-01-02T03:04:05.000000006Z stdout F hello\n",
+		"short number": "2026-01-02T03:04:05.000000006Z stdout F line 1\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Count(1, path); err == nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
