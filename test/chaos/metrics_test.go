@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/criadapter/criadapter/test/rig/footprint"
@@ -9,16 +11,12 @@ import (
 
 func newMetrics(t *testing.T, env rigenv.Env) *footprint.Metrics {
 	t.Helper()
-	metrics, err := footprint.NewMetrics(env.WorkDir)
+	dir, err := os.MkdirTemp(env.WorkDir, "m") // short, for the socket in it
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := metrics.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return metrics
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return footprint.NewMetrics(filepath.Join(dir, "m.sock"))
 }
 
 // valueOf returns the value of a metric without labels.

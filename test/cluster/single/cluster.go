@@ -23,7 +23,7 @@ const nodeName = "node"
 // readyTimeout bounds the time until the node takes pods; ten seconds are usual.
 const readyTimeout = "--timeout=120s"
 
-// Options say what to run. All but Node and KubeletConfig are required.
+// Options say what to run. Env, Programs, Server and ReportDir are required.
 type Options struct {
 	Env      rigenv.Env
 	Programs build.Programs
@@ -35,19 +35,25 @@ type Options struct {
 	ReportDir string
 	// KubeletConfig are further lines of the real kubelet's configuration file.
 	KubeletConfig string
+	// Flags are further flags of criadapter.
+	Flags []string
+	// Disk is the size in bytes of the disks that Disks tells of; with 0 there are none.
+	Disk int64
 }
 
 // Cluster is a running cluster.
 type Cluster struct {
 	Plane *controlplane.ControlPlane
-	// KubeletRoot is the kubelet's own directory.
-	KubeletRoot string
+	// KubeletRoot is the kubelet's own directory, PodLogs that of container logs.
+	KubeletRoot, PodLogs string
 	// Server is the CRI server.
 	Server Server
 
 	opts    Options
 	dir     string
 	kubelet *controlplane.Process
+	// launch starts the kubelet.
+	launch func() (*controlplane.Process, error)
 	// callsBefore are those to the server that were not the kubelet's.
 	callsBefore map[string]int
 	undo        []func() error // in the order of what they undo
@@ -100,7 +106,7 @@ func (c *Cluster) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Server, err = startServer(ctx, c.opts.Server, c.opts.Env, dir); err != nil {
+	if c.Server, err = startServer(ctx, c.opts, dir); err != nil {
 		return err
 	}
 	c.undo = append(c.undo, c.stopServer)

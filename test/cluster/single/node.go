@@ -37,7 +37,14 @@ func (c *Cluster) startNode(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.KubeletRoot = n.root
+	c.KubeletRoot, c.PodLogs = n.root, n.logs
+	for _, dir := range []string{n.root, n.logs} {
+		unmount, err := mountDisk(dir, c.opts.Disk)
+		if err != nil {
+			return err
+		}
+		c.undo = append(c.undo, unmount)
+	}
 	if c.callsBefore, err = c.Calls(ctx); err != nil {
 		return err
 	}
@@ -71,11 +78,11 @@ func (c *Cluster) startKubelet(n node) error {
 	}
 	c.undo = append(c.undo, uncover)
 	config := realkubelet.Config{
-		Endpoint: c.Server.Endpoint, Manifests: n.manifests, PodLogs: n.logs, VolumePlugins: n.plugins, Cgroup: c.cgroup(),
+		Endpoint: c.Server.Endpoint, Manifests: n.manifests, PodLogs: n.logs, VolumePlugins: n.plugins, Cgroup: c.Cgroup(),
 		Address: c.Plane.Address, Serving: n.serving, CAFile: c.Plane.Authority.CAFile, Resync: resync, More: c.opts.KubeletConfig,
 	}
 	configFile := filepath.Join(c.dir, "kubelet.yaml")
-	if err := errors.Join(config.Write(configFile), realkubelet.MakeCgroups(c.cgroup())); err != nil {
+	if err := errors.Join(config.Write(configFile), realkubelet.MakeCgroups(c.Cgroup())); err != nil {
 		return err
 	}
 	return c.run(Kubelet, c.opts.Programs.Kubelet,
@@ -91,7 +98,7 @@ func (c *Cluster) startKubeletCore(n node) error {
 	return c.run(KubeletCore, c.opts.Programs.KubeletCore,
 		"run", "--kubeconfig", n.credentials, "--hostname-override", nodeName, "--node-ip", c.Plane.Address,
 		"--container-runtime-endpoint", c.Server.Endpoint, "--manifests", n.manifests,
-		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--cgroup-root", c.cgroup(),
+		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--cgroup-root", c.Cgroup(),
 		"--address", c.Plane.Address, "--client-ca-file", c.Plane.Authority.CAFile,
 		"--tls-cert-file", n.serving.CertFile, "--tls-private-key-file", n.serving.KeyFile,
 		"--sync-frequency", resync, "--read-address", "127.0.0.1:0", "--beside-kubelet",
@@ -101,15 +108,24 @@ func (c *Cluster) startKubeletCore(n node) error {
 // run starts a kubelet, and unmounts in the end what it mounted for pods.
 func (c *Cluster) run(name, program string, args ...string) (err error) {
 	c.undo = append(c.undo, func() error { return realkubelet.UnmountBelow(c.KubeletRoot) })
-	if c.kubelet, err = controlplane.StartProcess(name, filepath.Join(c.dir, name+".log"), program, args...); err != nil {
+	c.launch = func() (*controlplane.Process, error) {
+		return controlplane.StartProcess(name, filepath.Join(c.dir, name+".log"), program, args...)
+	}
+	if err := c.LaunchKubelet(); err != nil {
 		return err
 	}
-	c.undo = append(c.undo, c.kubelet.Stop)
+	c.undo = append(c.undo, func() error { return c.kubelet.Stop() })
 	return nil
 }
 
-// cgroup is the one below which those of pods are. The rig removes everything below its own in the end.
-func (c *Cluster) cgroup() string {
+// LaunchKubelet starts the kubelet again after Kubelet().Kill, and does not wait for its node.
+func (c *Cluster) LaunchKubelet() (err error) {
+	c.kubelet, err = c.launch()
+	return err
+}
+
+// Cgroup is the one below which those of pods are. The rig removes everything below its own in the end.
+func (c *Cluster) Cgroup() string {
 	return filepath.Join(c.opts.Env.Cgroup(), nodeName)
 }
 

@@ -43,42 +43,49 @@ type Server struct {
 	Name string
 	// Endpoint is its address, unix:///….
 	Endpoint string
-	// PID is its process.
+	// PID is its process, the first one of a criadapter that is killed and started again.
 	PID int
+	// Adapter is criadapter's own, for those who kill it, and Metrics the socket of its metrics; none of the others'.
+	Adapter *adapter.Server
+	Metrics string
 
 	stop func(context.Context) error
 	// calls counts the CRI requests by method, nil where nobody does.
 	calls func(context.Context) (map[string]int, error)
 }
 
-// startServer starts the server of that name. Its log is in dir.
-func startServer(ctx context.Context, name string, env rigenv.Env, dir string) (Server, error) {
-	switch name {
+// startServer starts the server that is named. Its log is in dir.
+func startServer(ctx context.Context, opts Options, dir string) (Server, error) {
+	switch opts.Server {
 	case Criadapter:
-		return startCriadapter(ctx, env, dir)
+		return startCriadapter(ctx, opts, dir)
 	case Containerd:
-		return startContainerd(ctx, env, dir)
+		return startContainerd(ctx, opts.Env, dir)
 	case CRIDockerd:
-		return startCRIDockerd(ctx, env, dir)
+		return startCRIDockerd(ctx, opts.Env, dir)
 	}
-	return Server{}, fmt.Errorf("no server is named %q: want one of %s", name, strings.Join(Servers(), ", "))
+	return Server{}, fmt.Errorf("no server is named %q: want one of %s", opts.Server, strings.Join(Servers(), ", "))
 }
 
-func startCriadapter(ctx context.Context, env rigenv.Env, dir string) (Server, error) {
+func startCriadapter(ctx context.Context, opts Options, dir string) (Server, error) {
 	metrics := filepath.Join(dir, "m.sock")
-	a, err := adapter.New(adapter.Options{Env: env, Flags: []string{"--log-level=info", "--metrics-bind-addr=unix://" + metrics}})
+	a, err := adapter.New(adapter.Options{Env: opts.Env, Flags: append([]string{"--log-level=info", "--metrics-bind-addr=unix://" + metrics}, opts.Flags...)})
 	if err != nil {
 		return Server{}, err
 	}
+	unmount, err := mountDisk(a.RootDir, opts.Disk)
+	if err != nil {
+		return Server{}, errors.Join(err, a.Close(ctx))
+	}
 	stop := func(ctx context.Context) error {
 		text, err := os.ReadFile(a.LogPath)
-		return errors.Join(err, os.WriteFile(filepath.Join(dir, "criadapter.log"), text, 0o644), a.Close(ctx))
+		return errors.Join(err, os.WriteFile(filepath.Join(dir, "criadapter.log"), text, 0o644), a.Stop(ctx), unmount(), a.Close(ctx))
 	}
 	if err := a.Start(ctx); err != nil {
 		return Server{}, errors.Join(err, stop(context.WithoutCancel(ctx)))
 	}
 	calls := func(ctx context.Context) (map[string]int, error) { return countCalls(ctx, metrics) }
-	return Server{Name: Criadapter, Endpoint: a.Endpoint, PID: a.PID(), stop: stop, calls: calls}, nil
+	return Server{Name: Criadapter, Endpoint: a.Endpoint, PID: a.PID(), Adapter: a, Metrics: metrics, stop: stop, calls: calls}, nil
 }
 
 func startContainerd(ctx context.Context, env rigenv.Env, dir string) (Server, error) {

@@ -7,42 +7,28 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 )
 
-// Metrics are what a server says of itself.
+// Metrics are what a server says of itself, on a unix socket.
 type Metrics struct {
-	dir    string
+	socket string
 	client *http.Client
 }
 
-// NewMetrics makes a directory in workDir for the socket, which Close removes. The path has to be short, as those of all
-// sockets.
-func NewMetrics(workDir string) (*Metrics, error) {
-	dir, err := os.MkdirTemp(workDir, "m")
-	if err != nil {
-		return nil, err
-	}
-	m := &Metrics{dir: dir}
-	m.client = &http.Client{Transport: &http.Transport{
+// NewMetrics takes the path of the socket, at which there may be no server yet.
+func NewMetrics(socket string) *Metrics {
+	return &Metrics{socket: socket, client: &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true, // the server is killed
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, "unix", m.socket())
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
-	}}
-	return m, nil
+	}}}
 }
 
-func (m *Metrics) socket() string { return filepath.Join(m.dir, "m.sock") }
-
 // Flag is the server's, which makes it serve them.
-func (m *Metrics) Flag() string { return "--metrics-bind-addr=unix://" + m.socket() }
-
-// Close removes the directory.
-func (m *Metrics) Close() error { return os.RemoveAll(m.dir) }
+func (m *Metrics) Flag() string { return "--metrics-bind-addr=unix://" + m.socket }
 
 // Value returns the value of a metric without labels.
 func (m *Metrics) Value(ctx context.Context, name string) (float64, error) {
