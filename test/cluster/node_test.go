@@ -29,10 +29,19 @@ type node struct {
 	kubeconfig string
 	serving    controlplane.Pair
 	configFile string
-	// flags are added to the kubelet's.
-	flags []string
+	// settings are those of the kubelet that differ from start to start.
+	settings settings
 
 	process *controlplane.Process
+}
+
+// settings are what a kubelet is started with for one step.
+type settings struct {
+	// flags are the kubelet core's, config are lines of the real kubelet's configuration, for the same.
+	flags            []string
+	config, diskLeft string
+	// environ are variables, NAME=value.
+	environ []string
 }
 
 // newNode makes what a node needs and starts its criadapter, not the kubelet.
@@ -48,6 +57,7 @@ func newNode(t *testing.T, w *world) *node {
 			t.Fatal(err)
 		}
 	}
+	mountRoot(t, n.root)
 	var err error
 	if n.kubeconfig, err = w.plane.Kubeconfig("system:node:"+n.name, "system:nodes"); err != nil {
 		t.Fatal(err)
@@ -67,12 +77,25 @@ func (n *node) start(t *testing.T) {
 	t.Helper()
 	program, args := n.world.programs.Kubelet, n.realArgs()
 	if n.world.kind == kubeletCore {
-		program, args = n.world.programs.KubeletCore, n.coreArgs()
+		program, args = n.world.programs.KubeletCore, append(n.coreArgs(), n.settings.flags...)
+	} else {
+		n.writeConfig(t)
 	}
 	var err error
-	if n.process, err = controlplane.StartProcess(string(n.world.kind), n.logFile(), program, append(args, n.flags...)...); err != nil {
+	n.process, err = controlplane.StartProcessWith(n.settings.environ, string(n.world.kind), n.logFile(), program, args...)
+	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// restart ends the kubelet and starts it with other settings.
+func (n *node) restart(t *testing.T, other settings) {
+	t.Helper()
+	if err := n.process.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	n.settings = other
+	n.start(t)
 }
 
 func (n *node) logFile() string { return filepath.Join(n.server.Dir, string(n.world.kind)+".log") }
@@ -133,14 +156,6 @@ func (n *node) clean(t *testing.T) {
 // prepareReal makes what the real kubelet wants to find, and keeps it away from what is the machine's.
 func (n *node) prepareReal(t *testing.T) {
 	t.Helper()
-	config := realkubelet.Config{
-		Endpoint: n.server.Endpoint, Manifests: n.manifests, PodLogs: n.logs,
-		VolumePlugins: filepath.Join(n.server.Dir, "volumeplugins"), Cgroup: n.cgroup,
-		Address: n.world.plane.Address, Serving: n.serving, CAFile: n.world.plane.Authority.CAFile, Resync: resync,
-	}
-	if err := config.Write(n.configFile); err != nil {
-		t.Fatal(err)
-	}
 	if err := realkubelet.MakeCgroups(n.cgroup); err != nil {
 		t.Fatal(err)
 	}
@@ -153,6 +168,20 @@ func (n *node) prepareReal(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// writeConfig writes the real kubelet's configuration.
+func (n *node) writeConfig(t *testing.T) {
+	t.Helper()
+	config := realkubelet.Config{
+		Endpoint: n.server.Endpoint, Manifests: n.manifests, PodLogs: n.logs,
+		VolumePlugins: filepath.Join(n.server.Dir, "volumeplugins"), Cgroup: n.cgroup,
+		Address: n.world.plane.Address, Serving: n.serving, CAFile: n.world.plane.Authority.CAFile, Resync: resync,
+		DiskLeft: n.settings.diskLeft, More: n.settings.config,
+	}
+	if err := config.Write(n.configFile); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // restartServer ends criadapter as a crash would and starts it again.

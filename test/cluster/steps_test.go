@@ -57,6 +57,8 @@ var steps = []step{
 	{name: "API server away for a minute", alone: true, run: apiServerAway},
 	{name: "kubelet killed and back", alone: true, run: kubeletKilled},
 	{name: "criadapter killed and back", alone: true, run: criadapterKilled},
+	{name: "full disk evicts", alone: true, run: fullDisk},
+	{name: "node shuts down with grace", alone: true, run: nodeShutsDown},
 	{name: "nothing is left", alone: true, run: nothingIsLeft},
 }
 

@@ -28,13 +28,18 @@ type Process struct {
 
 // StartProcess starts a program in a process group of its own.
 func StartProcess(name, logPath, program string, args ...string) (*Process, error) {
+	return StartProcessWith(nil, name, logPath, program, args...)
+}
+
+// StartProcessWith is StartProcess with more variables of the environment, NAME=value.
+func StartProcessWith(environ []string, name, logPath, program string, args ...string) (*Process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
 	p := &Process{Name: name, LogPath: logPath, cmd: exec.Command(program, args...), ended: make(chan struct{})}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env = log, log, append(os.Environ(), environ...)
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", name, err)

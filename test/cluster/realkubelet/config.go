@@ -3,13 +3,14 @@
 package realkubelet
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
 	"github.com/criadapter/criadapter/test/cluster/controlplane"
 )
 
-// Config is what differs from node to node. Everything but More is required.
+// Config is what differs from node to node. Everything but DiskLeft and More is required.
 type Config struct {
 	// Endpoint is the CRI server's, unix:///….
 	Endpoint string
@@ -24,6 +25,8 @@ type Config struct {
 	CAFile  string
 	// Resync is how often it looks at a pod without reason, and so refreshes its volumes.
 	Resync string
+	// DiskLeft is the part of its disk below which it evicts pods, "20%" for example; empty for next to nothing.
+	DiskLeft string
 	// More are further lines of its configuration.
 	More string
 }
@@ -52,7 +55,7 @@ oomScoreAdj: 0
 makeIPTablesUtilChains: false
 # Images cannot be pulled from where they came, and the disk is not the test's.
 imageGCHighThresholdPercent: 100
-evictionHard: {memory.available: 100Mi, nodefs.available: "1%%"}
+evictionHard: {memory.available: 100Mi, nodefs.available: "%s"}
 %s`, c.Endpoint, c.Manifests, c.PodLogs, c.VolumePlugins, c.Cgroup, c.Address,
-		c.Serving.CertFile, c.Serving.KeyFile, c.CAFile, c.Resync, c.More), 0o644)
+		c.Serving.CertFile, c.Serving.KeyFile, c.CAFile, c.Resync, cmp.Or(c.DiskLeft, "1%"), c.More), 0o644)
 }

@@ -1,0 +1,74 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// rootSize is that of a kubelet's directory: a small disk, which one pod can fill.
+const rootSize = "256m"
+
+// mountRoot makes a directory a small disk of its own.
+func mountRoot(t *testing.T, dir string) {
+	t.Helper()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0755,size="+rootSize); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Errorf("unmount %s: %v", dir, err)
+		}
+	})
+}
+
+// fullDisk shows that a pod that fills the node's disk is evicted, that others run on, and that the node takes pods again.
+// The pod is known to be large before it is too large, because a kubelet chooses by figures that are some seconds old.
+func fullDisk(s *scene) {
+	s.node.restart(s.T, settings{
+		flags:    []string{"--eviction-hard", "nodefs.available<20%", "--eviction-pressure-transition-period", "5s"},
+		config:   "evictionPressureTransitionPeriod: 5s\nvolumeStatsAggPeriod: 5s\n",
+		diskLeft: "20%",
+	})
+	before := s.steadyPods()
+	s.apply(`
+apiVersion: v1
+kind: Pod
+metadata: {name: hungry}
+spec:
+  terminationGracePeriodSeconds: 1
+  volumes: [{name: scratch, emptyDir: {}}]
+  containers:
+  - name: main
+    image: SHELL
+    command: [sh, -c, "dd if=/dev/zero of=/scratch/a bs=1M count=150; sleep 15; dd if=/dev/zero of=/scratch/b bs=1M count=80; sleep 3600"]
+    volumeMounts: [{name: scratch, mountPath: /scratch}]
+`)
+	s.until("hungry", func(pod *v1.Pod) error {
+		if pod.Status.Phase != v1.PodFailed || pod.Status.Reason != "Evicted" || !strings.Contains(pod.Status.Message, "ephemeral-storage") {
+			return fmt.Errorf("%s %s: %s", pod.Status.Phase, pod.Status.Reason, pod.Status.Message)
+		}
+		return nil
+	})
+	s.eventually("the pressure is over", func() error {
+		node, err := s.nodeObject(s.Context())
+		if err != nil {
+			return err
+		}
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == v1.NodeDiskPressure && condition.Status != v1.ConditionFalse {
+				return fmt.Errorf("%s: %s", condition.Reason, condition.Message)
+			}
+		}
+		if len(node.Spec.Taints) > 0 {
+			return fmt.Errorf("taints %v", node.Spec.Taints)
+		}
+		return nil
+	})
+	s.sameContainers(before)
+	s.takesOrders()
+	s.node.restart(s.T, settings{})
+}
