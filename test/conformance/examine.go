@@ -51,7 +51,7 @@ func examine(ctx context.Context, env rigenv.Env, chosen set, opts options) (err
 	}
 	defer func() { err = errors.Join(err, pulls.Close()) }()
 	cluster, err := single.Start(ctx, single.Options{
-		Env: env, Programs: programs, Node: opts.node, Server: opts.server, ReportDir: dir,
+		Env: env, Programs: programs, Node: opts.node, Server: opts.server, ReportDir: dir, KubeletConfig: chosen.kubelet,
 	})
 	if err != nil {
 		return err

@@ -107,7 +107,11 @@ func (o options) chosen() (set, error) {
 	if o.focus != "" {
 		return set{name: "focus", focus: o.focus}, nil
 	}
-	return setNamed(o.set)
+	chosen, err := setNamed(o.set)
+	if err == nil && chosen.kubelet != "" && o.node == single.KubeletCore {
+		err = fmt.Errorf("-set %s is about a setting of the real kubelet: leave out -node %s", o.set, o.node)
+	}
+	return chosen, err
 }
 
 // missing says what would have to be built first, nothing if all is there.

@@ -16,6 +16,8 @@ type set struct {
 	focus, skip string
 	// alone says that its specs disturb each other.
 	alone bool
+	// kubelet are lines of the kubelet's configuration that the set is about.
+	kubelet string
 }
 
 // has says whether a spec of that name is one of the set.
@@ -32,9 +34,13 @@ const never = `\[Flaky\]|\[Feature:Windows|\[sig-windows\]`
 // sets are all named ones, in the order of the documents' table.
 func sets() []set {
 	const disturbing = `|\[Serial\]|\[Slow\]|\[Disruptive\]`
+	const quick, waiting = quickSpecs + `.*\[NodeConformance\]`, never + disturbing + `|Restartable Init`
 	return []set{
-		{name: setFast, what: "those [NodeConformance] specs that say most about a runtime and do not wait long",
-			focus: quickSpecs + `.*\[NodeConformance\]`, skip: never + disturbing + `|Restartable Init`},
+		{name: setFast, what: "those [NodeConformance] specs that say most about a runtime and do not wait long", focus: quick, skip: waiting},
+		{name: "evented-pleg", what: "the fast ones with a kubelet that goes by CRI's events (KEP-3386)",
+			focus: quick, skip: waiting, kubelet: "featureGates: {EventedPLEG: true}\n"},
+		{name: "stats-from-cri", what: "the fast ones with a kubelet that has all figures from CRI (KEP-2371)",
+			focus: quick, skip: waiting, kubelet: "featureGates: {PodAndContainerStatsFromCRI: true}\n"},
 		{name: "node-conformance", what: "all [NodeConformance] specs that may run beside each other",
 			focus: `\[NodeConformance\]`, skip: never + disturbing},
 		{name: "serial", what: "the [NodeConformance] specs that must run alone",
