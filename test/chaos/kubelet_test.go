@@ -342,6 +342,7 @@ func (k *kubelet) removeCgroup() error {
 		if err := os.Remove(dir); err != nil && !os.IsNotExist(err) {
 			errs = append(errs, err)
 		}
+		_ = os.Remove(filepath.Dir(dir)) // that of all pods goes with the last of them
 	}
 	return errors.Join(errs...)
 }
