@@ -12,10 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"github.com/criadapter/criadapter/internal/pause"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -85,7 +81,7 @@ func (c *Containerd) Start(ctx context.Context) error {
 		return fmt.Errorf("containerd: %w", err)
 	}
 	c.process = p
-	err = c.waitReady(ctx)
+	err = p.AwaitCRI(ctx, c.Endpoint())
 	if err == nil {
 		err = c.importSandboxImage(ctx)
 	}
@@ -103,23 +99,6 @@ func (c *Containerd) program() string {
 		return beside
 	}
 	return "containerd"
-}
-
-func (c *Containerd) waitReady(ctx context.Context) error {
-	conn, err := grpc.NewClient(c.Endpoint(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	client := runtimeapi.NewRuntimeServiceClient(conn)
-	return c.process.wait(ctx, func(ctx context.Context) error {
-		response, err := client.Status(ctx, &runtimeapi.StatusRequest{})
-		if err != nil {
-			conn.ResetConnectBackoff()
-			return err
-		}
-		return Ready(response.GetStatus())
-	})
 }
 
 // importSandboxImage gives it the sandbox image that is built into criadapter.

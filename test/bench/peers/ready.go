@@ -1,8 +1,11 @@
 package peers
 
 import (
+	"context"
 	"fmt"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -23,4 +26,22 @@ func Ready(status *runtimeapi.RuntimeStatus) error {
 		return fmt.Errorf("the status has no condition %s", name)
 	}
 	return nil
+}
+
+// AwaitCRI waits until a server that was started answers at an address, unix:///…, that it can run pods.
+func (p *Process) AwaitCRI(ctx context.Context, endpoint string) error {
+	conn, err := grpc.NewClient(endpoint, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	client := runtimeapi.NewRuntimeServiceClient(conn)
+	return p.wait(ctx, func(ctx context.Context) error {
+		response, err := client.Status(ctx, &runtimeapi.StatusRequest{})
+		if err != nil {
+			conn.ResetConnectBackoff()
+			return err
+		}
+		return Ready(response.GetStatus())
+	})
 }

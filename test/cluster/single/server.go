@@ -121,9 +121,11 @@ func startCRIDockerd(ctx context.Context, env rigenv.Env, dir string) (Server, e
 	if err != nil {
 		return Server{}, err
 	}
-	return Server{Name: CRIDockerd, Endpoint: endpoint, PID: p.PID(), stop: func(ctx context.Context) error {
-		return errors.Join(p.Stop(ctx), network.Remove())
-	}}, nil
+	stop := func(ctx context.Context) error { return errors.Join(p.Stop(ctx), network.Remove()) }
+	if err := p.AwaitCRI(ctx, endpoint); err != nil {
+		return Server{}, errors.Join(fmt.Errorf("cri-dockerd: %w", err), stop(context.WithoutCancel(ctx)))
+	}
+	return Server{Name: CRIDockerd, Endpoint: endpoint, PID: p.PID(), stop: stop}, nil
 }
 
 // loadSandboxImage gives an engine the sandbox image that is built into criadapter.
