@@ -71,9 +71,9 @@ conformance: ## Run Kubernetes' own specs with the real kubelet; SET=name, FOCUS
 	@build/bin/conformance $(if $(CACHED),-cached) -set $(if $(FAST),fast,$(or $(SET),node-conformance)) $(if $(FOCUS),-focus '$(value FOCUS)') $(if $(SERVER),-server $(SERVER)) $(if $(KUBELET),-kubelet $(KUBELET)) $(if $(NODE),-node $(NODE))
 
 .PHONY: load
-load: ## Fill a node through the real kubelet, on criadapter and its peers; PODS=number, SERVERS=criadapter,containerd for some
+load: ## Fill a node through the real kubelet, on criadapter and its peers; PODS=number, SERVERS=name,name for some, ENGINE=name, QUICK=1
 	@go build -o build/bin/load ./test/load
-	@build/bin/load $(if $(CACHED),-cached) $(if $(PODS),-pods $(PODS)) $(if $(SERVERS),-servers $(SERVERS))
+	@build/bin/load $(if $(CACHED),-cached) $(if $(QUICK),-quick) $(if $(PODS),-pods $(PODS)) $(if $(SERVERS),-servers $(SERVERS))
 
 .PHONY: package-test
 package-test: ## Install, upgrade, remove and purge the packages on a Debian machine with running pods; RUN=pattern for some

@@ -18,40 +18,39 @@ import (
 const (
 	// namespace is the pods'.
 	namespace = "load"
-	// patience bounds each wait for pods.
-	patience = 8 * time.Minute
 	// clients is how many requests are made at once.
 	clients = 8
+	// look is how often a wait looks again although no pod has changed.
+	look = 100 * time.Millisecond
 )
 
 // seen is what is known of one pod.
 type seen struct {
 	created, ready time.Time // by the API server's stamps; ready is zero until then
 	deleted, gone  time.Time // by our clock; zero until then
-	counts         bool      // not forgotten
+	old            bool      // there before the last forget
 }
 
 // crowd is all pods, as one watch sees them. It is safe for concurrent use.
 type crowd struct {
 	pods  corev1.PodInterface
-	image string
 	watch watch.Interface
 	ended chan struct{} // closed when the watch has ended
 
 	mu      sync.Mutex
 	made    int
-	names   []string // of those that are there, in the order of their making
+	names   []string // of all that are seen, in the order of their making
 	seen    map[string]*seen
 	changed chan struct{} // gets a value after a change, if there is room
 }
 
 // newCrowd watches the namespace, in which there is no pod yet, by a client whose requests may take long.
-func newCrowd(ctx context.Context, pods, patient corev1.PodInterface, image string) (*crowd, error) {
+func newCrowd(ctx context.Context, pods, patient corev1.PodInterface) (*crowd, error) {
 	watching, err := patient.Watch(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
-	c := &crowd{pods: pods, image: image, watch: watching, ended: make(chan struct{}), seen: make(map[string]*seen), changed: make(chan struct{}, 1)}
+	c := &crowd{pods: pods, watch: watching, ended: make(chan struct{}), seen: make(map[string]*seen), changed: make(chan struct{}, 1)}
 	go func() {
 		defer close(c.ended)
 		for event := range watching.ResultChan() {
@@ -74,8 +73,9 @@ func (c *crowd) see(pod *v1.Pod, gone bool, now time.Time) {
 	defer c.mu.Unlock()
 	s := c.seen[pod.Name]
 	if s == nil {
-		s = &seen{counts: true}
+		s = &seen{}
 		c.seen[pod.Name] = s
+		c.names = append(c.names, pod.Name)
 	}
 	s.created = pod.CreationTimestamp.Time
 	if gone {
@@ -93,17 +93,16 @@ func (c *crowd) see(pod *v1.Pod, gone bool, now time.Time) {
 }
 
 // create makes more pods.
-func (c *crowd) create(ctx context.Context, n int) error {
+func (c *crowd) create(ctx context.Context, n int, spec v1.PodSpec) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(clients)
 	for range n {
 		c.mu.Lock()
 		name := fmt.Sprintf("pod-%d", c.made)
 		c.made++
-		c.names = append(c.names, name)
 		c.mu.Unlock()
 		group.Go(func() error {
-			pod, err := c.pods.Create(ctx, c.pod(name), metav1.CreateOptions{})
+			pod, err := c.pods.Create(ctx, &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{})
 			if err == nil {
 				c.see(pod, false, time.Now()) // the watch may tell it later
 			}
@@ -111,17 +110,6 @@ func (c *crowd) create(ctx context.Context, n int) error {
 		})
 	}
 	return group.Wait()
-}
-
-func (c *crowd) pod(name string) *v1.Pod {
-	grace := int64(1)
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: v1.PodSpec{
-			TerminationGracePeriodSeconds: &grace,
-			Containers:                    []v1.Container{{Name: "main", Image: c.image, ImagePullPolicy: v1.PullIfNotPresent}},
-		},
-	}
 }
 
 // remove deletes pods by their names.
@@ -137,89 +125,116 @@ func (c *crowd) remove(ctx context.Context, names ...string) error {
 	return group.Wait()
 }
 
-// present are the names of pods that nobody deleted, the oldest first.
-func (c *crowd) present() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return c.seen[name] == nil || !c.seen[name].deleted.IsZero() })
+// removeAll deletes what nobody deleted.
+func (c *crowd) removeAll(ctx context.Context) error {
+	return c.remove(ctx, c.which(func(s *seen) bool { return s.deleted.IsZero() && s.gone.IsZero() })...)
 }
 
-func (c *crowd) removeAll(ctx context.Context) error { return c.remove(ctx, c.present()...) }
+// removeOldest deletes the oldest of those that are Ready.
+func (c *crowd) removeOldest(ctx context.Context, n int) error {
+	names := c.which(func(s *seen) bool { return s.deleted.IsZero() && s.gone.IsZero() && !s.ready.IsZero() })
+	return c.remove(ctx, names[:min(n, len(names))]...)
+}
 
-func (c *crowd) removeOldest(ctx context.Context) error { return c.remove(ctx, c.present()[0]) }
+// which are the names of the pods that want wants, the oldest first.
+func (c *crowd) which(want func(*seen) bool) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return !want(c.seen[name]) })
+}
 
-// forget leaves the pods of now out of the next times up, and those that are gone out of the next times gone.
+// forget makes the pods of now old ones, which count in no times up, and leaves those that are gone out of all times.
 func (c *crowd) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, s := range c.seen {
-		s.counts = false
+		s.old = true
 		if !s.gone.IsZero() {
 			delete(c.seen, name)
-			c.names = slices.DeleteFunc(c.names, func(one string) bool { return one == name })
 		}
 	}
+	c.names = slices.DeleteFunc(c.names, func(name string) bool { return c.seen[name] == nil })
 }
 
-// allReady says which pods are not ready, of those that nobody deleted.
-func (c *crowd) allReady() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	waiting := 0
-	for _, name := range c.names {
-		if s := c.seen[name]; s == nil || s.deleted.IsZero() && s.ready.IsZero() {
-			waiting++
-		}
-	}
-	if waiting > 0 {
-		return fmt.Errorf("%d pods are not ready", waiting)
-	}
-	return nil
+// tally is how many pods there are of each kind.
+type tally struct {
+	ready, waiting int // of those that nobody deleted
+	going          int // deleted, and not gone yet
+	old            int // of those that nobody deleted, those from before the last forget
+	deleted        int // since then, gone or not
 }
 
-// onlyLeft says whether there are other than that many pods.
-func (c *crowd) onlyLeft(want int) error {
+func (c *crowd) tally() tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	left := 0
+	var t tally
 	for _, s := range c.seen {
-		if s.gone.IsZero() {
-			left++
-		}
+		t.add(s)
 	}
-	if left != want {
-		return fmt.Errorf("%d pods are left, want %d", left, want)
-	}
-	return nil
+	return t
 }
 
-// await asks after every change until check returns nil.
-func (c *crowd) await(ctx context.Context, check func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (t *tally) add(s *seen) {
+	if !s.deleted.IsZero() {
+		t.deleted++
+	}
+	switch {
+	case !s.gone.IsZero():
+		return
+	case !s.deleted.IsZero():
+		t.going++
+		return
+	case s.ready.IsZero():
+		t.waiting++
+	default:
+		t.ready++
+	}
+	if s.old {
+		t.old++
+	}
+}
+
+// is says what keeps the node from having that many pods, all Ready and no others.
+func (t tally) is(want int) error {
+	if t.ready == want && t.waiting == 0 && t.going == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d pods are Ready, %d are not yet, and %d are still to go: want %d Ready", t.ready, t.waiting, t.going, want)
+}
+
+// await looks after every change, and every now and then, until check returns nil, no longer than patience.
+func (c *crowd) await(ctx context.Context, patience time.Duration, check func(tally) error) error {
+	limit, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
 	for {
-		err := check()
+		err := check(c.tally())
 		if err == nil {
 			return nil
 		}
 		select {
 		case <-c.changed:
+		case <-ticker.C:
 		case <-c.ended:
 			return errors.Join(errors.New("the API server ended the watch"), err)
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
+		case <-limit.Done():
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return fmt.Errorf("after %v %w", patience, err)
 		}
 	}
 }
 
-// upTimes are how long the pods that are not forgotten took from their making to Ready.
+// upTimes are how long the pods since the last forget took from their making to Ready.
 func (c *crowd) upTimes() times {
-	return c.times(func(s *seen) (time.Time, time.Time) { return s.created, s.ready }, func(s *seen) bool { return s.counts && !s.ready.IsZero() })
+	return c.times(func(s *seen) (time.Time, time.Time) { return s.created, s.ready }, func(s *seen) bool { return !s.old && !s.ready.IsZero() })
 }
 
 // goneTimes are how long the pods that went since the last forget took from their deletion.
 func (c *crowd) goneTimes() times {
-	return c.times(func(s *seen) (time.Time, time.Time) { return s.deleted, s.gone }, func(s *seen) bool { return !s.gone.IsZero() })
+	return c.times(func(s *seen) (time.Time, time.Time) { return s.deleted, s.gone }, func(s *seen) bool { return !s.deleted.IsZero() && !s.gone.IsZero() })
 }
 
 // times are those of the pods that count, from and to as of tells.

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,38 +19,77 @@ func stamped(name string, created, ready time.Time) *v1.Pod {
 	return pod
 }
 
+func emptyCrowd() *crowd {
+	return &crowd{seen: make(map[string]*seen), changed: make(chan struct{}, 1), ended: make(chan struct{})}
+}
+
 // Times up are by the pods' own stamps, times gone by the clock; what is forgotten counts in neither.
 func TestCrowdTimes(t *testing.T) {
-	c := &crowd{seen: make(map[string]*seen), names: []string{"a", "b"}, changed: make(chan struct{}, 1)}
+	c := emptyCrowd()
 	zero := time.Unix(1000, 0)
 	c.see(stamped("a", zero, time.Time{}), false, zero)
-	if c.allReady() == nil {
-		t.Error("a pod that was never seen is ready")
-	}
 	c.see(stamped("a", zero, zero.Add(3*time.Second)), false, zero)
 	c.see(stamped("b", zero.Add(time.Second), zero.Add(2*time.Second)), false, zero)
-	if err := c.allReady(); err != nil {
-		t.Error(err)
-	}
+	c.see(stamped("c", zero.Add(time.Second), time.Time{}), false, zero)
 	if got, want := c.upTimes(), (times{N: 2, P50: 1, P99: 3, All: 3}); got != want {
 		t.Errorf("up %+v, want %+v", got, want)
 	}
 	c.seen["a"].deleted = zero
+	if got, want := c.tally(), (tally{ready: 1, waiting: 1, going: 1, deleted: 1}); got != want {
+		t.Errorf("while one goes: %+v, want %+v", got, want)
+	}
 	c.see(stamped("a", zero, time.Time{}), true, zero.Add(4*time.Second))
 	if got, want := c.goneTimes(), (times{N: 1, P50: 4, P99: 4, All: 4}); got != want {
 		t.Errorf("gone %+v, want %+v", got, want)
-	}
-	if err := c.onlyLeft(1); err != nil {
-		t.Error(err)
 	}
 	c.forget()
 	if got := c.upTimes(); got.N != 0 {
 		t.Errorf("forgotten pods count: %+v", got)
 	}
-	if got := c.present(); len(got) != 1 || got[0] != "b" {
-		t.Errorf("present are %v", got)
-	}
 	if got := c.goneTimes(); got.N != 0 {
 		t.Errorf("pods that went before count: %+v", got)
+	}
+	if got, want := c.tally(), (tally{ready: 1, waiting: 1, old: 2}); got != want {
+		t.Errorf("after forgetting: %+v, want %+v", got, want)
+	}
+	if got := strings.Join(c.which(func(*seen) bool { return true }), " "); got != "b c" {
+		t.Errorf("left are %s", got)
+	}
+}
+
+// A pod that nobody deleted and that is gone is missed, and has no time to go.
+func TestPodIsLost(t *testing.T) {
+	c := emptyCrowd()
+	now := time.Now()
+	c.see(stamped("a", now, now), false, now)
+	c.see(stamped("b", now, now), false, now)
+	c.see(stamped("b", now, now), true, now)
+	if err := c.tally().is(2); err == nil || !strings.HasPrefix(err.Error(), "1 pods are Ready") {
+		t.Errorf("with a lost pod: %v", err)
+	}
+	if got := c.goneTimes(); got.N != 0 {
+		t.Errorf("a lost pod has a time to go: %+v", got)
+	}
+}
+
+// A wait ends with what is missing when its time is over, and with the cause when another ends it.
+func TestAwait(t *testing.T) {
+	c := emptyCrowd()
+	missing := errors.New("2 pods are missing")
+	never := func(tally) error { return missing }
+	if err := c.await(t.Context(), time.Millisecond, never); !errors.Is(err, missing) || !strings.Contains(err.Error(), "after 1ms") {
+		t.Errorf("when the time is over: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.await(ctx, time.Minute, never); !errors.Is(err, context.Canceled) {
+		t.Errorf("when the run ends: %v", err)
+	}
+	close(c.ended)
+	if err := c.await(t.Context(), time.Minute, never); err == nil || !strings.Contains(err.Error(), "ended the watch") {
+		t.Errorf("when the watch ends: %v", err)
+	}
+	if err := c.await(t.Context(), time.Minute, func(tally) error { return nil }); err != nil {
+		t.Error(err)
 	}
 }

@@ -3,15 +3,14 @@
 //
 //	go run ./test/load [flags]
 //
-// For each server it brings all pods up, leaves them alone for a while, replaces some every second, and deletes all. How
-// long pods take is by the API server's own time stamps, which are whole seconds, but for how long they take to go. It
-// builds the cluster's programs and cri-dockerd and keeps them in the cache, and runs itself inside the test rig.
+// Its flag -help tells the phases. How long pods take is by the API server's own time stamps, which are whole seconds, but
+// for how long they take to go. It builds the cluster's programs and cri-dockerd and keeps them in the cache, and runs
+// itself inside the test rig.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -19,39 +18,23 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/criadapter/criadapter/test/bench/peers"
 	"github.com/criadapter/criadapter/test/cluster/build"
 	"github.com/criadapter/criadapter/test/cluster/machine"
 	"github.com/criadapter/criadapter/test/cluster/single"
+	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// maxPods is what a kubelet takes by default; it runs no others here.
-const maxPods = 110
-
-// options are the command line.
-type options struct {
-	pods, churn   int
-	rest, churned time.Duration
-	servers       string
-	report        string
-	cached        bool
-}
-
 func main() {
-	var opts options
-	flag.IntVar(&opts.pods, "pods", 100, "how many pods of one container")
-	flag.DurationVar(&opts.rest, "rest", time.Minute, "how long they are left alone")
-	flag.IntVar(&opts.churn, "churn", 1, "how many are replaced each second")
-	flag.DurationVar(&opts.churned, "churned", time.Minute, "how long pods are replaced")
-	flag.StringVar(&opts.servers, "servers", strings.Join(single.Servers(), ","), "measure only these, a comma-separated `list`")
-	flag.StringVar(&opts.report, "report", "build/load", "the `directory` for logs and the result")
-	flag.BoolVar(&opts.cached, "cached", false, "do nothing where the programs would have to be built first")
-	flag.Parse()
+	opts, err := parseOptions(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "load:", err)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, opts)
+	err = run(ctx, opts)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "load:", err)
@@ -60,14 +43,6 @@ func main() {
 }
 
 func run(ctx context.Context, opts options) error {
-	if opts.pods < 1 || opts.pods > maxPods {
-		return fmt.Errorf("-pods %d: want 1 to %d, which is what a kubelet takes", opts.pods, maxPods)
-	}
-	for _, name := range opts.names() {
-		if !slices.Contains(single.Servers(), name) {
-			return fmt.Errorf("-servers %s: no server is named %q, want some of %s", opts.servers, name, strings.Join(single.Servers(), ", "))
-		}
-	}
 	if env, err := rigenv.FromEnviron(os.Getenv); err == nil {
 		return measureAll(ctx, env, opts)
 	}
@@ -77,7 +52,7 @@ func run(ctx context.Context, opts options) error {
 			return err
 		}
 		if len(missing) > 0 {
-			fmt.Printf("load skipped: %s not cached, run make load once\n", strings.Join(missing, ", "))
+			fmt.Printf("load skipped: %s not cached, run make engines and make load once\n", strings.Join(missing, ", "))
 			return nil
 		}
 	}
@@ -87,8 +62,20 @@ func run(ctx context.Context, opts options) error {
 // missing are the programs that would have to be built first.
 func (o options) missing(ctx context.Context) ([]string, error) {
 	missing, err := build.Missing(ctx)
-	if err != nil || !slices.Contains(o.names(), single.CRIDockerd) {
-		return missing, err
+	if err != nil {
+		return nil, err
+	}
+	variant, err := engine.Named(os.Getenv("ENGINE"))
+	if err != nil {
+		return nil, err
+	}
+	if has, err := variant.Cached(); err != nil {
+		return nil, err
+	} else if !has {
+		missing = append(missing, "the engine "+variant.Name)
+	}
+	if !slices.Contains(o.servers, single.CRIDockerd) {
+		return missing, nil
 	}
 	if has, err := peers.HasCRIDockerd(); err != nil || has {
 		return missing, err
@@ -102,7 +89,7 @@ func buildAndEnter(ctx context.Context, opts options) (err error) {
 	if err != nil {
 		return err
 	}
-	if slices.Contains(opts.names(), single.CRIDockerd) {
+	if slices.Contains(opts.servers, single.CRIDockerd) {
 		if _, err := peers.CRIDockerd(ctx); err != nil {
 			return err
 		}
@@ -123,9 +110,8 @@ func buildAndEnter(ctx context.Context, opts options) (err error) {
 	return machine.InRig(ctx, dir, environ, append([]string{self}, os.Args[1:]...)...)
 }
 
-func (o options) names() []string { return strings.Split(o.servers, ",") }
-
-// measureAll is the half inside of the rig.
+// measureAll is the half inside of the rig. A server that fails keeps none of the others from being measured; the result
+// is written after each, so that nothing is lost of a run that is ended.
 func measureAll(ctx context.Context, env rigenv.Env, opts options) error {
 	programs, err := build.ClusterFromEnviron(os.Getenv)
 	if err != nil {
@@ -135,15 +121,28 @@ func measureAll(ctx context.Context, env rigenv.Env, opts options) error {
 	if err != nil {
 		return err
 	}
-	all := result{Pods: opts.pods, Rest: opts.rest.Seconds(), Churn: opts.churn, Churned: opts.churned.Seconds(), Engine: env.Engine, Kubelet: build.Version}
-	for _, name := range opts.names() {
+	all := opts.result(env)
+	file := filepath.Join(report, forEngine("result", env.Engine, ".json"))
+	var failed []error
+	for _, name := range opts.servers {
 		fmt.Printf("%s: %d pods …\n", name, opts.pods)
-		one, err := measure(ctx, single.Options{Env: env, Programs: programs, Server: name, ReportDir: filepath.Join(report, name)}, opts)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+		on := single.Options{Env: env, Programs: programs, Server: name, ReportDir: filepath.Join(report, forEngine(name, env.Engine, ""))}
+		one, err := measure(ctx, on, opts, func(phase string, m measured) { fmt.Printf("%s: %s: %s\n", name, phase, m) })
+		if ctx.Err() != nil {
+			return errors.Join(append(failed, err)...)
 		}
-		all.Servers = append(all.Servers, one)
-		fmt.Print(one)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w; its logs are in %s", name, err, on.ReportDir))
+		}
+		if len(one.Phases) > 0 {
+			all.Servers = append(all.Servers, one)
+			if err := all.write(file); err != nil {
+				return err
+			}
+		}
+		if unfinished := one.unfinished(); name == single.Criadapter && len(unfinished) > 0 {
+			failed = append(failed, fmt.Errorf("%s did not finish %s; its logs are in %s", name, strings.Join(unfinished, ", "), on.ReportDir))
+		}
 	}
-	return all.write(filepath.Join(report, "result.json"))
+	return errors.Join(failed...)
 }

@@ -9,32 +9,51 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// The parts of a node whose CPU time and memory are told.
-const (
-	partServer  = "server"
-	partEngine  = "engine"
-	partShims   = "shims"
-	partKubelet = "kubelet"
+	"github.com/criadapter/criadapter/test/rig/engine"
 )
 
 // result is what a run measured.
 type result struct {
-	Pods            int
-	Rest, Churned   float64 // seconds
-	Churn           int     // pods a second
-	Engine, Kubelet string
-	Servers         []figures
+	Pods int
+	// Rest, Churned and Probed are seconds, Churn is pods a second and Probes are probes a minute that were asked for.
+	Rest, Churned, Probed float64
+	Churn                 int
+	Probes                float64
+	Engine, Mode, Kubelet string
+	Servers               []figures
 }
 
-// figures are those of one server's node: CPU times in seconds, memory in MiB, by part.
+// figures are those of one server's node.
 type figures struct {
-	Server            string
-	Up, Churn, Gone   times
-	UpCPU, RestCPU    map[string]float64
-	ChurnCPU, GoneCPU map[string]float64
-	Memory            map[string]float64
+	Server  string
+	Runtime string // what it runs pods on, and its version
+	Phases  map[string]measured
+}
+
+// measured is what one phase showed.
+type measured struct {
+	// Unfinished says why the phase did not finish, or begin.
+	Unfinished string `json:",omitempty"`
+	// Seconds is how long it took.
+	Seconds float64
+	// Ready and Gone are of the pods that came and went.
+	Ready times `json:",omitzero"`
+	Gone  times `json:",omitzero"`
+	// Reached is how many pods a second were replaced, of those asked for.
+	Reached float64 `json:",omitempty"`
+	Probes  *probed `json:",omitempty"`
+	// CPU is what each part used, in seconds; Memory is what each holds when the phase is over, in MiB.
+	CPU, Memory map[string]float64 `json:",omitempty"`
+	// Shims is how many there are then.
+	Shims int `json:",omitempty"`
+}
+
+// probed is what the kubelet tells of its probes.
+type probed struct {
+	PerMinute float64
+	Failed    int
+	Mean      float64 // seconds, of those that succeeded
 }
 
 // times are how long single pods took, and all of them from the first one's begin to the last one's end, in seconds.
@@ -56,32 +75,57 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)].Seconds()
 }
 
-// String is what is printed of a server.
-func (f figures) String() string {
-	var out strings.Builder
-	for _, row := range []struct {
-		name string
-		took times
-		cpu  map[string]float64
-	}{{"up", f.Up, f.UpCPU}, {"at rest", times{}, f.RestCPU}, {"churn", f.Churn, f.ChurnCPU}, {"gone", f.Gone, f.GoneCPU}} {
-		fmt.Fprintf(&out, "%-12s %-8s", f.Server, row.name)
-		if row.took.N > 0 {
-			fmt.Fprintf(&out, " %d pods in %.1f s, p50 %.1f s, p99 %.1f s;", row.took.N, row.took.All, row.took.P50, row.took.P99)
-		}
-		fmt.Fprintf(&out, " CPU s:%s\n", byPart(row.cpu))
+// String is what is printed of a phase.
+func (m measured) String() string {
+	if m.Unfinished != "" {
+		return "not finished: " + m.Unfinished
 	}
-	fmt.Fprintf(&out, "%-12s memory MiB:%s\n", f.Server, byPart(f.Memory))
+	var out strings.Builder
+	fmt.Fprintf(&out, "%.1f s", m.Seconds)
+	if m.Ready.N > 0 {
+		fmt.Fprintf(&out, "; %d pods Ready after p50 %.1f s, p99 %.1f s", m.Ready.N, m.Ready.P50, m.Ready.P99)
+	}
+	if m.Gone.N > 0 {
+		fmt.Fprintf(&out, "; %d gone after p50 %.1f s, p99 %.1f s", m.Gone.N, m.Gone.P50, m.Gone.P99)
+	}
+	if m.Reached > 0 {
+		fmt.Fprintf(&out, "; %.2f replaced a second", m.Reached)
+	}
+	if m.Probes != nil {
+		fmt.Fprintf(&out, "; %.0f probes a minute, %.0f ms each, %d failed", m.Probes.PerMinute, m.Probes.Mean*1000, m.Probes.Failed)
+	}
+	fmt.Fprintf(&out, "; CPU s%s; memory MiB%s; %d shims", byPart(m.CPU), byPart(m.Memory), m.Shims)
 	return out.String()
 }
 
 func byPart(values map[string]float64) string {
 	text := ""
-	for _, part := range []string{partServer, partEngine, partShims, partKubelet} {
+	for _, part := range partNames() {
 		if value, ok := values[part]; ok {
 			text += fmt.Sprintf(" %s %.1f", part, value)
 		}
 	}
 	return text
+}
+
+// unfinished names the phases of a server that did not finish.
+func (f figures) unfinished() []string {
+	var names []string
+	for name, m := range f.Phases {
+		if m.Unfinished != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// forEngine is a file's name, with that of another engine than the installed one in it.
+func forEngine(name, engineName, suffix string) string {
+	if engineName != engine.Installed {
+		name += "-" + filepath.Base(engineName)
+	}
+	return name + suffix
 }
 
 // write keeps the result for the drawing.

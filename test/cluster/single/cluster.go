@@ -17,8 +17,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// nodeName is the only node's.
-const nodeName = "node"
+// NodeName is the only node's.
+const NodeName = "node"
 
 // readyTimeout bounds the time until the node takes pods; ten seconds are usual.
 const readyTimeout = "--timeout=120s"
@@ -115,7 +115,7 @@ func (c *Cluster) startServer(ctx context.Context) error {
 
 func (c *Cluster) awaitNode(ctx context.Context) error {
 	for _, condition := range []string{"--for=create", "--for=condition=Ready"} {
-		if _, err := c.Kubectl(ctx, "wait", condition, "node/"+nodeName, readyTimeout); err != nil {
+		if _, err := c.Kubectl(ctx, "wait", condition, "node/"+NodeName, readyTimeout); err != nil {
 			return fmt.Errorf("%w; the end of the kubelet's log:\n%s", err, c.kubelet.LogTail())
 		}
 	}

@@ -63,10 +63,10 @@ func (c *Cluster) newNode() (n node, err error) {
 			return n, err
 		}
 	}
-	if n.credentials, err = c.Plane.Kubeconfig("system:node:"+nodeName, "system:nodes"); err != nil {
+	if n.credentials, err = c.Plane.Kubeconfig("system:node:"+NodeName, "system:nodes"); err != nil {
 		return n, err
 	}
-	n.serving, err = c.Plane.Authority.Server(nodeName, nodeName, c.Plane.Address)
+	n.serving, err = c.Plane.Authority.Server(NodeName, NodeName, c.Plane.Address)
 	return n, err
 }
 
@@ -86,7 +86,7 @@ func (c *Cluster) startKubelet(n node) error {
 		return err
 	}
 	return c.run(Kubelet, c.opts.Programs.Kubelet,
-		"--kubeconfig", n.credentials, "--hostname-override", nodeName, "--node-ip", c.Plane.Address,
+		"--kubeconfig", n.credentials, "--hostname-override", NodeName, "--node-ip", c.Plane.Address,
 		"--config", configFile, "--root-dir", n.root, "--cert-dir", filepath.Join(n.root, "pki"), "--v", "2")
 }
 
@@ -96,7 +96,7 @@ func (c *Cluster) startKubeletCore(n node) error {
 		return errors.New("the kubelet core was not built")
 	}
 	return c.run(KubeletCore, c.opts.Programs.KubeletCore,
-		"run", "--kubeconfig", n.credentials, "--hostname-override", nodeName, "--node-ip", c.Plane.Address,
+		"run", "--kubeconfig", n.credentials, "--hostname-override", NodeName, "--node-ip", c.Plane.Address,
 		"--container-runtime-endpoint", c.Server.Endpoint, "--manifests", n.manifests,
 		"--root-dir", n.root, "--pod-logs-dir", n.logs, "--cgroup-root", c.Cgroup(),
 		"--address", c.Plane.Address, "--client-ca-file", c.Plane.Authority.CAFile,
@@ -126,7 +126,7 @@ func (c *Cluster) LaunchKubelet() (err error) {
 
 // Cgroup is the one below which those of pods are. The rig removes everything below its own in the end.
 func (c *Cluster) Cgroup() string {
-	return filepath.Join(c.opts.Env.Cgroup(), nodeName)
+	return filepath.Join(c.opts.Env.Cgroup(), NodeName)
 }
 
 // Kubelet is the process that runs the node's pods.

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/test/rig/engine"
+)
+
+func TestOptions(t *testing.T) {
+	read := func(args ...string) (options, error) { return readFlags(args, &strings.Builder{}) }
+	o, err := read()
+	if err != nil || o.pods != 100 || o.rest != time.Minute || o.churned != 5*time.Minute || len(o.servers) != 3 {
+		t.Errorf("by default: %+v, %v", o, err)
+	}
+	o, err = read("-quick", "-churned", "7s", "-servers", "criadapter,containerd")
+	if err != nil || o.rest != 20*time.Second || o.probed != 30*time.Second || o.churned != 7*time.Second || !slices.Equal(o.servers, []string{"criadapter", "containerd"}) {
+		t.Errorf("quick: %+v, %v", o, err)
+	}
+	for _, args := range [][]string{{"-pods", "111"}, {"-pods", "0"}, {"-churn", "0"}, {"-rest", "0s"}, {"-servers", "crio"}, {"more"}, {"-unknown"}} {
+		if _, err := read(args...); err == nil {
+			t.Errorf("%q is no error", args)
+		}
+	}
+	var help strings.Builder
+	if _, err := readFlags([]string{"-help"}, &help); !errors.Is(err, flag.ErrHelp) {
+		t.Errorf("help: %v", err)
+	}
+	for _, phase := range (&node{}).phases() {
+		if !strings.Contains(help.String(), "\n  "+phase.name+" ") {
+			t.Errorf("the help does not tell of %s:\n%s", phase.name, help.String())
+		}
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	var all []time.Duration
+	for i := range 100 {
+		all = append(all, time.Duration(i+1)*time.Second)
+	}
+	for q, want := range map[float64]float64{0: 1, 0.5: 50, 0.99: 99, 1: 100} {
+		if got := quantile(all, q); got != want {
+			t.Errorf("quantile %v is %v, want %v", q, got, want)
+		}
+	}
+	if got := quantile(nil, 0.5); got != 0 {
+		t.Errorf("of none: %v", got)
+	}
+}
+
+func TestFilesOfEngines(t *testing.T) {
+	for name, want := range map[string]string{engine.Installed: "result.json", "29-containerd": "result-29-containerd.json", "/opt/dockerd": "result-dockerd.json"} {
+		if got := forEngine("result", name, ".json"); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
+func TestParseUsage(t *testing.T) {
+	if got, err := parseUsage("1500000\n", false); err != nil || got != 1500*time.Microsecond {
+		t.Errorf("version 1: %v, %v", got, err)
+	}
+	if got, err := parseUsage("usage_usec 1500\nuser_usec 900\n", true); err != nil || got != 1500*time.Microsecond {
+		t.Errorf("version 2: %v, %v", got, err)
+	}
+	for _, v2 := range []bool{false, true} {
+		if _, err := parseUsage("user_usec 900\n", v2); err == nil {
+			t.Errorf("nothing is no error (version 2: %t)", v2)
+		}
+	}
+}
+
+// CPU times are told as differences, and never as less than nothing.
+func TestCPUSince(t *testing.T) {
+	got := cpuTimes{partServer: 3 * time.Second, partShims: time.Second}.since(cpuTimes{partServer: time.Second, partShims: 2 * time.Second})
+	if got[partServer] != 2 || got[partShims] != 0 || len(got) != 2 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestUnfinishedPhases(t *testing.T) {
+	f := figures{Phases: map[string]measured{phaseUp: {}, phaseRest: {Unfinished: "x"}, phaseChurn: {Unfinished: "y"}}}
+	if got := f.unfinished(); !slices.Equal(got, []string{phaseChurn, phaseRest}) {
+		t.Errorf("%v", got)
+	}
+	if text := f.Phases[phaseRest].String(); text != "not finished: x" {
+		t.Errorf("printed %q", text)
+	}
+}

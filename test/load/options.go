@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/cluster/single"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// maxPods is what a kubelet takes by default; it runs no others here.
+const maxPods = 110
+
+// usageText is what -help tells before the flags.
+const usageText = `Fills a node through the real kubelet and measures it, on criadapter and on its peers one after the other:
+
+  up        all pods are made at once
+  rest      nobody wants anything
+  restarts  all are replaced as a Deployment's rollout does it, with at least three quarters Ready
+  churn     some are replaced every second, as far as that lets three quarters be Ready and the kubelet's limit of 110 be kept
+  gone      all are deleted at once
+  probes    pods of their own have a command run by the kubelet
+
+The result is written to the report's directory, from where make figures takes it to docs/conformance.md. A peer's phase
+that does not finish in eight minutes is told there; criadapter's makes the command fail. The engine is the one that
+ENGINE names. All servers take half an hour, on a machine that does nothing else.
+
+`
+
+// options are the command line.
+type options struct {
+	pods                  int
+	churn, probes         int
+	rest, churned, probed time.Duration
+	servers               []string
+	report                string
+	cached                bool
+}
+
+// quick are the times of a shorter run.
+var quick = map[string]time.Duration{"rest": 20 * time.Second, "probed": 30 * time.Second, "churned": time.Minute}
+
+// parseOptions reads the command line. With -help it tells it and ends the program.
+func parseOptions(args []string) (options, error) {
+	o, err := readFlags(args, os.Stdout)
+	if errors.Is(err, flag.ErrHelp) {
+		os.Exit(0)
+	}
+	return o, err
+}
+
+func readFlags(args []string, help io.Writer) (o options, err error) {
+	flags := flag.NewFlagSet("load", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // an error is told by who called
+	flags.Usage = func() {}
+	flags.IntVar(&o.pods, "pods", 100, "how many pods of one container")
+	flags.DurationVar(&o.rest, "rest", time.Minute, "how long they are left alone")
+	flags.IntVar(&o.churn, "churn", 5, "how many are to be replaced each second")
+	flags.DurationVar(&o.churned, "churned", 5*time.Minute, "how long pods are replaced")
+	flags.IntVar(&o.probes, "probes", 1000, "how many probes a minute the kubelet is to make")
+	flags.DurationVar(&o.probed, "probed", time.Minute, "how long probes are counted")
+	short := flags.Bool("quick", false, "20 s of rest, 30 s of probes, a minute of churn, where no flag names another time")
+	servers := flags.String("servers", strings.Join(single.Servers(), ","), "measure only these, a comma-separated `list`")
+	flags.StringVar(&o.report, "report", "build/load", "the `directory` for logs and the result")
+	flags.BoolVar(&o.cached, "cached", false, "do nothing where the programs would have to be built first")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		flags.SetOutput(help)
+		fmt.Fprint(help, usageText)
+		flags.PrintDefaults()
+		return o, err
+	} else if err != nil {
+		return o, fmt.Errorf("%w, see -help", err)
+	}
+	o.servers = strings.Split(*servers, ",")
+	if *short {
+		o.shorten(flags)
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q, see -help", flags.Arg(0))
+	}
+	return o, o.check()
+}
+
+// shorten takes the times of a shorter run where the command line has none.
+func (o *options) shorten(flags *flag.FlagSet) {
+	times := map[string]*time.Duration{"rest": &o.rest, "probed": &o.probed, "churned": &o.churned}
+	flags.Visit(func(f *flag.Flag) { delete(times, f.Name) })
+	for name, value := range times {
+		*value = quick[name]
+	}
+}
+
+func (o options) check() error {
+	if o.pods < 1 || o.pods > maxPods {
+		return fmt.Errorf("-pods %d: want 1 to %d, which is what a kubelet takes", o.pods, maxPods)
+	}
+	if o.churn < 1 || o.probes < 1 || o.rest <= 0 || o.churned <= 0 || o.probed <= 0 {
+		return errors.New("-churn, -probes, -rest, -churned and -probed must be more than nothing")
+	}
+	for _, name := range o.servers {
+		if !slices.Contains(single.Servers(), name) {
+			return fmt.Errorf("-servers: no server is named %q, want some of %s", name, strings.Join(single.Servers(), ", "))
+		}
+	}
+	return nil
+}
+
+func (o options) probePlan() probePlan { return planProbes(o.probes, o.pods) }
+
+// result is one without servers yet.
+func (o options) result(env rigenv.Env) result {
+	return result{
+		Pods: o.pods, Rest: o.rest.Seconds(), Churned: o.churned.Seconds(), Probed: o.probed.Seconds(), Churn: o.churn,
+		Probes: o.probePlan().perMinute(), Engine: env.Engine, Mode: env.Mode, Kubelet: build.Version,
+	}
+}

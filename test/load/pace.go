@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// pace is how pods are replaced: as the controller of a Deployment does it that may have a share of its pods unavailable
+// and none more than wanted, of which a node could not take many.
+type pace struct {
+	pods  int // wanted
+	most  int // there at once, with those that are still to go
+	least int // Ready at any time
+}
+
+// newPace lets a quarter of the pods be unavailable, as Deployments do by default, and at least one.
+func newPace(pods int) pace { return pace{pods: pods, most: maxPods, least: pods - max(1, pods/4)} }
+
+// step says how many pods to make and how many to delete now, of those due.
+func (p pace) step(t tally, due int) (create, remove int) {
+	alive := t.ready + t.waiting
+	create = min(p.pods-alive, p.most-alive-t.going)
+	remove = min(due, t.ready-p.least)
+	return max(0, create), max(0, remove)
+}
+
+// demand says how many pods are due to be replaced, and when it is over.
+type demand func(t tally) (due int, over bool)
+
+// all is the demand of a rollout: every pod from before it, until none of them is left and all new ones are Ready.
+func (p pace) all(t tally) (due int, over bool) { return t.old, t.old == 0 && t.is(p.pods) == nil }
+
+// steady demands that many a second from the start on for a while. What was not possible in time stays due.
+func steady(perSecond int, start time.Time, lasts time.Duration, now func() time.Time) demand {
+	return func(t tally) (int, bool) {
+		elapsed := now().Sub(start)
+		return int(elapsed.Seconds()*float64(perSecond)) - t.deleted, elapsed >= lasts
+	}
+}
+
+// refill demands nothing, until all pods are there again.
+func (p pace) refill(t tally) (due int, over bool) { return 0, t.is(p.pods) == nil }
+
+// replace replaces pods at the pace, the oldest first, until what is demanded is over.
+func (c *crowd) replace(ctx context.Context, patience time.Duration, spec v1.PodSpec, p pace, wanted demand) error {
+	var failed error
+	err := c.await(ctx, patience, func(t tally) error {
+		due, over := wanted(t)
+		if over {
+			return nil
+		}
+		create, remove := p.step(t, due)
+		if failed = c.removeOldest(ctx, remove); failed == nil {
+			failed = c.create(ctx, create, spec)
+		}
+		if failed != nil {
+			return nil // no more waiting
+		}
+		return fmt.Errorf("%d pods are due to be replaced, %d are Ready, %d are not yet, and %d are still to go", due, t.ready, t.waiting, t.going)
+	})
+	if failed != nil {
+		return failed
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// kubelet is a node that works on a clock of a tenth of a second: pods are Ready and gone so long after they were asked for.
+type kubelet struct {
+	tally
+	ups, downs []int // ticks at which one is over
+	up, down   int
+	tick       int
+}
+
+// step lets a tenth of a second pass.
+func (k *kubelet) step() {
+	k.tick++
+	for len(k.ups) > 0 && k.ups[0] <= k.tick {
+		k.ups, k.waiting, k.ready = k.ups[1:], k.waiting-1, k.ready+1
+	}
+	for len(k.downs) > 0 && k.downs[0] <= k.tick {
+		k.downs, k.going = k.downs[1:], k.going-1
+	}
+}
+
+func (k *kubelet) do(create, remove int) {
+	for range create {
+		k.ups = append(k.ups, k.tick+k.up)
+	}
+	for range remove {
+		k.downs = append(k.downs, k.tick+k.down)
+	}
+	k.waiting += create
+	k.ready, k.going, k.deleted = k.ready-remove, k.going+remove, k.deleted+remove
+	k.old = max(0, k.old-remove) // they go first
+}
+
+// run replaces pods until it is over, and returns after how many ticks that was.
+func (k *kubelet) run(t *testing.T, p pace, wanted func(*kubelet) demand) int {
+	t.Helper()
+	asks := wanted(k)
+	for k.tick < 10_000 {
+		due, over := asks(k.tally)
+		if over {
+			return k.tick
+		}
+		k.do(p.step(k.tally, due))
+		if k.ready < p.least || k.ready+k.waiting > p.pods || k.ready+k.waiting+k.going > p.most {
+			t.Fatalf("after %d ticks %+v, which %+v does not allow", k.tick, k.tally, p)
+		}
+		k.step()
+	}
+	t.Fatalf("not over: %+v", k.tally)
+	return 0
+}
+
+// clock is the node's.
+func (k *kubelet) clock() time.Time { return time.Unix(0, 0).Add(time.Duration(k.tick) * look) }
+
+// A rollout replaces each pod once, whatever the node's limits.
+func TestRollout(t *testing.T) {
+	for _, pods := range []int{1, 4, 20, 100, maxPods} {
+		p := newPace(pods)
+		k := &kubelet{tally: tally{ready: pods, old: pods}, up: 30, down: 15}
+		k.run(t, p, func(*kubelet) demand { return p.all })
+		if k.deleted != pods || k.old != 0 || k.is(pods) != nil {
+			t.Errorf("%d pods: %+v in the end", pods, k.tally)
+		}
+	}
+}
+
+// A node that is fast enough has as many replaced as are asked for; another has what it can, within the limits.
+func TestChurn(t *testing.T) {
+	p := newPace(100)
+	churn := func(k *kubelet) demand { return steady(5, k.clock(), time.Minute, k.clock) }
+	fast := &kubelet{tally: tally{ready: 100, old: 100}, up: 30, down: 15}
+	if took := fast.run(t, p, churn); took != 600 || fast.deleted < 295 || fast.deleted > 300 {
+		t.Errorf("fast: %d replaced in %d ticks, want 5 a second for a minute", fast.deleted, took)
+	}
+	slow := &kubelet{tally: tally{ready: 100, old: 100}, up: 100, down: 50}
+	if took := slow.run(t, p, churn); took != 600 || slow.deleted < 60 || slow.deleted > 200 {
+		t.Errorf("slow: %d replaced in %d ticks, want fewer than were asked for", slow.deleted, took)
+	}
+	deleted := slow.deleted
+	slow.run(t, p, func(*kubelet) demand { return p.refill })
+	if slow.deleted != deleted || slow.is(100) != nil {
+		t.Errorf("in the end %+v, want 100 Ready and none replaced after the time", slow.tally)
+	}
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/test/cluster/realkubelet"
+	"github.com/criadapter/criadapter/test/cluster/single"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+	"github.com/criadapter/criadapter/test/rig/usage"
+)
+
+// The parts of a node whose CPU time and memory are told.
+const (
+	partServer = "server"
+	partEngine = "engine"
+	// partShims are for memory the shims alone. Their CPU time is that of all that server and engine start but what they
+	// put into pods' control groups: shims, the OCI runtime and network plugins, with those that have ended.
+	partShims   = "shims"
+	partKubelet = "kubelet"
+	// partPods is what runs in pods' control groups, where commands in containers are, too, and the OCI runtime's last steps.
+	partPods = "pods"
+)
+
+// partNames are in the order in which they are told.
+func partNames() []string { return []string{partServer, partEngine, partShims, partKubelet, partPods} }
+
+// parts are the processes of a node by what they belong to. A containerd is its own engine.
+type parts struct {
+	processes map[string][]int // server, engine and kubelet
+	// started is the control group in which server and engine are, and what they start; pods is the one above all pods'.
+	started, pods cpuGroup
+}
+
+// findParts finds the processes, and puts server and engine into a control group of their own, before there is a pod.
+func findParts(cluster *single.Cluster, env rigenv.Env) (*parts, error) {
+	p := &parts{processes: map[string][]int{partServer: {cluster.Server.PID}, partKubelet: {cluster.Kubelet().PID()}}}
+	if cluster.Server.Name != single.Containerd {
+		engine, err := engineOf(env)
+		if err != nil {
+			return nil, err
+		}
+		p.processes[partEngine] = engine
+	}
+	name := filepath.Join(env.Cgroup(), "load-"+cluster.Server.Name)
+	if err := realkubelet.MakeCgroups(name); err != nil {
+		return nil, err
+	}
+	p.started, p.pods = cpuGroupOf(name), cpuGroupOf(cluster.Cgroup())
+	for _, part := range []string{partServer, partEngine} {
+		for _, pid := range p.processes[part] {
+			if err := p.started.add(pid); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// engineOf are the processes of the rig's engine, whose pid file is beside its socket.
+func engineOf(env rigenv.Env) ([]int, error) {
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimPrefix(env.DockerHost, "unix://")), "pid"))
+	if err != nil {
+		return nil, err
+	}
+	dockerd, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, err
+	}
+	return usage.Engine(dockerd)
+}
+
+// cpuTimes are what each part has used so far.
+type cpuTimes map[string]time.Duration
+
+func (p *parts) cpu() (cpuTimes, error) {
+	all := make(cpuTimes)
+	var err error
+	for part, pids := range p.processes {
+		if all[part], err = usage.CPUTime(pids); err != nil {
+			return nil, err
+		}
+	}
+	started, err := p.started.used()
+	if err != nil {
+		return nil, err
+	}
+	all[partShims] = started - all[partServer] - all[partEngine]
+	all[partPods], err = p.pods.used()
+	return all, err
+}
+
+// since is what was used since then, in seconds. The kernel's figures are not of one moment: less than nothing is nothing.
+func (c cpuTimes) since(then cpuTimes) map[string]float64 {
+	used := make(map[string]float64)
+	for part, now := range c {
+		used[part] = max(0, now-then[part]).Seconds()
+	}
+	return used
+}
+
+// memory returns what each part holds, in MiB, and how many shims there are: of pages that several share, each has its part.
+func (p *parts) memory() (held map[string]float64, shims int, err error) {
+	held = make(map[string]float64)
+	for part, pids := range p.processes {
+		if held[part], err = memoryOf(pids, false); err != nil {
+			return nil, 0, err
+		}
+	}
+	pids, err := usage.Shims()
+	if err != nil {
+		return nil, 0, err
+	}
+	held[partShims], err = memoryOf(pids, true)
+	return held, len(pids), err
+}
+
+// memoryOf adds up the memory of processes, of which some may just end if mayEnd says so.
+func memoryOf(pids []int, mayEnd bool) (float64, error) {
+	sum := 0
+	for _, pid := range pids {
+		kib, err := usage.ProportionalMemory([]int{pid})
+		if mayEnd && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		sum += kib
+	}
+	return float64(sum) / 1024, nil
+}

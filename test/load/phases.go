@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"time"
+)
+
+// The names of the phases.
+const (
+	phaseUp       = "up"
+	phaseRest     = "rest"
+	phaseRestarts = "restarts"
+	phaseChurn    = "churn"
+	phaseGone     = "gone"
+	phaseProbes   = "probes"
+)
+
+// settle is how long pods are left alone before their rest is measured: the kubelet looks at each again.
+const settle = 5 * time.Second
+
+// phase is one thing that is done to a node and measured.
+type phase struct {
+	name string
+	// pods is how many must be there, all Ready, when it begins; any number will do if it is less than none.
+	pods int
+	run  func(context.Context, *measured) error
+}
+
+// phases are in their order. The probes come last, with pods of their own: those of a pod cannot be changed after it was
+// made, and would work in all phases after theirs.
+func (n *node) phases() []phase {
+	return []phase{
+		{phaseUp, 0, n.up},
+		{phaseRest, n.opts.pods, n.rest},
+		{phaseRestarts, n.opts.pods, n.restarts},
+		{phaseChurn, n.opts.pods, n.churn},
+		{phaseGone, -1, n.gone},
+		{phaseProbes, 0, n.probes},
+	}
+}
+
+// attempt runs a phase. One that cannot begin or does not finish says why in its figures; an error ends the run.
+func (n *node) attempt(ctx context.Context, p phase) (measured, error) {
+	var m measured
+	var err error
+	if p.pods >= 0 {
+		err = n.crowd.await(ctx, calm, func(t tally) error { return t.is(p.pods) })
+	}
+	if err == nil {
+		n.crowd.forget()
+		err = p.run(ctx, &m)
+	}
+	if ctx.Err() != nil {
+		return m, ctx.Err()
+	}
+	if err != nil {
+		m.Unfinished = err.Error()
+	}
+	return m, nil
+}
+
+// during measures what a phase does.
+func (n *node) during(m *measured, f func() error) error {
+	before, err := n.parts.cpu()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := f(); err != nil {
+		return err
+	}
+	m.Seconds = time.Since(start).Seconds()
+	after, err := n.parts.cpu()
+	if err != nil {
+		return err
+	}
+	m.CPU = after.since(before)
+	m.Memory, m.Shims, err = n.parts.memory()
+	return err
+}
+
+// up brings all pods up.
+func (n *node) up(ctx context.Context, m *measured) error {
+	err := n.during(m, func() error { return n.fill(ctx, n.opts.pods, n.plain) })
+	m.Ready = n.crowd.upTimes()
+	return err
+}
+
+// rest is a while in which nobody wants anything.
+func (n *node) rest(ctx context.Context, m *measured) error {
+	if err := sleep(ctx, settle); err != nil {
+		return err
+	}
+	return n.during(m, func() error { return sleep(ctx, n.opts.rest) })
+}
+
+// restarts replaces all pods, as a rollout does.
+func (n *node) restarts(ctx context.Context, m *measured) error {
+	p := newPace(n.opts.pods)
+	err := n.during(m, func() error { return n.crowd.replace(ctx, patience, n.plain, p, p.all) })
+	m.Ready, m.Gone = n.crowd.upTimes(), n.crowd.goneTimes()
+	return err
+}
+
+// churn replaces pods every second, for a while.
+func (n *node) churn(ctx context.Context, m *measured) error {
+	p := newPace(n.opts.pods)
+	err := n.during(m, func() error {
+		wanted := steady(n.opts.churn, time.Now(), n.opts.churned, time.Now)
+		if err := n.crowd.replace(ctx, n.opts.churned+patience, n.plain, p, wanted); err != nil {
+			return err
+		}
+		m.Reached = float64(n.crowd.upTimes().N) / n.opts.churned.Seconds()
+		return n.crowd.replace(ctx, patience, n.plain, p, p.refill)
+	})
+	m.Ready, m.Gone = n.crowd.upTimes(), n.crowd.goneTimes()
+	return err
+}
+
+// gone deletes all pods, also those that a phase has left that did not finish.
+func (n *node) gone(ctx context.Context, m *measured) error {
+	before := n.crowd.tally()
+	err := n.during(m, func() error { return n.empty(ctx) })
+	m.Gone = n.crowd.goneTimes()
+	if err != nil {
+		return err
+	}
+	return before.is(n.opts.pods)
+}

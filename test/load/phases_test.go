@@ -1,0 +1,32 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+)
+
+// What keeps a phase from finishing is told in its figures and ends nothing; the end of the run does.
+func TestAttempt(t *testing.T) {
+	now := time.Now()
+	n := &node{crowd: emptyCrowd()}
+	n.crowd.see(stamped("a", now, now), false, now)
+	ran := false
+	stuck := phase{phaseUp, 1, func(context.Context, *measured) error {
+		ran = n.crowd.tally().old == 1
+		return errors.New("stuck")
+	}}
+	if m, err := n.attempt(t.Context(), stuck); err != nil || m.Unfinished != "stuck" || !ran {
+		t.Errorf("a stuck phase: %+v, %v, ran after the others were forgotten: %t", m, err, ran)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := phase{phaseGone, -1, func(ctx context.Context, m *measured) error { cancel(); return ctx.Err() }}
+	if _, err := n.attempt(ctx, ended); !errors.Is(err, context.Canceled) {
+		t.Errorf("when the run ends: %v", err)
+	}
+	ran = false
+	if _, err := n.attempt(ctx, phase{phaseRest, 2, stuck.run}); !errors.Is(err, context.Canceled) || ran {
+		t.Errorf("without its pods: %v, ran: %t", err, ran)
+	}
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestPlanProbes(t *testing.T) {
+	for pods, want := range map[int]struct {
+		plan      probePlan
+		perMinute float64
+	}{
+		100: {probePlan{100, 6}, 1000},
+		110: {probePlan{100, 6}, 1000},
+		40:  {probePlan{33, 2}, 990},
+		20:  {probePlan{17, 1}, 1020},
+		5:   {probePlan{5, 1}, 300},
+	} {
+		if plan := planProbes(1000, pods); plan != want.plan || plan.perMinute() != want.perMinute {
+			t.Errorf("%d pods: %+v, %v a minute, want %+v", pods, plan, plan.perMinute(), want)
+		}
+	}
+}
+
+const (
+	probesBefore = `# TYPE prober_probe_total counter
+prober_probe_total{container="main",namespace="load",pod="a",pod_uid="1",probe_type="Liveness",result="successful"} 10
+`
+	probesAfter = `# TYPE prober_probe_duration_seconds histogram
+prober_probe_duration_seconds_bucket{container="main",namespace="load",pod="a",probe_type="Liveness",le="+Inf"} 4
+prober_probe_duration_seconds_sum{container="main",namespace="load",pod="a",probe_type="Liveness"} 0.2
+prober_probe_duration_seconds_count{container="main",namespace="load",pod="a",probe_type="Liveness"} 4
+# TYPE prober_probe_total counter
+prober_probe_total{container="main",namespace="load",pod="a",pod_uid="1",probe_type="Liveness",result="successful"} 12
+prober_probe_total{container="main",namespace="load",pod="b",pod_uid="2",probe_type="Liveness",result="successful"} 2
+prober_probe_total{container="main",namespace="load",pod="b",pod_uid="2",probe_type="Liveness",result="failed"} 1
+`
+)
+
+// What the kubelet counts is told as what came since, of all pods together.
+func TestProbesSince(t *testing.T) {
+	before, err := parseProbes(probesBefore)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := parseProbes(probesAfter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := after.since(before, 30*time.Second)
+	if got.PerMinute != 10 || got.Failed != 1 || math.Abs(got.Mean-0.05) > 1e-9 {
+		t.Errorf("%+v, want 10 a minute, 1 failed, 50 ms each", got)
+	}
+	if got := after.since(after, time.Minute); *got != (probed{}) {
+		t.Errorf("without any: %+v", got)
+	}
+	if _, err := parseProbes("no metrics {"); err == nil {
+		t.Error("no metrics are no error")
+	}
+}
