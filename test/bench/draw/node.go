@@ -5,22 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
 const (
 	nodeDocument   = "docs/conformance.md"
 	resultsDir     = figures + "/conformance"
-	loadFile       = figures + "/load.json"
-	loadPicture    = "load.svg"
 	beginSets      = "<!-- sets -->\n"
-	beginLoad      = "<!-- load -->\n"
 	nothingYetSets = "Nothing was run yet: `make conformance` and then `make figures` write the table here.\n"
-	nothingYetLoad = "Nothing was measured yet: `make load` and then `make figures` write the table here.\n"
 )
 
 // specsResult is what is read of a run of specs, as test/conformance writes it.
@@ -33,27 +27,6 @@ type specsResult struct {
 	}
 	Seconds float64
 	Calls   map[string]int
-}
-
-// loadResult is what is read of a full node, as test/load writes it.
-type loadResult struct {
-	Pods            int
-	Rest, Churned   float64
-	Churn           int
-	Engine, Kubelet string
-	Servers         []serverLoad
-}
-
-// serverLoad is one server's part of it.
-type serverLoad struct {
-	Server          string
-	Up, Churn, Gone struct {
-		N             int
-		P50, P99, All float64
-	}
-	UpCPU, RestCPU    map[string]float64
-	ChurnCPU, GoneCPU map[string]float64
-	Memory            map[string]float64
 }
 
 // runNode keeps new results, and writes the document of what real nodes did.
@@ -96,20 +69,6 @@ func keepResults(from string) error {
 	return nil
 }
 
-func keepLoad(from string) error {
-	if from == "" {
-		return nil
-	}
-	text, err := os.ReadFile(filepath.Join(from, "result.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(loadFile, text, 0o644)
-}
-
 // drawNode puts what is kept into the text, and draws the picture if there is something to draw.
 func drawNode(text []byte) (_ []byte, svg string, err error) {
 	results, err := readResults()
@@ -126,16 +85,7 @@ func drawNode(text []byte) (_ []byte, svg string, err error) {
 	if text, err = between(text, nodeDocument, beginCalls, callsTable(results)); err != nil {
 		return nil, "", err
 	}
-	loaded, err := readJSON[loadResult](loadFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		text, err = between(text, nodeDocument, beginLoad, nothingYetLoad)
-		return text, "", err
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	text, err = between(text, nodeDocument, beginLoad, loaded.table())
-	return text, loaded.picture(), err
+	return drawLoad(text)
 }
 
 func readResults() ([]specsResult, error) {
@@ -184,90 +134,4 @@ func specsTable(results []specsResult) string {
 			r.Set, r.What, server, r.Engine, r.Kubelet, r.Passed, r.Failed, r.Skipped, strings.Join(causes, "; "))
 	}
 	return out.String()
-}
-
-// parts are the processes of a node, in the table's order.
-func parts() []string { return []string{"server", "engine", "shims", "kubelet"} }
-
-// table has a row a figure and a column a server.
-func (r loadResult) table() string {
-	var out strings.Builder
-	fmt.Fprintf(&out, "%d pods of one container, engine %s, kubelet %s:\n\n![a full node](figures/%s)\n\n|  |", r.Pods, r.Engine, r.Kubelet, loadPicture)
-	for _, s := range r.Servers {
-		fmt.Fprintf(&out, " %s |", s.Server)
-	}
-	fmt.Fprintf(&out, "\n|---|%s\n", strings.Repeat("---|", len(r.Servers)))
-	row := func(name string, cell func(i int) string) {
-		fmt.Fprintf(&out, "| %s |", name)
-		for i := range r.Servers {
-			fmt.Fprintf(&out, " %s |", cell(i))
-		}
-		fmt.Fprintln(&out)
-	}
-	seconds := func(of func(i int) float64) func(int) string {
-		return func(i int) string { return fmt.Sprintf("%.1f", of(i)) }
-	}
-	row("all Ready after, s", seconds(func(i int) float64 { return r.Servers[i].Up.All }))
-	row("a pod Ready after, s, p50", seconds(func(i int) float64 { return r.Servers[i].Up.P50 }))
-	row("p99", seconds(func(i int) float64 { return r.Servers[i].Up.P99 }))
-	if r.Churn > 0 && len(r.Servers) > 0 && r.Servers[0].Churn.N > 0 {
-		row(fmt.Sprintf("a pod Ready while %d a second is replaced for %.0f s, s, p50", r.Churn, r.Churned), seconds(func(i int) float64 { return r.Servers[i].Churn.P50 }))
-		row("p99", seconds(func(i int) float64 { return r.Servers[i].Churn.P99 }))
-	}
-	row("all gone after, s", seconds(func(i int) float64 { return r.Servers[i].Gone.All }))
-	row("a pod gone after, s, p50", seconds(func(i int) float64 { return r.Servers[i].Gone.P50 }))
-	row("p99", seconds(func(i int) float64 { return r.Servers[i].Gone.P99 }))
-	r.partRows(row, "CPU while they come up, s", func(i int) map[string]float64 { return r.Servers[i].UpCPU })
-	r.partRows(row, fmt.Sprintf("CPU of %.0f s at rest, s", r.Rest), func(i int) map[string]float64 { return r.Servers[i].RestCPU })
-	r.partRows(row, "memory at rest, MiB", func(i int) map[string]float64 { return r.Servers[i].Memory })
-	return out.String()
-}
-
-// partRows writes a row for each part of a node that any server's has.
-func (r loadResult) partRows(row func(string, func(int) string), name string, of func(i int) map[string]float64) {
-	for _, part := range parts() {
-		has := func(i int) bool { _, ok := of(i)[part]; return ok }
-		if !slices.ContainsFunc(indices(len(r.Servers)), has) {
-			continue
-		}
-		row(name+": "+part, func(i int) string {
-			if !has(i) {
-				return "–"
-			}
-			return fmt.Sprintf("%.1f", of(i)[part])
-		})
-	}
-}
-
-func indices(n int) []int {
-	all := make([]int, n)
-	for i := range all {
-		all[i] = i
-	}
-	return all
-}
-
-// colours are the servers of the run in the colours that they have everywhere.
-func (r loadResult) colours() []server {
-	return slices.DeleteFunc(allServers(), func(s server) bool {
-		return !slices.ContainsFunc(r.Servers, func(one serverLoad) bool { return one.Server == s.name })
-	})
-}
-
-// picture draws what a reader looks for first.
-func (r loadResult) picture() string {
-	groups := []group{
-		{name: "up, s"}, {name: "gone, s"}, {name: "CPU at rest, s"}, {name: "memory, MiB"},
-	}
-	for i := range groups {
-		groups[i].values = make(map[string]float64)
-	}
-	for _, s := range r.Servers {
-		groups[0].values[s.Server], groups[1].values[s.Server] = s.Up.All, s.Gone.All
-		for _, part := range parts()[:3] {
-			groups[2].values[s.Server] += s.RestCPU[part]
-			groups[3].values[s.Server] += s.Memory[part]
-		}
-	}
-	return bars(r.colours(), fmt.Sprintf("%d pods: time until all are Ready and gone, and what server, engine and shims use at rest", r.Pods), groups)
 }

@@ -1,0 +1,281 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const loadPicture = "load.svg"
+
+// loadResult is what is read of a full node, as test/load writes it.
+type loadResult struct {
+	Pods                  int
+	Rest, Churned, Probed float64
+	Churn                 int
+	Probes                float64
+	Engine, Mode, Kubelet string
+	Servers               []serverLoad
+}
+
+// serverLoad is one server's part of it.
+type serverLoad struct {
+	Server, Runtime string
+	Phases          map[string]phase
+}
+
+// phase is what one phase showed. One that did not finish says why, and none of its figures is told.
+type phase struct {
+	Unfinished  string
+	Seconds     float64
+	Ready, Gone loadTimes
+	Reached     float64
+	Probes      struct {
+		PerMinute, Mean float64
+		Failed          int
+	}
+	CPU, Memory map[string]float64
+	Shims       int
+}
+
+// loadTimes are seconds.
+type loadTimes struct {
+	N             int
+	P50, P99, All float64
+}
+
+// loadPhases are in the order of the table, by the names that test/load gives them.
+func loadPhases() []string { return []string{"up", "rest", "restarts", "churn", "gone", "probes"} }
+
+// cpuParts and memoryParts are the processes of a node, in the table's order.
+func cpuParts() []string    { return []string{"server", "engine", "shims", "kubelet", "pods"} }
+func memoryParts() []string { return cpuParts()[:4] }
+
+// loadFile is where the result of an engine is kept, and loadBegin begins its part of the document.
+func (s section) loadFile() string {
+	return filepath.Join(figures, "load"+strings.TrimPrefix(s.file(), "result"))
+}
+
+func (s section) loadBegin() string { return strings.Replace(s.begin(), "figures", "load", 1) }
+
+// keepLoad copies new results of full nodes to those that are kept.
+func keepLoad(from string) error {
+	if from == "" {
+		return nil
+	}
+	for _, s := range sections() {
+		text, err := os.ReadFile(filepath.Join(from, s.file()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = os.WriteFile(s.loadFile(), text, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drawLoad puts the tables of full nodes into the text, and draws the picture if there is something to draw.
+func drawLoad(text []byte) (_ []byte, svg string, err error) {
+	for _, s := range sections() {
+		content := fmt.Sprintf("Nothing was measured yet: `make load%s` and then `make figures` write the table here.\n", s.variable())
+		loaded, err := readJSON[loadResult](s.loadFile())
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, "", err
+		}
+		if err == nil {
+			content = loaded.table(s.drawn)
+			if s.drawn {
+				svg = loaded.picture()
+			}
+		}
+		if text, err = between(text, nodeDocument, s.loadBegin(), content); err != nil {
+			return nil, "", err
+		}
+	}
+	return text, svg, nil
+}
+
+// variable is what the command needs for the engine.
+func (s section) variable() string {
+	if s.engine == "" {
+		return ""
+	}
+	return " ENGINE=" + s.engine
+}
+
+// table has a row a figure and a column a server.
+func (r loadResult) table(drawn bool) string {
+	var out strings.Builder
+	engine := r.Engine
+	if r.Mode != "" {
+		engine += ", pods made in mode " + r.Mode
+	}
+	fmt.Fprintf(&out, "%d pods of one container, kubelet %s, engine `%s`:\n\n", r.Pods, r.Kubelet, engine)
+	if drawn {
+		fmt.Fprintf(&out, "![a full node](figures/%s)\n\n", loadPicture)
+	}
+	names, runtimes, rule := "", "", ""
+	for _, s := range r.Servers {
+		names, runtimes, rule = names+" "+s.Server+" |", runtimes+" "+s.Runtime+" |", rule+"---|"
+	}
+	fmt.Fprintf(&out, "|  |%s\n|---|%s\n| runs pods on |%s\n", names, rule, runtimes)
+	for _, row := range r.rows() {
+		fmt.Fprintf(&out, "| %s |", row.name)
+		for _, s := range r.Servers {
+			fmt.Fprintf(&out, " %s |", s.cell(row))
+		}
+		fmt.Fprintln(&out)
+	}
+	return out.String() + r.unfinished()
+}
+
+// loadRow is one figure of a phase.
+type loadRow struct {
+	name, phase string
+	cell        func(phase) string
+}
+
+// rows are those of the phases, then what each phase costs.
+func (r loadResult) rows() []loadRow {
+	both := func(t loadTimes) string { return fmt.Sprintf("%.1f / %.1f", t.P50, t.P99) }
+	ready := func(p phase) string { return both(p.Ready) }
+	gone := func(p phase) string { return both(p.Gone) }
+	seconds := func(p phase) string { return fmt.Sprintf("%.1f", p.Seconds) }
+	rows := []loadRow{
+		{"**up**: all are Ready after, s", "up", seconds},
+		{"one is Ready after, s, p50 / p99", "up", ready},
+		{"**restarts**: all are replaced after, s", "restarts", seconds},
+		{"one is Ready after, s, p50 / p99", "restarts", ready},
+		{"one is gone after, s, p50 / p99", "restarts", gone},
+		{fmt.Sprintf("**churn** for %.0f s: pods replaced a second, of %d asked for", r.Churned, r.Churn), "churn", func(p phase) string { return fmt.Sprintf("%.2f", p.Reached) }},
+		{"one is Ready after, s, p50 / p99", "churn", ready},
+		{"one is gone after, s, p50 / p99", "churn", gone},
+		{"**gone**: all are gone after, s", "gone", seconds},
+		{"one is gone after, s, p50 / p99", "gone", gone},
+		{fmt.Sprintf("**probes** for %.0f s: a minute, of %.0f asked for", r.Probed, r.Probes), "probes", func(p phase) string { return fmt.Sprintf("%.0f", p.Probes.PerMinute) }},
+		{"one takes, ms, mean", "probes", func(p phase) string { return fmt.Sprintf("%.0f", 1000*p.Probes.Mean) }},
+		{"failed", "probes", func(p phase) string { return fmt.Sprintf("%d", p.Probes.Failed) }},
+	}
+	long := map[string]string{"rest": fmt.Sprintf("%.0f s at rest", r.Rest)}
+	for _, name := range loadPhases() {
+		rows = append(rows, loadRow{costName("**CPU**, s", name, long, cpuParts()), name, func(p phase) string { return costs(p.CPU, cpuParts(), "%.1f") }})
+	}
+	for _, name := range loadPhases() {
+		rows = append(rows, loadRow{costName("**memory** after it, MiB", name, nil, memoryParts()), name, func(p phase) string { return costs(p.Memory, memoryParts(), "%.0f") }})
+	}
+	return append(rows, loadRow{"**shims** at rest", "rest", func(p phase) string { return fmt.Sprintf("%d", p.Shims) }})
+}
+
+// costName is the name of a phase's row, whose first one says what the numbers are.
+func costName(what, phase string, long map[string]string, of []string) string {
+	name := phase
+	if long[phase] != "" {
+		name = long[phase]
+	}
+	if phase == loadPhases()[0] {
+		return what + " of " + strings.Join(of, " / ") + ": " + name
+	}
+	return name
+}
+
+// costs are those of each part, or a dash where a server has none.
+func costs(of map[string]float64, parts []string, format string) string {
+	var cells []string
+	for _, part := range parts {
+		cell := "–"
+		if value, ok := of[part]; ok {
+			cell = fmt.Sprintf(format, value)
+		}
+		cells = append(cells, cell)
+	}
+	return strings.Join(cells, " / ")
+}
+
+// finished is a phase that was measured.
+func (s serverLoad) finished(name string) (phase, bool) {
+	p, ok := s.Phases[name]
+	return p, ok && p.Unfinished == ""
+}
+
+func (s serverLoad) cell(row loadRow) string {
+	p, ok := s.finished(row.phase)
+	if !ok {
+		return "not finished"
+	}
+	return row.cell(p)
+}
+
+// unfinished says why phases have no figures.
+func (r loadResult) unfinished() string {
+	var out strings.Builder
+	for _, s := range r.Servers {
+		for _, name := range loadPhases() {
+			if p := s.Phases[name]; p.Unfinished != "" {
+				fmt.Fprintf(&out, "- %s did not finish `%s`: %s\n", s.Server, name, strings.Join(strings.Fields(p.Unfinished), " "))
+			}
+		}
+	}
+	if out.Len() == 0 {
+		return ""
+	}
+	return "\n" + out.String()
+}
+
+// colours are the servers of the run in the colours that they have everywhere.
+func (r loadResult) colours() []server {
+	return slices.DeleteFunc(allServers(), func(s server) bool {
+		return !slices.ContainsFunc(r.Servers, func(one serverLoad) bool { return one.Server == s.name })
+	})
+}
+
+// loadBar is a group of the picture: what is drawn of a phase.
+type loadBar struct {
+	name, phase string
+	value       func(phase) float64
+}
+
+// loadBars are what a reader looks for first. CPU and memory are of server, engine and shims together.
+func (r loadResult) loadBars() []loadBar {
+	seconds := func(p phase) float64 { return p.Seconds }
+	return []loadBar{
+		{"all up, s", "up", seconds},
+		{"all replaced, s", "restarts", seconds},
+		{"all gone, s", "gone", seconds},
+		{"churn, pods/s", "churn", func(p phase) float64 { return p.Reached }},
+		{"a probe, ms", "probes", func(p phase) float64 { return 1000 * p.Probes.Mean }},
+		{"CPU at rest, s/min", "rest", func(p phase) float64 { return runs(p.CPU) * 60 / p.Seconds }},
+		{"CPU a churned pod, ms", "churn", func(p phase) float64 { return 1000 * runs(p.CPU) / float64(p.Ready.N) }},
+		{"CPU of probes, s/min", "probes", func(p phase) float64 { return runs(p.CPU) * 60 / p.Seconds }},
+		{"memory at rest, MiB", "rest", func(p phase) float64 { return runs(p.Memory) }},
+	}
+}
+
+// runs adds up what pods are run with.
+func runs(of map[string]float64) float64 { return of["server"] + of["engine"] + of["shims"] }
+
+// picture draws them, without what was not measured.
+func (r loadResult) picture() string {
+	var groups []group
+	for _, bar := range r.loadBars() {
+		g := group{name: bar.name, values: make(map[string]float64)}
+		for _, s := range r.Servers {
+			if p, ok := s.finished(bar.phase); ok {
+				if value := bar.value(p); value > 0 && !math.IsInf(value, 0) {
+					g.values[s.Server] = value
+				}
+			}
+		}
+		groups = append(groups, g)
+	}
+	title := fmt.Sprintf("A node of %d pods; CPU and memory of server, engine and shims together; each figure has its own scale", r.Pods)
+	return bars(r.colours(), title, groups)
+}

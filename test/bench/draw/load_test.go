@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const loaded = `{"Pods": 3, "Rest": 30, "Churned": 60, "Churn": 5, "Probed": 30, "Probes": 180, "Engine": "installed", "Kubelet": "v1", "Servers": [
+	{"Server": "criadapter", "Runtime": "docker 1", "Phases": {
+		"up": {"Seconds": 5, "Ready": {"N": 3, "P50": 2, "P99": 4, "All": 4}, "CPU": {"server": 1, "engine": 2, "shims": 3, "kubelet": 4, "pods": 5}},
+		"rest": {"Seconds": 30, "CPU": {"server": 0.5, "engine": 1, "shims": 0.5, "kubelet": 9, "pods": 9}, "Memory": {"server": 32, "engine": 100, "shims": 20, "kubelet": 99}, "Shims": 3},
+		"churn": {"Seconds": 70, "Reached": 4.5, "Ready": {"N": 270, "P50": 1, "P99": 2}, "Gone": {"N": 270, "P50": 1.5, "P99": 2.5}, "CPU": {"server": 27, "engine": 27}},
+		"probes": {"Seconds": 30, "Probes": {"PerMinute": 179.6, "Mean": 0.0423, "Failed": 1}}}},
+	{"Server": "containerd", "Runtime": "containerd 2", "Phases": {
+		"up": {"Seconds": 6, "CPU": {"server": 1}},
+		"churn": {"Unfinished": "after 8m0s 3 pods\n are not", "Seconds": 1, "Reached": 9, "CPU": {"server": 1}}}}]}`
+
+// New results of each engine are kept and written into its own part; one has the picture, too.
+func TestLoadIsDrawn(t *testing.T) {
+	from := t.TempDir()
+	t.Chdir(t.TempDir())
+	write := func(path, content string) {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(content), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(nodeDocument, beginSets+end+"\n"+beginCalls+end+"\n"+sections()[0].loadBegin()+end+"\n"+sections()[1].loadBegin()+end+"\n")
+	write(filepath.Join(figures, "load.json"), `{"Pods": 1}`)
+	write(filepath.Join(from, "result.json"), loaded)
+	write(filepath.Join(from, "result-29-containerd.json"), strings.Replace(loaded, "installed", "29-containerd", 1))
+	if err := runNode("", from); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := os.ReadFile(nodeDocument)
+	first, second, _ := strings.Cut(string(text), sections()[1].loadBegin())
+	for _, want := range []string{
+		"3 pods of one container, kubelet v1, engine `installed`:", "|  | criadapter | containerd |", "| runs pods on | docker 1 | containerd 2 |",
+		"| **up**: all are Ready after, s | 5.0 | 6.0 |", "| one is Ready after, s, p50 / p99 | 2.0 / 4.0 | 0.0 / 0.0 |",
+		"| **churn** for 60 s: pods replaced a second, of 5 asked for | 4.50 | not finished |", "| **probes** for 30 s: a minute, of 180 asked for | 180 | not finished |",
+		"| one takes, ms, mean | 42 |", "| **CPU**, s of server / engine / shims / kubelet / pods: up | 1.0 / 2.0 / 3.0 / 4.0 / 5.0 | 1.0 / – / – / – / – |",
+		"| 30 s at rest | 0.5 / 1.0 / 0.5 / 9.0 / 9.0 | not finished |", "| rest | 32 / 100 / 20 / 99 | not finished |", "| **shims** at rest | 3 | not finished |",
+		"- containerd did not finish `churn`: after 8m0s 3 pods are not\n", "](figures/load.svg)",
+	} {
+		if !strings.Contains(first, want) {
+			t.Errorf("no %q in:\n%s", want, first)
+		}
+	}
+	if !strings.Contains(second, "`29-containerd`") || strings.Contains(second, "load.svg") {
+		t.Errorf("the second engine's part:\n%s", second)
+	}
+	text, err := os.ReadFile(filepath.Join(figures, loadPicture))
+	svg := string(text)
+	if err != nil || wellFormed(svg) != nil || strings.Contains(svg, "NaN") || strings.Contains(svg, "Inf") {
+		t.Errorf("the picture: %v\n%s", err, svg)
+	}
+	// CPU at rest 2 s in half a minute, 54 s of CPU for 270 pods, and no churn of one that did not finish.
+	for want, times := range map[string]int{">4</text>": 1, ">200</text>": 1, ">4.5</text>": 1, ">152</text>": 1, ">6</text>": 1, ">9</text>": 0} {
+		if got := strings.Count(svg, want); got != times {
+			t.Errorf("%d of %s, want %d in:\n%s", got, want, times, svg)
+		}
+	}
+}
