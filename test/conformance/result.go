@@ -43,12 +43,30 @@ func (f finished) chosen() (specs []report.Spec, others map[string]bool) {
 type result struct {
 	Set, What, Engine, Mode, Server, Kubelet string
 	Passed, Failed, Skipped, LeftOut         int
-	// Causes say what keeps specs from passing, with how many.
-	Causes []report.Cause
+	// Again is how many of those that passed failed the first time.
+	Again int
+	// Causes say what keeps specs from passing, with how many; Failures are the names of those that failed.
+	Causes   []report.Cause
+	Failures []string `json:",omitempty"`
 	// Seconds is how long the specs took, and Calls are those to the CRI server meanwhile, by method.
 	Seconds float64
 	Calls   map[string]int `json:",omitempty"`
 }
+
+// named are the names of those of the specs that are.
+func named(specs []report.Spec, are func(report.Spec) bool) []string {
+	var names []string
+	for _, spec := range specs {
+		if are(spec) {
+			names = append(names, spec.Name)
+		}
+	}
+	return names
+}
+
+func failed(s report.Spec) bool { return s.Outcome == report.Failed }
+
+func passedAgain(s report.Spec) bool { return s.Outcome == report.Passed && s.Again }
 
 // keep writes the result of a run of a set into the report's directory.
 func (o options) keep(env rigenv.Env, f finished, v report.Verdict) error {
@@ -59,9 +77,11 @@ func (o options) keep(env rigenv.Env, f finished, v report.Verdict) error {
 	if err != nil {
 		return err
 	}
+	specs, _ := f.chosen()
 	r := result{
 		Set: f.set.name, What: f.set.what, Engine: env.Engine, Mode: env.Mode, Server: o.server, Kubelet: kubelet,
-		Passed: v.Passed, Failed: v.Failed, Skipped: v.Skipped, LeftOut: v.LeftOut, Causes: v.Causes,
+		Passed: v.Passed, Failed: v.Failed, Skipped: v.Skipped, LeftOut: v.LeftOut,
+		Again: len(named(specs, passedAgain)), Causes: v.Causes, Failures: named(specs, failed),
 		Seconds: f.took.Seconds(), Calls: f.calls,
 	}
 	text, err := json.MarshalIndent(r, "", "  ")

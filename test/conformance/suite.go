@@ -84,6 +84,8 @@ func (s suite) args(reportName string) []string {
 		parallel = 1
 	}
 	args := []string{
+		// A busy machine may keep a command from its one second; what is wrong fails again.
+		"--flake-attempts=2",
 		"--procs=" + strconv.Itoa(parallel), "--focus=" + s.set.focus, "--no-color", "--seed=1", "--timeout=" + s.timeout.String(),
 		"--output-dir=" + s.dir, "--json-report=" + reportName,
 	}

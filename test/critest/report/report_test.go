@@ -201,11 +201,12 @@ func TestExpectedWithout(t *testing.T) {
 func TestParseGinkgoTellsWhatRan(t *testing.T) {
 	specs, err := ParseGinkgo(strings.NewReader(`[{"SpecReports":[
 		{"LeafNodeType":"It","LeafNodeText":"left out","State":"skipped"},
-		{"LeafNodeType":"It","LeafNodeText":"skipped itself","State":"skipped","NumAttempts":1,"RunTime":2000000}]}]`))
+		{"LeafNodeType":"It","LeafNodeText":"skipped itself","State":"skipped","NumAttempts":1,"RunTime":2000000},
+		{"LeafNodeType":"It","LeafNodeText":"passed in the end","State":"passed","NumAttempts":2}]}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if specs[0].Ran || !specs[1].Ran || specs[1].Took != 2*time.Millisecond {
+	if specs[0].Ran || !specs[1].Ran || specs[1].Took != 2*time.Millisecond || specs[1].Again || !specs[2].Again {
 		t.Errorf("got %+v", specs)
 	}
 }

@@ -33,6 +33,8 @@ type Spec struct {
 	Message string
 	// Ran says that the spec was among those that were to run; it may have skipped itself.
 	Ran bool
+	// Again says that it ran a second time, because it failed the first time.
+	Again bool
 	// Took is how long it ran.
 	Took time.Duration
 }
@@ -75,7 +77,9 @@ func ParseGinkgo(r io.Reader) ([]Spec, error) {
 			return nil, fmt.Errorf("ginkgo report: two specs are named %q", name)
 		}
 		seen[name] = true
-		specs = append(specs, Spec{Name: name, Outcome: outcome, Message: s.Failure.Message, Ran: s.NumAttempts > 0, Took: s.RunTime})
+		specs = append(specs, Spec{
+			Name: name, Outcome: outcome, Message: s.Failure.Message, Ran: s.NumAttempts > 0, Again: s.NumAttempts > 1, Took: s.RunTime,
+		})
 	}
 	if len(specs) == 0 {
 		return nil, errors.New("ginkgo report: no specs")
