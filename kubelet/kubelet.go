@@ -152,7 +152,9 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		NameInUse: k.pleg.NameInUse, Ended: k.cluster.PodFinished,
 	})
 	admitter := admission.NewAdmitter(admission.Options{
-		Node: k.cluster, Active: func() []*v1.Pod { return allocated.AllocatedPods(k.workers.Active()) }, Observed: k.pleg.Has, ShutdownErr: k.shutdown.Err, Rejections: rejected, Status: k.status, Events: recorder,
+		Node: k.cluster, Active: func() []*v1.Pod { return allocated.AllocatedPods(k.workers.Active()) }, Observed: k.pleg.Has,
+		ShutdownErr: k.shutdown.Err, AllowedUnsafeSysctls: k.opts.AllowedUnsafeSysctls,
+		Rejections: rejected, Status: k.status, Events: recorder,
 	})
 	config := k.newPodConfig(admitter, recorder)
 	k.cleaner = housekeeping.NewCleaner(housekeeping.CleanerOptions{
@@ -217,7 +219,7 @@ func (k *Kubelet) newSteps(ctx context.Context, cache *pleg.Cache, recorder *eve
 		Owner: k.opts.Owner, Volumes: volumes, Objects: k.cluster.Objects(), Services: k.cluster.ServiceEnvironment(),
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
 		FirstUserID: users.first, Cgroups: cgroups, Host: host, RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
-		SeccompDefault: k.opts.SeccompDefault, AllowedUnsafeSysctls: k.opts.AllowedUnsafeSysctls,
+		SeccompDefault: k.opts.SeccompDefault,
 		Warn: func(pod *v1.Pod, reason, message string) {
 			recorder.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})
 		},

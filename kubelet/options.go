@@ -72,7 +72,7 @@ type Options struct {
 	ClusterDNS    []string
 	ClusterDomain string
 	ResolvConf    string
-	// SeccompDefault and AllowedUnsafeSysctls are as in podspec.Options.
+	// SeccompDefault is as in podspec.Options, AllowedUnsafeSysctls as in admission.Options.
 	SeccompDefault       bool
 	AllowedUnsafeSysctls []string
 

@@ -16,6 +16,7 @@ const (
 	reasonSupplementalGroups    = "SupplementalGroupsPolicyNotSupported"
 	reasonInvalidNodeInfo       = "InvalidNodeInfo"
 	reasonUnexpected            = "UnexpectedAdmissionError"
+	reasonSysctl                = "SysctlForbidden"
 	reasonNodeAffinity          = "NodeAffinity"
 	reasonNodeName              = "NodeName"
 	reasonNodePorts             = "NodePorts"
@@ -43,6 +44,8 @@ type input struct {
 	// Admitted says that the pod was taken before and this process only started again: labels, taints and pressure of
 	// the node that came meanwhile are no reason to end it, nor are fields that it got meanwhile, as by kubectl debug.
 	Admitted bool
+	// AllowedSysctls are those that pods may set beyond the safe ones, as in Options.
+	AllowedSysctls []string
 	// Supported says which fields of the pod cannot be honoured. Nil means manifest.Validate.
 	Supported func(*v1.Pod) error
 }
@@ -66,7 +69,7 @@ func check(in input) *Rejection {
 	in.Pod = in.Pod.DeepCopy()
 	manifest.SetDefaults(in.Pod)
 	for _, check := range []func(*input) *Rejection{
-		checkPressure, checkSystem, checkSupported, checkResources, checkAffinity, checkPorts, checkTaints,
+		checkPressure, checkSystem, checkSysctls, checkSupported, checkResources, checkAffinity, checkPorts, checkTaints,
 	} {
 		if rejection := check(&in); rejection != nil {
 			return rejection

@@ -94,6 +94,13 @@ func TestCheck(t *testing.T) {
 		{name: "groups", pod: [2]string{"nodeName: here", "securityContext: {supplementalGroupsPolicy: Strict}"}, reason: "SupplementalGroupsPolicyNotSupported", message: "spec.securityContext.supplementalGroupsPolicy"},
 		{name: "groups on a node that can", pod: [2]string{"nodeName: here", "securityContext: {supplementalGroupsPolicy: Strict}"}, node: [2]string{"status:", "status:\n  features: {supplementalGroupsPolicy: true}"}},
 
+		{name: "safe sysctl", pod: sysctls("{name: net.ipv4.tcp_syncookies, value: '1'}")},
+		{name: "unsafe sysctl", pod: sysctls("{name: kernel.msgmax, value: '1'}"), reason: "SysctlForbidden", message: `forbidden sysctl: "kernel.msgmax" not allowlisted`},
+		{name: "unsafe sysctl of a pod that runs", pod: sysctls("{name: kernel.msgmax, value: '1'}"), admitted: true, reason: "SysctlForbidden"},
+		{name: "unsafe sysctl after a safe one", pod: sysctls("{name: net.ipv4.tcp_syncookies, value: '1'}, {name: net/core/somaxconn, value: '1'}"), reason: "SysctlForbidden", message: "net.core.somaxconn"},
+		{name: "unsafe sysctl that is allowed", pod: sysctls("{name: kernel.sem, value: '1'}, {name: net/ipv4/conf/eth0.1/mtu, value: '1'}")},
+		{name: "sysctl of the node", pod: [2]string{"nodeName: here", "hostNetwork: true\n  securityContext: {sysctls: [{name: net.ipv4.tcp_syncookies, value: '1'}]}"}, reason: "SysctlForbidden", message: "not allowed with host Net enabled"},
+
 		{name: "taint", node: taint("NoExecute"), reason: "TaintToleration", message: "k=v:NoExecute"},
 		{name: "taint of the scheduler", node: taint("NoSchedule")},
 		{name: "taint on a pod that runs", node: taint("NoExecute"), admitted: true},
@@ -123,6 +130,7 @@ func TestCheck(t *testing.T) {
 			in := input{
 				Node: read[v1.Node](t, replace(t, theNode, test.node)), Pod: read[v1.Pod](t, replace(t, thePod, test.pod)),
 				Running: []*v1.Pod{read[v1.Pod](t, theOther)}, Admitted: test.admitted,
+				AllowedSysctls: []string{"kernel.sem", "net.ipv4.conf.*"},
 			}
 			before := in.Pod.DeepCopy()
 			got := check(in)
@@ -145,6 +153,10 @@ var static = [2]string{"uid: pod", "uid: pod, annotations: {kubernetes.io/config
 
 func ports(list string) [2]string {
 	return [2]string{"image: image,", "image: image, ports: [" + list + "],"}
+}
+
+func sysctls(list string) [2]string {
+	return [2]string{"nodeName: here", "securityContext: {sysctls: [" + list + "]}"}
 }
 
 func affinity(expression string) string {

@@ -27,7 +27,7 @@ type Node interface {
 	RefreshNode(ctx context.Context) (node *v1.Node, known bool, err error)
 }
 
-// Options configure an Admitter. All are required.
+// Options configure an Admitter. All but AllowedUnsafeSysctls are required.
 type Options struct {
 	Node Node
 	// Active lists the pods that the node has taken and that are to run.
@@ -36,9 +36,12 @@ type Options struct {
 	Observed func(types.UID) bool
 	// ShutdownErr says that the node is being shut down, nil that it is not.
 	ShutdownErr func() error
-	Rejections  *Rejections
-	Status      *status.Manager
-	Events      *events.Recorder
+	// AllowedUnsafeSysctls are names, or beginnings of names that end in *, which pods may set beyond the safe ones.
+	AllowedUnsafeSysctls []string
+
+	Rejections *Rejections
+	Status     *status.Manager
+	Events     *events.Recorder
 }
 
 // Admitter has check judge pods as they come, and shows those that the node does not take. One goroutine may use it.
@@ -71,7 +74,10 @@ func (a *Admitter) Admit(ctx context.Context, pod *v1.Pod) bool {
 		a.Reject(pod, Rejection{reasonNodeShutdown, "Pod was rejected as the node is shutting down."})
 		return false
 	}
-	in := input{Node: a.opts.Node.Node(), Running: a.running(), Pod: pod, Admitted: a.AdmittedBefore(pod)}
+	in := input{
+		Node: a.opts.Node.Node(), Running: a.running(), Pod: pod, Admitted: a.AdmittedBefore(pod),
+		AllowedSysctls: a.opts.AllowedUnsafeSysctls,
+	}
 	rejection := check(in)
 	if rejection != nil && rejection.Reason == reasonNodeAffinity {
 		in.Node, in.Admitted = a.newestNode(ctx, in)

@@ -42,8 +42,6 @@ type Options struct {
 	// SeccompDefault gives containers that name no seccomp profile the runtime's; otherwise they have none, as with the
 	// kubelet's --seccomp-default.
 	SeccompDefault bool
-	// AllowedUnsafeSysctls are names, or beginnings of names that end in *, which pods may set beyond the safe ones.
-	AllowedUnsafeSysctls []string
 	// RecursiveReadOnly says that the runtime can make mounts read-only with all that is mounted below them.
 	RecursiveReadOnly bool
 	// FirstUserID is the first of the host's user and group ids that a pod with hostUsers: false has; an error refuses the

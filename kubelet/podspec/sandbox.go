@@ -2,11 +2,10 @@ package podspec
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/node/util/sysctl"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
@@ -19,10 +18,7 @@ func (g *Generator) Sandbox(ctx context.Context, pod *v1.Pod, attempt uint32) (*
 	if err != nil {
 		return nil, err
 	}
-	linux, err := g.linuxSandbox(pod)
-	if err != nil {
-		return nil, err
-	}
+	linux := g.linuxSandbox(pod)
 	if linux.SecurityContext.NamespaceOptions.UsernsOptions, err = g.userNamespace(ctx, pod); err != nil {
 		return nil, err
 	}
@@ -87,17 +83,13 @@ func protocol(p v1.Protocol) runtimeapi.Protocol {
 	}
 }
 
-func (g *Generator) linuxSandbox(pod *v1.Pod) (*runtimeapi.LinuxPodSandboxConfig, error) {
-	sysctls, err := g.sysctls(pod)
-	if err != nil {
-		return nil, err
-	}
-	linux := &runtimeapi.LinuxPodSandboxConfig{SecurityContext: sandboxSecurity(pod), Sysctls: sysctls}
+func (g *Generator) linuxSandbox(pod *v1.Pod) *runtimeapi.LinuxPodSandboxConfig {
+	linux := &runtimeapi.LinuxPodSandboxConfig{SecurityContext: sandboxSecurity(pod), Sysctls: sysctls(pod)}
 	linux.Overhead, linux.Resources = g.PodResources(pod)
 	if g.opts.Cgroups != nil {
 		linux.CgroupParent = g.opts.Cgroups.Parent(pod)
 	}
-	return linux, nil
+	return linux
 }
 
 // sandboxSecurity is the security context of the sandbox's own process.
@@ -181,28 +173,14 @@ func selinux(options *v1.SELinuxOptions) *runtimeapi.SELinuxOption {
 	return &runtimeapi.SELinuxOption{User: options.User, Role: options.Role, Type: options.Type, Level: options.Level}
 }
 
-// safeSysctls touch their own pod alone, so every pod may set them.
-func safeSysctls() []string {
-	return []string{
-		"kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range",
-		"net.ipv4.ip_unprivileged_port_start", "net.ipv4.ip_local_reserved_ports", "net.ipv4.tcp_keepalive_time",
-		"net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl", "net.ipv4.tcp_keepalive_probes",
-		"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem",
-	}
-}
-
-func (g *Generator) sysctls(pod *v1.Pod) (map[string]string, error) {
+// sysctls are by name with dots. Whether the pod may set them was decided when it was admitted.
+func sysctls(pod *v1.Pod) map[string]string {
 	if pod.Spec.SecurityContext == nil || len(pod.Spec.SecurityContext.Sysctls) == 0 {
-		return nil, nil
+		return nil
 	}
-	allowed := slices.Concat(safeSysctls(), g.opts.AllowedUnsafeSysctls)
 	values := map[string]string{}
-	for i, sysctl := range pod.Spec.SecurityContext.Sysctls {
-		name := dotted(sysctl.Name)
-		if !matches(name, allowed) {
-			return nil, fmt.Errorf("spec.securityContext.sysctls[%d]: %s is not a safe sysctl; the node's administrator may allow it", i, name)
-		}
-		values[name] = sysctl.Value
+	for _, one := range pod.Spec.SecurityContext.Sysctls {
+		values[sysctl.NormalizeName(one.Name)] = one.Value
 	}
-	return values, nil
+	return values
 }
