@@ -49,11 +49,11 @@ func TestTerminationMessage(t *testing.T) {
 		{"a directory", status(1, "File", dir), "the runtime's"},
 		{"no file", status(1, "File", filepath.Join(dir, "none")), "the runtime's"},
 	} {
-		if got := containerStatus("s", test.status).Message; got != test.want {
+		if got := containerStatus(t.Context(), "s", test.status).Message; got != test.want {
 			t.Errorf("%s: %q, want %q", test.name, got, test.want)
 		}
 	}
-	if got := containerStatus("s", status(1, "File", long)).Message; len(got) != maxMessage || !strings.HasSuffix(got, "end") {
+	if got := containerStatus(t.Context(), "s", status(1, "File", long)).Message; len(got) != maxMessage || !strings.HasSuffix(got, "end") {
 		t.Errorf("a long one has %d bytes", len(got))
 	}
 }
@@ -69,14 +69,29 @@ func TestTerminationMessageIsNotAPipe(t *testing.T) {
 	}
 }
 
-func FuzzLogText(f *testing.F) {
-	f.Add("2026-01-01T00:00:00Z stdout F one\n2026-01-01T00:00:00Z stderr P two")
-	f.Add("\n\n   \n")
-	f.Fuzz(func(t *testing.T, raw string) {
-		if got := logText(raw); len(got) > maxLogBytes || len(got) > len(raw) {
-			t.Errorf("%d bytes of %d", len(got), len(raw))
+// The end of a log is what the container wrote: a line that it did not end has no newline, and the whole is bounded.
+func TestLogEnd(t *testing.T) {
+	const stamp = "2026-01-01T00:00:00Z stdout "
+	path, long := filepath.Join(t.TempDir(), "log"), strings.Repeat("x", maxLogBytes/2)
+	for _, test := range []struct{ name, log, want string }{
+		{"nothing", "", ""},
+		{"an unfinished line", stamp + "F one\n" + stamp + "P DONE\n", "one\nDONE"},
+		{"pieces of a line", stamp + "P o\n" + stamp + "P n\n" + stamp + "F e\n", "one\n"},
+		{"Docker's format", `{"log":"two words\n","stream":"stderr","time":"2026-01-01T00:00:00Z"}` + "\n", "two words\n"},
+		{"no log", "\n\n   \n", ""},
+		{"many lines", strings.Repeat(stamp+"F x\n", maxLogLines+1), strings.Repeat("x\n", maxLogLines)},
+		{"long lines", strings.Repeat(stamp+"F "+long+"\n", 3), long[:maxLogBytes/2-2] + "\n" + long + "\n"},
+	} {
+		if err := os.WriteFile(path, []byte(test.log), 0o644); err != nil {
+			t.Fatal(err)
 		}
-	})
+		if got := logEnd(t.Context(), path); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+	if got := logEnd(t.Context(), filepath.Join(t.TempDir(), "none")); got != "" {
+		t.Errorf("of a log that is not there: %q", got)
+	}
 }
 
 // vanishing loses a container between the list and the question.

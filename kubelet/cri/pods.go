@@ -121,7 +121,7 @@ func (r *Runtime) addContainers(ctx context.Context, pod *model.PodStatus) error
 		}
 		labels := container.GetLabels()
 		pod.Name, pod.Namespace = labels[model.LabelPodName], labels[model.LabelPodNamespace]
-		pod.Containers = append(pod.Containers, containerStatus(container.GetPodSandboxId(), answer.GetStatus()))
+		pod.Containers = append(pod.Containers, containerStatus(ctx, container.GetPodSandboxId(), answer.GetStatus()))
 	}
 	slices.SortStableFunc(pod.Containers, func(a, b model.ContainerStatus) int {
 		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Attempt, a.Attempt))

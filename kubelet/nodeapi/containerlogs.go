@@ -13,7 +13,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
-	"github.com/criadapter/criadapter/kubelet/nodeapi/podlogs"
+	"github.com/criadapter/criadapter/kubelet/podlogs"
 )
 
 // logBuffer is how much of a log is gathered before it is sent, in bytes; a follower gets what there is.

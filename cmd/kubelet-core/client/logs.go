@@ -14,7 +14,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/criadapter/criadapter/kubelet/model"
-	"github.com/criadapter/criadapter/kubelet/nodeapi/podlogs"
+	"github.com/criadapter/criadapter/kubelet/podlogs"
 )
 
 // LogOptions say which part of a container's log is read, and where it goes.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/model"
-	"github.com/criadapter/criadapter/kubelet/nodeapi/podlogs"
+	"github.com/criadapter/criadapter/kubelet/podlogs"
 )
 
 // attempt is one start of a container.

@@ -1,0 +1,75 @@
+package cri
+
+import (
+	"context"
+	"os"
+
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/podlogs"
+)
+
+const (
+	// maxMessage bounds a termination message, and maxLogBytes and maxLogLines what is taken from the log instead; the
+	// kubelet's limits.
+	maxMessage  = 4096
+	maxLogBytes = 2048
+	maxLogLines = 80
+)
+
+// terminationMessage is what the container left at its termination message path; with the policy
+// FallbackToLogsOnError it is the end of the log of one that failed and left nothing.
+func terminationMessage(ctx context.Context, s *runtimeapi.ContainerStatus) string {
+	if path := s.GetAnnotations()[model.AnnotationTerminationMessagePath]; path != "" {
+		for _, mount := range s.GetMounts() {
+			if mount.GetContainerPath() != path {
+				continue
+			}
+			if message := tail(mount.GetHostPath(), maxMessage); message != "" {
+				return message
+			}
+		}
+	}
+	policy := s.GetAnnotations()[model.AnnotationTerminationMessagePolicy]
+	if policy != "FallbackToLogsOnError" || s.GetExitCode() == 0 || s.GetLogPath() == "" {
+		return ""
+	}
+	return logEnd(ctx, s.GetLogPath())
+}
+
+// tail reads at most limit bytes from the end of a regular file; what cannot be read is empty. A pod may have put a pipe
+// there, whose opening would wait for a writer for ever.
+func tail(path string, limit int64) string {
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
+	buffer := make([]byte, min(limit, info.Size()))
+	n, _ := file.ReadAt(buffer, max(0, info.Size()-limit)) // what was read up to an error is still the end of the file
+	return string(buffer[:n])
+}
+
+// logEnd is the end of what a container wrote to its log, of both streams; what cannot be read is left out.
+func logEnd(ctx context.Context, path string) string {
+	var end lastBytes
+	_ = podlogs.Read(ctx, podlogs.Options{Path: path, Tail: maxLogLines, Limit: -1, Stdout: &end, Stderr: &end})
+	return string(end)
+}
+
+// lastBytes keeps the last maxLogBytes that are written to it.
+type lastBytes []byte
+
+func (l *lastBytes) Write(p []byte) (int, error) {
+	*l = append(*l, p...)
+	if more := len(*l) - maxLogBytes; more > 0 {
+		*l = append((*l)[:0], (*l)[more:]...)
+	}
+	return len(p), nil
+}
