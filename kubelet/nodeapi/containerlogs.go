@@ -40,6 +40,9 @@ func (s *API) containerLogs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	// An API server that passes the log on by WebSocket loses the last piece of a body of known length, because it comes
+	// together with its end (messageCopy in k8s.io/apiserver's wsstream); the kubelet's never has one.
+	w.Header().Set("Transfer-Encoding", "chunked")
 	sent, sink := false, http.NewResponseController(w)
 	out := bufio.NewWriterSize(writer(func(p []byte) (int, error) { sent = true; return w.Write(p) }), logBuffer)
 	if query.stream != v1.LogStreamStderr {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -80,6 +81,19 @@ func TestContainerLogs(t *testing.T) {
 	r.failing = status.Error(codes.Unavailable, "away")
 	if code, body := a.get("/containerLogs/ns/pod/c"); code != http.StatusServiceUnavailable || !strings.Contains(body, "away") {
 		t.Errorf("the runtime is away: %d %s", code, body)
+	}
+}
+
+// TestLogHasNoLength: an API server that passes a log on by WebSocket would lose its end.
+func TestLogHasNoLength(t *testing.T) {
+	a := startAPI(t, &runtime{log: logOf(t)}, nil)
+	response, err := a.client.Get("https://" + a.Address() + "/containerLogs/ns/pod/c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if response.ContentLength >= 0 || !slices.Equal(response.TransferEncoding, []string{"chunked"}) {
+		t.Errorf("length %d, encoding %q", response.ContentLength, response.TransferEncoding)
 	}
 }
 
