@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 const (
@@ -20,7 +19,7 @@ const (
 // specsResult is what is read of a run of specs, as test/conformance writes it.
 type specsResult struct {
 	Set, What, Engine, Mode, Server, Kubelet string
-	Passed, Failed, Skipped, LeftOut         int
+	Passed, Failed, Skipped, LeftOut, Again  int
 	Causes                                   []struct {
 		Cause, Outcome string
 		Specs          int
@@ -75,11 +74,7 @@ func drawNode(text []byte) (_ []byte, svg string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	sets := nothingYetSets
-	if len(results) > 0 {
-		sets = specsTable(results)
-	}
-	if text, err = between(text, nodeDocument, beginSets, sets); err != nil {
+	if text, err = between(text, nodeDocument, beginSets, setsTables(results)); err != nil {
 		return nil, "", err
 	}
 	if text, err = between(text, nodeDocument, beginCalls, callsTable(results)); err != nil {
@@ -115,23 +110,4 @@ func readJSON[T any](path string) (T, error) {
 		return value, fmt.Errorf("%s: %w", path, err)
 	}
 	return value, nil
-}
-
-// specsTable has a row a run.
-func specsTable(results []specsResult) string {
-	var out strings.Builder
-	fmt.Fprint(&out, "| set | server | engine | kubelet | passed | failed | skipped | because |\n|---|---|---|---|---|---|---|---|\n")
-	for _, r := range results {
-		var causes []string
-		for _, cause := range r.Causes {
-			causes = append(causes, fmt.Sprintf("%d: %s", cause.Specs, cause.Cause))
-		}
-		server := r.Server
-		if r.Mode != "" {
-			server += ", " + r.Mode
-		}
-		fmt.Fprintf(&out, "| `%s`: %s | %s | %s | %s | %d | %d | %d | %s |\n",
-			r.Set, r.What, server, r.Engine, r.Kubelet, r.Passed, r.Failed, r.Skipped, strings.Join(causes, "; "))
-	}
-	return out.String()
 }

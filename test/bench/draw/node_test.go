@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
 )
 
 // The document of real nodes has the tables and the picture of what is kept.
@@ -48,8 +50,9 @@ func TestNodeResultsAreDrawn(t *testing.T) {
 	if text, _ := os.ReadFile(nodeDocument); strings.Count(string(text), "Nothing was") != 4 || !strings.Contains(string(text), "`make load ENGINE=29-containerd`") {
 		t.Errorf("without results:\n%s", text)
 	}
-	write(filepath.Join(from, "fast.json"), `{"Set":"fast","What":"a choice","Engine":"installed","Server":"criadapter","Kubelet":"v1","Passed":7,"Failed":1,
-		"Causes":[{"Cause":"no such device","Outcome":"failed","Specs":1}]}`)
+	write(filepath.Join(from, "fast.json"), `{"Set":"fast","What":"a choice","Engine":"installed","Server":"criadapter","Kubelet":"`+build.Version+`","Passed":7,"Failed":1,
+		"Again":2,"Causes":[{"Cause":"no such device","Outcome":"failed","Specs":1}]}`)
+	write(filepath.Join(from, "fast-containerd.json"), `{"Set":"fast","What":"a choice","Engine":"installed","Server":"containerd","Kubelet":"`+build.Version+`","Passed":6,"Skipped":2}`)
 	write(filepath.Join(from, "fast-kubelet-1.9.json"), `{"Set":"fast","Engine":"installed","Server":"criadapter","Kubelet":"v1.9.0","Passed":8,"Seconds":61.7,
 		"Calls":{"Status":5,"PodSandboxStatus":70}}`)
 	write(filepath.Join(from, "fast-kubelet-1.8.json"), `{"Set":"fast","Engine":"installed","Server":"criadapter","Kubelet":"v1.8.0","Passed":6,"Failed":2,
@@ -59,7 +62,8 @@ func TestNodeResultsAreDrawn(t *testing.T) {
 	}
 	text, _ := os.ReadFile(nodeDocument)
 	for _, want := range []string{
-		"| `fast`: a choice | criadapter | installed | v1 | 7 | 1 | 0 | 1: no such device |",
+		"| set | installed | containerd beside installed |\n|---|---|---|\n| `fast`: a choice | 7, 1, 0 (2 again) | 6, 0, 2 |\n",
+		"| cause | installed |\n|---|---|\n| failed: no such device | 1 |\n",
 		"| kubelet | 1.8.0 | 1.9.0 |\n|---|---|---|\n| specs passed, failed | 6, 2 | 8, 0 |\n| seconds | 0 | 62 |\n| PodSandboxStatus | – | 70 |\n| Status | 4 | 5 |\n",
 	} {
 		if !strings.Contains(string(text), want) {

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+)
+
+// column is one kind of node that sets were run on: a server on or beside an engine, and the kind of its pods.
+type column struct{ server, engine, mode string }
+
+func (r specsResult) column() column { return column{r.Server, r.Engine, r.Mode} }
+
+// title is the column's head.
+func (c column) title() string {
+	if c.server != "criadapter" {
+		return c.server + " beside " + c.engine
+	}
+	switch c.mode {
+	case "container":
+		return c.engine + ", sandbox containers"
+	case "oci":
+		return c.engine + ", no sandbox containers"
+	}
+	return c.engine
+}
+
+// order sorts columns: ours before others', the installed engine before others.
+func (c column) order() string {
+	return fmt.Sprint(c.server != "criadapter", c.server, c.engine != "installed", c.engine, c.mode)
+}
+
+// setsTables has a row a set and a column a kind of node, for the pinned kubelet, and then what keeps specs from passing.
+func setsTables(results []specsResult) string {
+	results = slices.DeleteFunc(slices.Clone(results), func(r specsResult) bool { return r.Kubelet != build.Version })
+	if len(results) == 0 {
+		return nothingYetSets
+	}
+	columns := columnsOf(results)
+	var out strings.Builder
+	header(&out, "set", columns)
+	for _, set := range setsOf(results) {
+		fmt.Fprintf(&out, "| `%s`: %s |", set.Set, set.What)
+		for _, c := range columns {
+			i := slices.IndexFunc(results, func(r specsResult) bool { return r.column() == c && r.Set == set.Set })
+			if i < 0 {
+				fmt.Fprint(&out, " |")
+				continue
+			}
+			fmt.Fprintf(&out, " %s |", results[i].counts())
+		}
+		fmt.Fprintln(&out)
+	}
+	out.WriteString(causesTable(results, columns))
+	return out.String()
+}
+
+func header(out *strings.Builder, first string, columns []column) {
+	fmt.Fprintf(out, "| %s |", first)
+	for _, c := range columns {
+		fmt.Fprintf(out, " %s |", c.title())
+	}
+	fmt.Fprintf(out, "\n|---|%s\n", strings.Repeat("---|", len(columns)))
+}
+
+// counts are the specs of a run that passed, failed and were skipped, and how many of the first took a second time.
+func (r specsResult) counts() string {
+	text := fmt.Sprintf("%d, %d, %d", r.Passed, r.Failed, r.Skipped)
+	if r.Again > 0 {
+		text += fmt.Sprintf(" (%d again)", r.Again)
+	}
+	return text
+}
+
+func columnsOf(results []specsResult) []column {
+	var columns []column
+	for _, r := range results {
+		if !slices.Contains(columns, r.column()) {
+			columns = append(columns, r.column())
+		}
+	}
+	slices.SortFunc(columns, func(a, b column) int { return cmp.Compare(a.order(), b.order()) })
+	return columns
+}
+
+// setsOf has one result a set, those with the most specs first.
+func setsOf(results []specsResult) []specsResult {
+	var sets []specsResult
+	for _, r := range results {
+		if !slices.ContainsFunc(sets, func(s specsResult) bool { return s.Set == r.Set }) {
+			sets = append(sets, r)
+		}
+	}
+	all := func(r specsResult) int { return r.Passed + r.Failed + r.Skipped }
+	slices.SortFunc(sets, func(a, b specsResult) int { return cmp.Or(-cmp.Compare(all(a), all(b)), cmp.Compare(a.Set, b.Set)) })
+	return sets
+}
+
+// causesTable says what keeps specs from passing, and for how many in the set that has most of them.
+func causesTable(results []specsResult, columns []column) string {
+	type reason struct{ cause, outcome string }
+	most := make(map[reason]map[column]int)
+	var reasons []reason
+	for _, r := range results {
+		for _, c := range r.Causes {
+			why := reason{c.Cause, c.Outcome}
+			if most[why] == nil {
+				most[why] = make(map[column]int)
+				reasons = append(reasons, why)
+			}
+			most[why][r.column()] = max(most[why][r.column()], c.Specs)
+		}
+	}
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.server != "criadapter" })
+	if len(reasons) == 0 || len(columns) == 0 {
+		return ""
+	}
+	slices.SortFunc(reasons, func(a, b reason) int { return cmp.Or(cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.cause, b.cause)) })
+	var out strings.Builder
+	fmt.Fprint(&out, "\nWhat keeps specs from passing on criadapter, and how many in the set that has most of them:\n\n")
+	header(&out, "cause", columns)
+	for _, why := range reasons {
+		fmt.Fprintf(&out, "| %s: %s |", why.outcome, why.cause)
+		for _, c := range columns {
+			if most[why][c] == 0 {
+				fmt.Fprint(&out, " |")
+			} else {
+				fmt.Fprintf(&out, " %d |", most[why][c])
+			}
+		}
+		fmt.Fprintln(&out)
+	}
+	return out.String()
+}
