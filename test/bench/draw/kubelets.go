@@ -10,7 +10,10 @@ import (
 
 const (
 	beginCalls      = "<!-- calls -->\n"
+	beginCore       = "<!-- core -->\n"
+	kubeletCore     = "kubelet-core"
 	nothingYetCalls = "Nothing was run yet: `make conformance FAST=1` with each `KUBELET` and then `make figures` write the table here.\n"
+	nothingYetCore  = "Nothing was run yet: `make conformance NODE=kubelet-core` and then `make figures` write the table here.\n"
 )
 
 // kubeletName is the version of the real one, or the name of ours, which comes after all versions.
@@ -51,6 +54,27 @@ func callsTable(results []specsResult) string {
 			}
 			return fmt.Sprint(r.Calls[method])
 		})
+	}
+	return out.String()
+}
+
+// coreTable has a row a cause that keeps specs from passing with the kubelet core.
+func coreTable(results []specsResult) string {
+	run := slices.IndexFunc(results, func(r specsResult) bool {
+		return r.Set == "node-conformance" && r.Kubelet == kubeletCore && r.Server == "criadapter" && r.Engine == "installed" && r.Mode == ""
+	})
+	if run < 0 {
+		return nothingYetCore
+	}
+	r := results[run]
+	var out strings.Builder
+	fmt.Fprintf(&out, "Of %d specs of the set `%s`, %d passed, %d failed, %d skipped themselves and %d were left out.\n\n",
+		r.Passed+r.Failed+r.Skipped+r.LeftOut, r.Set, r.Passed, r.Failed, r.Skipped, r.LeftOut)
+	if len(r.Causes) > 0 {
+		fmt.Fprint(&out, "| specs | | because |\n|---|---|---|\n")
+	}
+	for _, cause := range r.Causes {
+		fmt.Fprintf(&out, "| %d | %s | %s |\n", cause.Specs, cause.Outcome, cause.Cause)
 	}
 	return out.String()
 }

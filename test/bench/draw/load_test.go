@@ -28,7 +28,7 @@ func TestLoadIsDrawn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(nodeDocument, beginSets+end+"\n"+beginCalls+end+"\n"+sections()[0].loadBegin()+end+"\n"+sections()[1].loadBegin()+end+"\n")
+	write(nodeDocument, emptyNodeDocument())
 	write(filepath.Join(figures, "load.json"), `{"Pods": 1}`)
 	write(filepath.Join(from, "result.json"), loaded)
 	write(filepath.Join(from, "result-29-containerd.json"), strings.Replace(loaded, "installed", "29-containerd", 1))

@@ -80,6 +80,9 @@ func drawNode(text []byte) (_ []byte, svg string, err error) {
 	if text, err = between(text, nodeDocument, beginCalls, callsTable(results)); err != nil {
 		return nil, "", err
 	}
+	if text, err = between(text, nodeDocument, beginCore, coreTable(results)); err != nil {
+		return nil, "", err
+	}
 	return drawLoad(text)
 }
 

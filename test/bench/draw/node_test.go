@@ -30,6 +30,11 @@ func TestNodeDocumentIsOfItsResults(t *testing.T) {
 	}
 }
 
+// emptyNodeDocument has the parts that are drawn, and nothing else.
+func emptyNodeDocument() string {
+	return strings.Join([]string{beginSets, beginCalls, beginCore, sections()[0].loadBegin(), sections()[1].loadBegin(), ""}, end+"\n")
+}
+
 // Results are kept, and a part that a server does not have is a dash.
 func TestNodeResultsAreDrawn(t *testing.T) {
 	from := t.TempDir()
@@ -43,11 +48,11 @@ func TestNodeResultsAreDrawn(t *testing.T) {
 	if err := os.MkdirAll(figures, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(nodeDocument, beginSets+end+"\n"+beginCalls+end+"\n"+sections()[0].loadBegin()+end+"\n"+sections()[1].loadBegin()+end+"\n")
+	write(nodeDocument, emptyNodeDocument())
 	if err := runNode("", ""); err != nil {
 		t.Fatal(err)
 	}
-	if text, _ := os.ReadFile(nodeDocument); strings.Count(string(text), "Nothing was") != 4 || !strings.Contains(string(text), "`make load ENGINE=29-containerd`") {
+	if text, _ := os.ReadFile(nodeDocument); strings.Count(string(text), "Nothing was") != 5 || !strings.Contains(string(text), "`make load ENGINE=29-containerd`") {
 		t.Errorf("without results:\n%s", text)
 	}
 	write(filepath.Join(from, "fast.json"), `{"Set":"fast","What":"a choice","Engine":"installed","Server":"criadapter","Kubelet":"`+build.Version+`","Passed":7,"Failed":1,
@@ -57,6 +62,8 @@ func TestNodeResultsAreDrawn(t *testing.T) {
 		"Calls":{"Status":5,"PodSandboxStatus":70}}`)
 	write(filepath.Join(from, "fast-kubelet-1.8.json"), `{"Set":"fast","Engine":"installed","Server":"criadapter","Kubelet":"v1.8.0","Passed":6,"Failed":2,
 		"Calls":{"Status":4}}`)
+	write(filepath.Join(from, "node-conformance-kubelet-core.json"), `{"Set":"node-conformance","Engine":"installed","Server":"criadapter","Kubelet":"kubelet-core",
+		"Passed":5,"Failed":1,"LeftOut":2,"Causes":[{"Cause":"there is no such thing","Outcome":"left out","Specs":2}]}`)
 	if err := runNode(from, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -65,6 +72,7 @@ func TestNodeResultsAreDrawn(t *testing.T) {
 		"| set | installed | containerd beside installed |\n|---|---|---|\n| `fast`: a choice | 7, 1, 0 (2 again) | 6, 0, 2 |\n",
 		"| cause | installed |\n|---|---|\n| failed: no such device | 1 |\n",
 		"| kubelet | 1.8.0 | 1.9.0 |\n|---|---|---|\n| specs passed, failed | 6, 2 | 8, 0 |\n| seconds | 0 | 62 |\n| PodSandboxStatus | – | 70 |\n| Status | 4 | 5 |\n",
+		"Of 8 specs of the set `node-conformance`, 5 passed, 1 failed, 0 skipped themselves and 2 were left out.", "| 2 | left out | there is no such thing |",
 	} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in:\n%s", want, text)
