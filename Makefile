@@ -75,6 +75,11 @@ load: ## Fill a node through the real kubelet, on criadapter and its peers; PODS
 	@go build -o build/bin/load ./test/load
 	@build/bin/load $(if $(CACHED),-cached) $(if $(QUICK),-quick) $(if $(PODS),-pods $(PODS)) $(if $(SERVERS),-servers $(SERVERS))
 
+.PHONY: soak
+soak: ## Hurt a node under a cluster's workload and compare what the API server was told with what ran; HOURS=0.5, SEED=n repeats, ENGINE=name
+	@go build -o build/bin/soak ./test/soak
+	@build/bin/soak $(if $(CACHED),-cached) $(if $(HOURS),-hours $(HOURS)) $(if $(SEED),-seed $(SEED))
+
 .PHONY: package-test
 package-test: ## Install, upgrade, remove and purge the packages on a Debian machine with running pods; RUN=pattern for some
 	@go build -o build/bin/packages ./test/packages

@@ -248,7 +248,7 @@ func TestEngineDies(t *testing.T) {
 			env := rigenv.Require(t)
 			eng := newEngine(t, &env, liveRestore)
 			c := newChurned(t, env, env, podsOf())
-			c.others = leftByContainerd(env)
+			c.others = inventory.LeftByContainerd(env)
 			for _, k := range c.kubelets {
 				k.heals = true
 			}
@@ -260,21 +260,6 @@ func TestEngineDies(t *testing.T) {
 			fmt.Printf("engine: %d pods came up, dockerd and its containerd were killed %d times each, and dockerd was stopped as often; answers:%s\n", pods, <-hurt, countsOf(c.codes))
 			c.judge()
 		})
-	}
-}
-
-// leftByContainerd are remains of a start in the middle of which containerd was killed: a shim with a runtime that waits,
-// and a mount of a root, of which neither it nor the engine knows any more.
-func leftByContainerd(env rigenv.Env) func(kind, name string) bool {
-	return func(kind, name string) bool {
-		switch kind {
-		case "process":
-			return strings.HasPrefix(name, "containerd-shim") || strings.HasPrefix(name, "runc")
-		case "mount":
-			return strings.HasPrefix(name, env.DockerRoot+"/")
-		default:
-			return false
-		}
 	}
 }
 

@@ -22,6 +22,7 @@ var elsewhere = []string{
 	"docs/comparison.md: make bench",
 	"docs/conformance.md: make conformance FAST=1",
 	"docs/conformance.md: make load",
+	"docs/faults.md: make soak HOURS=0.5",
 	"docs/k3s.md: curl -sfL https://get.k3s.io | sh -s - --container-runtime-endpoint unix:///run/criadapter/criadapter.sock",
 	"docs/kubeadm.md: sudo kubeadm init --cri-socket unix:///run/criadapter/criadapter.sock --pod-network-cidr 10.244.0.0/16",
 	"docs/kubelet-core.md: make e2e",

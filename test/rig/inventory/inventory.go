@@ -27,6 +27,8 @@ type Node struct {
 	Server *adapter.Server
 	// Dirs are further directories whose files are counted, by the kind of these.
 	Dirs map[string]string
+	// Cgroup is the one below which those of pods are counted; none are where it is empty.
+	Cgroup string
 }
 
 // Take lists everything.
@@ -44,7 +46,26 @@ func (n Node) Take(ctx context.Context) (Inventory, error) {
 	for kind, dir := range dirs {
 		errs = append(errs, i.addFiles(kind, dir))
 	}
+	if n.Cgroup != "" {
+		errs = append(errs, i.addCgroups(n.Cgroup))
+	}
 	return i, errors.Join(errs...)
+}
+
+// LeftByContainerd says what of an inventory may be the remains of a start in the middle of which the engine's containerd
+// was killed, as it is with its engine: a shim with a runtime that waits, and a mount of a root, of which neither it nor the
+// engine knows any more.
+func LeftByContainerd(env rigenv.Env) func(kind, name string) bool {
+	return func(kind, name string) bool {
+		switch kind {
+		case "process":
+			return strings.HasPrefix(name, "containerd-shim") || strings.HasPrefix(name, "runc")
+		case "mount":
+			return strings.HasPrefix(name, env.DockerRoot+"/")
+		default:
+			return false
+		}
+	}
 }
 
 func (i Inventory) add(kind, name string) { i[kind] = append(i[kind], name) }

@@ -110,3 +110,26 @@ func (i Inventory) addFiles(kind, dir string) error {
 		return err
 	})
 }
+
+// addCgroups counts cgroups below one, in every hierarchy.
+func (i Inventory) addCgroups(below string) error {
+	roots, err := filepath.Glob("/sys/fs/cgroup/*/" + below)
+	if err != nil {
+		return err
+	}
+	for _, root := range append(roots, "/sys/fs/cgroup/"+below) {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if os.IsNotExist(err) {
+				return nil
+			}
+			if err == nil && entry.IsDir() {
+				i.add("cgroup", path)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -114,9 +114,13 @@ func Number(content string) (int, error) {
 	return number, nil
 }
 
-// Rotated returns the log's renamed files, the oldest first, and the log.
+// Rotated returns the log's renamed files, the oldest first, and the log. Of a file that a kubelet is compressing, or was
+// when it was killed, there is one.
 func Rotated(path string) ([]string, error) {
-	files, err := filepath.Glob(path + ".*")
-	slices.Sort(files)
+	found, err := filepath.Glob(path + ".*")
+	slices.Sort(found)
+	files := slices.DeleteFunc(slices.Clone(found), func(file string) bool {
+		return strings.HasSuffix(file, ".tmp") || slices.Contains(found, file+".gz")
+	})
 	return append(files, path), err
 }

@@ -33,9 +33,11 @@ func TestCount(t *testing.T) {
 	}
 	mark := "2026-01-02T03:04:05.000000006Z stderr F " + Marker + ": 2 lines\n"
 	for name, text := range map[string][]byte{
-		".20260102-030405.gz": packed.Bytes(),
-		".20260102-030406":    records(11, 20),
-		"":                    slices.Concat(records(20, 20), []byte(mark), records(23, 25)),
+		".20260102-030405.gz":  packed.Bytes(),
+		".20260102-030405":     records(1, 10), // compressed, and not yet removed
+		".20260102-030406":     records(11, 20),
+		".20260102-030406.tmp": []byte("half"),
+		"":                     slices.Concat(records(20, 20), []byte(mark), records(23, 25)),
 	} {
 		if err := os.WriteFile(path+name, text, 0o644); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A disk that is full has no room for a byte, and room again when it is emptied.
+func TestFill(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("mounting is not allowed here: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	}()
+	path := filepath.Join(dir, "file")
+	for range 2 { // full disks are filled again
+		if err := fill(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("x"), 0o644); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	if err := empty(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("x"), 0o644); err != nil {
+		t.Errorf("on an emptied disk: %v", err)
+	}
+}

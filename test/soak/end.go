@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/test/rig/inventory"
+)
+
+const (
+	// endPatience bounds the time until a node without pods is empty: a kubelet looks for what it can remove each minute.
+	endPatience = 4 * time.Minute
+	// calm is how often in a row an empty node must look the same.
+	calm = 5
+)
+
+// ofPods are kinds of an inventory of which a node without pods has nothing, and ofPodsBelow those of which it has nothing
+// but directories.
+var (
+	ofPods      = []string{"container", "log file", "pin", "directory of a pod", "note", "pod's directory", "container log", "link to a log"}
+	ofPodsBelow = []string{"leased address", "CNI cache"}
+)
+
+// nothingOfPods is what a node without pods has all the same.
+func nothingOfPods(kind, name string) bool {
+	if slices.Contains(ofPodsBelow, kind) {
+		info, err := os.Stat(name)
+		return err == nil && info.IsDir()
+	}
+	return !slices.Contains(ofPods, kind) || filepath.Base(name) == "runtime.json" // a note on the engine
+}
+
+// emptyNode runs the workload once and removes it, and returns what a node has then: bridges and chains are made with the
+// first pods, and stay.
+func (s *soaking) emptyNode(ctx context.Context) (inventory.Inventory, error) {
+	say("the workload is brought up and removed once, to see what stays")
+	work := s.both.workload
+	if err := work.begin(ctx, s.victims.cluster.Plane.Dir); err != nil {
+		return nil, err
+	}
+	if err := s.both.quiet(ctx); err != nil {
+		return nil, err
+	}
+	if err := work.end(ctx); err != nil {
+		return nil, err
+	}
+	before, same := inventory.Inventory{}, 0
+	for end := time.Now().Add(endPatience); ; {
+		now, err := s.stock.Take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		left := now.Without(nothingOfPods).Differs(inventory.Inventory{})
+		if same++; left != "" || now.Differs(before) != "" {
+			same = 0
+		}
+		if same == calm {
+			return now, nil
+		}
+		if time.Now().After(end) {
+			return nil, fmt.Errorf("the node does not get empty: %s%s", left, now.Differs(before))
+		}
+		before = now
+		if err := pause(ctx, time.Second); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// end removes the workload and says what is left of it.
+func (s *soaking) end(ctx context.Context, empty inventory.Inventory) (left, err error) {
+	ctx = context.WithoutCancel(ctx)
+	say("the end: the workload is deleted")
+	if err := s.both.workload.end(ctx); err != nil {
+		return nil, err
+	}
+	others := s.leftByEngine()
+	text, err := s.stock.Await(ctx, endPatience, empty, others)
+	if err != nil {
+		return nil, err
+	}
+	if others != nil {
+		s.result.leftByEngine = s.countLeft(ctx, empty)
+	}
+	listed, err := s.listed(ctx)
+	if text += listed; text != "" {
+		s.result.left = strings.Count(text, "\n  + ") + strings.Count(listed, "\n")
+		left = fmt.Errorf("left over:\n%s", text)
+	}
+	if differences := s.both.whole().Differences; len(differences) > 0 {
+		lines := make([]string, len(differences))
+		for i, d := range differences {
+			lines[i] = "  " + d.String()
+		}
+		left = errors.Join(left, fmt.Errorf("%d differences:\n%s", len(differences), strings.Join(lines, "\n")))
+	}
+	return left, err
+}
+
+// leftByEngine says what may be left by an engine that was killed; nil if none was.
+func (s *soaking) leftByEngine() func(kind, name string) bool {
+	if s.result.faults[engineKilled] == 0 {
+		return nil
+	}
+	return inventory.LeftByContainerd(s.env)
+}
+
+// countLeft counts what is left by the engine alone.
+func (s *soaking) countLeft(ctx context.Context, empty inventory.Inventory) int {
+	now, err := s.stock.Take(ctx)
+	if err != nil {
+		return 0
+	}
+	return strings.Count(now.Differs(empty), "\n  + ")
+}
+
+// listed are the pods and containers that criadapter lists, as crictl shows them.
+func (s *soaking) listed(ctx context.Context) (string, error) {
+	runtime := s.victims.cluster.Server.Adapter.Runtime
+	pods, err := runtime.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{})
+	containers, err2 := runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{})
+	text := ""
+	for _, pod := range pods {
+		text += fmt.Sprintf("listed pod: %s %s %s\n", pod.GetId(), pod.GetMetadata().GetName(), pod.GetState())
+	}
+	for _, c := range containers {
+		text += fmt.Sprintf("listed container: %s %s %s\n", c.GetId(), c.GetMetadata().GetName(), c.GetState())
+	}
+	return text, errors.Join(err, err2)
+}

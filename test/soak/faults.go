@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/test/cluster/single"
+	"github.com/criadapter/criadapter/test/rig/badplugins"
+	"github.com/criadapter/criadapter/test/rig/engine"
+)
+
+// badCalls is how many of a hundred calls of plugins go wrong while plugins do.
+const badCalls = 60
+
+// refill is how often a full disk is filled again: what others remove is taken, too.
+const refill = 200 * time.Millisecond
+
+// victims are what faults hurt.
+type victims struct {
+	cluster *single.Cluster
+	engine  *engine.Engine
+	plugins badplugins.Plugins
+}
+
+// hurt does what a fault is, for as long as it lasts, and heals it; healing goes on when ctx has ended.
+func (v victims) hurt(ctx context.Context, f fault) error {
+	healing := context.WithoutCancel(ctx)
+	server := v.cluster.Server.Adapter
+	switch f.Kind {
+	case serverKilled:
+		server.Kill()
+		return errors.Join(wait(ctx, f.Lasts), server.Start(healing))
+	case engineKilled:
+		v.engine.Kill()
+		return errors.Join(wait(ctx, f.Lasts), v.engine.Start(healing))
+	case engineEnded:
+		return errors.Join(v.engine.Terminate(healing), wait(ctx, f.Lasts), v.engine.Start(healing))
+	case engineStopped:
+		return errors.Join(syscall.Kill(v.engine.PID(), syscall.SIGSTOP), wait(ctx, f.Lasts), syscall.Kill(v.engine.PID(), syscall.SIGCONT))
+	case kubeletKilled:
+		v.cluster.Kubelet().Kill()
+		return errors.Join(wait(ctx, f.Lasts), v.cluster.LaunchKubelet())
+	case pluginsFail:
+		return v.plague(ctx, f, badplugins.CrashBefore, badplugins.CrashAfter, badplugins.ErrorAfter, badplugins.Twice)
+	case pluginsHang:
+		return v.plague(ctx, f, badplugins.Hang)
+	case pluginsGarble:
+		return v.plague(ctx, f, badplugins.Garbage)
+	case logDiskFull:
+		return v.choke(ctx, f, single.LogDisk)
+	case kubeletDiskFull:
+		return v.choke(ctx, f, single.KubeletDisk)
+	case stateDiskFull:
+		return v.choke(ctx, f, single.StateDisk)
+	}
+	return fmt.Errorf("no fault is called %q", f.Kind)
+}
+
+// plague lets CNI plugins go wrong.
+func (v victims) plague(ctx context.Context, f fault, faults ...string) error {
+	if err := v.plugins.Begin(f.Seed, badCalls, faults...); err != nil {
+		return err
+	}
+	return errors.Join(wait(ctx, f.Lasts), v.plugins.End())
+}
+
+// choke keeps a disk full.
+func (v victims) choke(ctx context.Context, f fault, disk string) (err error) {
+	dir := v.cluster.Disks()[disk]
+	defer func() { err = errors.Join(err, empty(dir)) }()
+	for end := time.Now().Add(f.Lasts); time.Now().Before(end) && ctx.Err() == nil; _ = pause(ctx, refill) {
+		if err := fill(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait is pause for those who heal in any case.
+func wait(ctx context.Context, d time.Duration) error {
+	_ = pause(ctx, d)
+	return nil
+}

@@ -1,0 +1,221 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ExitCodeAnnotation is on pods whose containers end with a known exit code, each once.
+const ExitCodeAnnotation = "soak/exit-code"
+
+// Told is what the API server was told of one container.
+type Told struct {
+	ID, PodUID, Name string
+	// Restarts is the restart count with which it was the current container, -1 if it was never told as that.
+	Restarts int
+	// Running is the last word. Ended says that it was told as ended, with ExitCode and Reason.
+	Running, Ended bool
+	ExitCode       int
+	Reason         string
+}
+
+func (t Told) String() string {
+	switch {
+	case t.Running:
+		return "running as " + short(t.ID)
+	case t.Ended:
+		return fmt.Sprintf("%s ended with %d (%s)", short(t.ID), t.ExitCode, t.Reason)
+	default:
+		return "waiting"
+	}
+}
+
+// short is as much of an id as people read.
+func short(id string) string { return id[:min(len(id), 12)] }
+
+// Pod is what the API server was told of one pod.
+type Pod struct {
+	UID, Name string
+	// Owner is the name of the Job that it is of, empty for others.
+	Owner string
+	Phase v1.PodPhase
+	// Reason is the phase's: Evicted.
+	Reason string
+	Ready  bool
+	// ExitCode is what its containers end with, -1 where that is not known before.
+	ExitCode int
+	// Created is when the pod was seen first, Deleting when its deletion was, Gone when it was there no more.
+	Created, Deleting, Gone time.Time
+	// Current are its containers by their names, with those that do not run.
+	Current map[string]Told
+	// Vanished are containers that the kubelet told as ended because it could not find them.
+	Vanished []string
+}
+
+// API is all that the API server was told of pods, as one watch sees it. It is safe for concurrent use.
+type API struct {
+	mu   sync.Mutex
+	pods map[string]*Pod
+	told map[string]*Told
+	// odd is what it was told that cannot be: restart counts that went down, ends that were taken back.
+	odd []Difference
+}
+
+// See takes note of a pod's state, or of its end.
+func (a *API) See(pod *v1.Pod, gone bool, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pods == nil {
+		a.pods, a.told = make(map[string]*Pod), make(map[string]*Told)
+	}
+	p := a.pods[string(pod.UID)]
+	if p == nil {
+		p = newPod(pod, now)
+		a.pods[p.UID] = p
+	}
+	p.Phase, p.Reason, p.Ready = pod.Status.Phase, pod.Status.Reason, isReady(pod)
+	if pod.DeletionTimestamp != nil && p.Deleting.IsZero() {
+		p.Deleting = now
+	}
+	if gone {
+		p.end(now)
+	}
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		a.seeContainer(p, status)
+	}
+}
+
+// Only takes note that there are no other pods than these.
+func (a *API) Only(uids []string, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for uid, p := range a.pods {
+		if !slices.Contains(uids, uid) && p.Gone.IsZero() {
+			p.end(now)
+		}
+	}
+}
+
+// end takes note that it is there no more.
+func (p *Pod) end(now time.Time) {
+	p.Gone = now
+	if p.Deleting.IsZero() {
+		p.Deleting = now // at once, by force
+	}
+}
+
+func newPod(pod *v1.Pod, now time.Time) *Pod {
+	p := &Pod{UID: string(pod.UID), Name: pod.Name, ExitCode: -1, Created: now, Current: make(map[string]Told)}
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "Job" {
+		p.Owner = owner.Name
+	}
+	if code, err := strconv.Atoi(pod.Annotations[ExitCodeAnnotation]); err == nil {
+		p.ExitCode = code
+	}
+	return p
+}
+
+func isReady(pod *v1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodReady && c.Status == v1.ConditionTrue
+	})
+}
+
+// vanished is the kubelet's reason for the end of a container that it cannot find.
+const vanished = "ContainerStatusUnknown"
+
+func (a *API) seeContainer(p *Pod, status v1.ContainerStatus) {
+	restarts := int(status.RestartCount)
+	if before, known := p.Current[status.Name]; known && restarts < before.Restarts {
+		a.odd = append(a.odd, Difference{Rule: RestartsSank, Pod: p.Name, Container: status.Name,
+			API: "restart count " + strconv.Itoa(before.Restarts) + ", then " + strconv.Itoa(restarts)})
+	}
+	current := Told{PodUID: p.UID, Name: status.Name, Restarts: restarts}
+	switch {
+	case status.State.Running != nil:
+		current.ID, current.Running = containerID(status.ContainerID), true
+		a.merge(current)
+	case status.State.Terminated != nil:
+		current = ended(current, status.State.Terminated)
+		a.seeEnd(p, current)
+	}
+	p.Current[status.Name] = current
+	if last := status.LastTerminationState.Terminated; last != nil {
+		a.seeEnd(p, ended(Told{PodUID: p.UID, Name: status.Name, Restarts: -1}, last))
+	}
+}
+
+func ended(t Told, state *v1.ContainerStateTerminated) Told {
+	t.ID, t.Ended, t.ExitCode, t.Reason = containerID(state.ContainerID), true, int(state.ExitCode), state.Reason
+	return t
+}
+
+// seeEnd takes note of an end. What the kubelet could not find has no exit code of its own.
+func (a *API) seeEnd(p *Pod, t Told) {
+	if t.Reason == vanished {
+		if !slices.Contains(p.Vanished, t.Name) {
+			p.Vanished = append(p.Vanished, t.Name)
+		}
+		return
+	}
+	a.merge(t)
+}
+
+// merge adds what is new to what was told of a container before.
+func (a *API) merge(t Told) {
+	if t.ID == "" {
+		return
+	}
+	if before := a.told[t.ID]; before != nil {
+		if before.Ended && (t.Running || t.ExitCode != before.ExitCode) {
+			a.odd = append(a.odd, Difference{Rule: EndTakenBack, Pod: a.pods[t.PodUID].Name, Container: t.Name, API: before.String() + ", then " + t.String()})
+		}
+		if t.Restarts < 0 {
+			t.Restarts = before.Restarts
+		}
+	}
+	a.told[t.ID] = &t
+}
+
+// containerID is an id without its scheme.
+func containerID(id string) string {
+	_, id, _ = strings.Cut(id, "://")
+	return id
+}
+
+// Pods are all pods, the oldest first.
+func (a *API) Pods() []Pod {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make([]Pod, 0, len(a.pods))
+	for p := range maps.Values(a.pods) {
+		copied := *p
+		copied.Current = maps.Clone(p.Current)
+		all = append(all, copied)
+	}
+	slices.SortFunc(all, func(a, b Pod) int { return a.Created.Compare(b.Created) })
+	return all
+}
+
+// view is all at one moment.
+func (a *API) view() (pods map[string]Pod, told map[string]Told, odd []Difference) {
+	all := a.Pods()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	pods, told = make(map[string]Pod, len(all)), make(map[string]Told, len(a.told))
+	for _, p := range all {
+		pods[p.UID] = p
+	}
+	for id, t := range a.told {
+		told[id] = *t
+	}
+	return pods, told, slices.Clone(a.odd)
+}

@@ -1,0 +1,123 @@
+package history
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Container is what the engine says of a container of a pod.
+type Container struct {
+	ID, PodUID, Pod, Name string
+	Attempt               int
+	// Sandbox says that it holds a pod's namespaces and runs nothing of the pod's.
+	Sandbox bool
+	// Created, Started and Ended are by the engine's clock; zero for what did not happen yet.
+	Created, Started, Ended time.Time
+	// Starts is how often it was started.
+	Starts   int
+	Running  bool
+	ExitCode int
+	// Removed says that the engine does not know it any more.
+	Removed bool
+}
+
+// Engine is all containers of pods that an engine ever had, as one observer tells it. It is safe for concurrent use.
+type Engine struct {
+	mu         sync.Mutex
+	containers map[string]*Container
+}
+
+// Labels and values by which a pod's containers are known; kubelets give the first ones, CRI servers for Docker the last.
+const (
+	labelUID     = "io.kubernetes.pod.uid"
+	labelPod     = "io.kubernetes.pod.name"
+	labelName    = "io.kubernetes.container.name"
+	labelKind    = "io.kubernetes.docker.type"
+	kindSandbox  = "podsandbox"
+	namePrefix   = "k8s_"
+	namedAttempt = 5 // k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT
+)
+
+// See takes note that there is a container, if it is a pod's.
+func (e *Engine) See(id, name string, labels map[string]string, created time.Time) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, known := e.containers[id]; known || labels[labelUID] == "" || !strings.HasPrefix(strings.TrimPrefix(name, "/"), namePrefix) {
+		return
+	}
+	attempt := 0
+	if parts := strings.Split(name, "_"); len(parts) > namedAttempt {
+		attempt, _ = strconv.Atoi(parts[namedAttempt]) // not a number where it is not a kubelet's
+	}
+	if e.containers == nil {
+		e.containers = make(map[string]*Container)
+	}
+	e.containers[id] = &Container{
+		ID: id, PodUID: labels[labelUID], Pod: labels[labelPod], Name: labels[labelName],
+		Attempt: attempt, Sandbox: labels[labelKind] == kindSandbox, Created: created,
+	}
+}
+
+// Start takes note of a start. That it is told twice, by an event and by a look or by an event that comes again, makes one.
+func (e *Engine) Start(id string, at time.Time) {
+	e.change(id, func(c *Container) {
+		if !at.After(c.Started.Add(sameMoment)) {
+			return
+		}
+		c.Started, c.Running = at, true
+		c.Starts++
+	})
+}
+
+// sameMoment is how far the stamps of an event and of a look at what it tells of may be apart.
+const sameMoment = 2 * time.Second
+
+// End takes note of an end.
+func (e *Engine) End(id string, at time.Time, exitCode int) {
+	e.change(id, func(c *Container) {
+		if at.Before(c.Started.Add(-sameMoment)) {
+			return // of an earlier start, told again
+		}
+		c.Running, c.Ended, c.ExitCode = false, at, exitCode
+	})
+}
+
+// Remove takes note that a container is there no more.
+func (e *Engine) Remove(id string) {
+	e.change(id, func(c *Container) { c.Removed, c.Running = true, false })
+}
+
+// Only takes note that there are no other containers than these.
+func (e *Engine) Only(ids []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for id, c := range e.containers {
+		if !slices.Contains(ids, id) {
+			c.Removed, c.Running = true, false
+		}
+	}
+}
+
+func (e *Engine) change(id string, change func(*Container)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.containers[id]; c != nil {
+		change(c)
+	}
+}
+
+// Containers are all, the oldest first.
+func (e *Engine) Containers() []Container {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := make([]Container, 0, len(e.containers))
+	for c := range maps.Values(e.containers) {
+		all = append(all, *c)
+	}
+	slices.SortFunc(all, func(a, b Container) int { return a.Created.Compare(b.Created) })
+	return all
+}

@@ -1,0 +1,67 @@
+package history
+
+import (
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Now returns what differs at this moment. Something is always under way on a node: who asks does so again until nothing
+// differs, or loses patience.
+func Now(engine *Engine, api *API) (differences []Difference) {
+	pods, _, _ := api.view()
+	containers := make(map[string]Container)
+	for _, c := range engine.Containers() {
+		containers[c.ID] = c
+	}
+	for _, p := range pods {
+		if p.Gone.IsZero() {
+			differences = append(differences, p.differs(containers)...)
+		}
+	}
+	for _, c := range containers {
+		if c.Running {
+			if rule, says := c.belongs(pods); rule != "" {
+				differences = append(differences, Difference{Rule: rule, Pod: c.Pod, Container: c.Name, Engine: c.String(), API: says})
+			}
+		}
+	}
+	return differences
+}
+
+// differs says what of a pod's containers is told and not so.
+func (p Pod) differs(containers map[string]Container) (differences []Difference) {
+	for name, told := range p.Current {
+		c, known := containers[told.ID]
+		says := ""
+		if known {
+			says = c.String()
+		}
+		if told.Running && !c.Running {
+			differences = append(differences, Difference{Rule: NotRunning, Pod: p.Name, Container: name, Engine: says, API: told.String()})
+		}
+		if p.Ready && !told.Running && !(told.Ended && told.ExitCode == 0) { // an init container has ended
+			differences = append(differences, Difference{Rule: ReadyWithout, Pod: p.Name, Container: name, Engine: says, API: told.String()})
+		}
+	}
+	return differences
+}
+
+// belongs says which rule a running container breaks, empty for none, and what the API server knows of it.
+func (c Container) belongs(pods map[string]Pod) (rule, says string) {
+	p, known := pods[c.PodUID]
+	switch {
+	case !known:
+		return PodGone, "no such pod"
+	case !p.Gone.IsZero():
+		return PodGone, "gone since " + p.Gone.Format("15:04:05")
+	case c.Sandbox:
+		return "", ""
+	case p.Phase == v1.PodSucceeded || p.Phase == v1.PodFailed:
+		return PodOver, strings.TrimSpace(string(p.Phase) + " " + p.Reason)
+	}
+	if told := p.Current[c.Name]; !told.Running || told.ID != c.ID {
+		return NotTold, told.String()
+	}
+	return "", ""
+}

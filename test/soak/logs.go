@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/test/rig/numbered"
+	"github.com/criadapter/criadapter/test/soak/history"
+)
+
+// logs compares what containers wrote with what is in their CRI logs.
+type logs struct {
+	// kubelet and pods are the kubelet's directory and that of container logs.
+	kubelet, pods string
+	// seen is what the last look at each found, by the container's id.
+	seen map[string]logSeen
+}
+
+// logSeen is what a look at a log found: lost are lines that only the engine can have lost.
+type logSeen struct {
+	at                 time.Time
+	lines, lost, marks int
+}
+
+func newLogs(kubelet, pods string) *logs {
+	return &logs{kubelet: kubelet, pods: pods, seen: make(map[string]logSeen)}
+}
+
+// compare looks at the logs of all writers that run, and of all writing Jobs that have ended. engineEnded says whether the
+// engine ended since a moment: what it had in its own memory is lost then.
+func (l *logs) compare(pods []history.Pod, engineEnded func(since time.Time) bool) (differences []history.Difference) {
+	for _, p := range pods {
+		told, known := p.Current["main"]
+		if !known || !p.Deleting.IsZero() || p.Reason != "" {
+			continue
+		}
+		written := 0
+		switch {
+		case strings.HasPrefix(p.Name, writers+"-") && told.Running:
+			written = l.written(p.UID)
+		case strings.HasPrefix(p.Name, writingJob+"-") && p.Phase == v1.PodSucceeded:
+			written = jobLines
+		default:
+			continue
+		}
+		if d, differs := l.one(p, told, written, engineEnded); differs {
+			differences = append(differences, d)
+		}
+	}
+	return differences
+}
+
+// written is how many lines a writer says it has written, 0 where it could not say.
+func (l *logs) written(uid string) int {
+	text, err := os.ReadFile(filepath.Join(l.kubelet, "pods", uid, writtenFile))
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+	return n
+}
+
+// one compares one container's log.
+func (l *logs) one(p history.Pod, told history.Told, written int, engineEnded func(since time.Time) bool) (history.Difference, bool) {
+	now := time.Now() // before the look: an engine that ends meanwhile counts next time, too
+	d := history.Difference{Rule: "its log is not what it wrote", Pod: p.Name, Container: told.Name, API: told.String()}
+	files, err := numbered.Rotated(filepath.Join(l.pods, namespace+"_"+p.Name+"_"+p.UID, told.Name, strconv.Itoa(told.Restarts)+".log"))
+	if err != nil {
+		d.Engine = err.Error()
+		return d, true
+	}
+	tally, err := numbered.Count(written, files...)
+	if err != nil {
+		d.Engine = err.Error()
+		return d, true
+	}
+	before, known := l.seen[told.ID]
+	if !known {
+		before.at = p.Created
+	}
+	if tally.Repeated > 0 || !engineEnded(before.at) && (tally.Lost > before.lost || len(tally.Marks) > before.marks) {
+		d.Engine = fmt.Sprintf("%v; the numbers jump from %v", tally, tally.Gaps)
+		return d, true
+	}
+	l.seen[told.ID] = logSeen{at: now, lines: tally.Read, lost: tally.Lost, marks: len(tally.Marks)}
+	return d, false
+}
+
+// sums are all lines that were compared, and those that the engine lost.
+func (l *logs) sums() (lines, lost int) {
+	for _, seen := range l.seen {
+		lines, lost = lines+seen.lines, lost+seen.lost
+	}
+	return lines, lost
+}

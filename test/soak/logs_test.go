@@ -1,0 +1,105 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/criadapter/criadapter/test/soak/history"
+)
+
+// writerNode has the files of one writer.
+type writerNode struct {
+	t    *testing.T
+	logs *logs
+	pod  history.Pod
+}
+
+func newWriterNode(t *testing.T, name string) *writerNode {
+	t.Helper()
+	dir := t.TempDir()
+	n := &writerNode{t: t, logs: newLogs(filepath.Join(dir, "kubelet"), filepath.Join(dir, "logs"))}
+	told := history.Told{ID: "c1", Name: "main", Running: true, Restarts: 2}
+	n.pod = history.Pod{UID: "u1", Name: name, Phase: v1.PodRunning, Created: time.Now().Add(-time.Hour), Current: map[string]history.Told{"main": told}}
+	return n
+}
+
+func (n *writerNode) write(path string, text string) {
+	n.t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		n.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// wrote says how many lines the writer counts, and which are in its log.
+func (n *writerNode) wrote(count int, numbers ...int) {
+	n.t.Helper()
+	n.write(filepath.Join(n.logs.kubelet, "pods", n.pod.UID, writtenFile), strconv.Itoa(count)+"\n")
+	var text strings.Builder
+	for _, number := range numbers {
+		fmt.Fprintf(&text, "2026-01-02T03:04:05.000000006Z stdout F line %08d %085d\n", number, 0)
+	}
+	n.write(filepath.Join(n.logs.pods, "soak_"+n.pod.Name+"_u1", "main", "2.log"), text.String())
+}
+
+// differs says whether a look finds something; the engine may have ended before it.
+func (n *writerNode) differs(engineEnded bool) bool {
+	n.t.Helper()
+	found := n.logs.compare([]history.Pod{n.pod}, func(time.Time) bool { return engineEnded })
+	return len(found) > 0
+}
+
+// A writer's log has each line once. What an engine lost when it ended is excused, and only once.
+func TestLogsCompare(t *testing.T) {
+	n := newWriterNode(t, "writer-1")
+	n.wrote(3, 1, 2, 3, 4)
+	if n.differs(false) {
+		t.Error("a whole log differs")
+	}
+	n.wrote(5, 1, 2, 3, 4)
+	if !n.differs(false) {
+		t.Error("a line is missing, and nothing differs")
+	}
+	n.wrote(6, 1, 2, 3, 6)
+	if n.differs(true) {
+		t.Error("what the engine lost differs")
+	}
+	if lines, lost := n.logs.sums(); lines != 4 || lost != 2 {
+		t.Errorf("%d lines, %d lost", lines, lost)
+	}
+	n.wrote(7, 1, 2, 3, 6, 7)
+	if n.differs(false) {
+		t.Error("what the engine lost before differs")
+	}
+	n.wrote(9, 1, 2, 3, 6, 7, 9)
+	if !n.differs(false) {
+		t.Error("a line more is missing, and nothing differs")
+	}
+	n.wrote(9, 1, 2, 3, 6, 7, 8, 9, 9)
+	if !n.differs(true) {
+		t.Error("a line is there twice, and nothing differs")
+	}
+}
+
+// A Job's writer has written all of its lines, and a pod that is deleted is not looked at.
+func TestLogsOfJobs(t *testing.T) {
+	n := newWriterNode(t, "writing-7-abcde")
+	n.pod.Phase = v1.PodSucceeded
+	n.wrote(0, 1, 2, 3)
+	if !n.differs(false) {
+		t.Error("most lines are missing, and nothing differs")
+	}
+	n.pod.Deleting = time.Now()
+	if n.differs(false) {
+		t.Error("a pod that is deleted is compared")
+	}
+}

@@ -1,0 +1,107 @@
+// Command soak runs a cluster's workload on a node that is hurt again and again, by a schedule that a seed repeats, and
+// compares what the API server was told with what ran.
+//
+//	go run ./test/soak [flags]
+//
+// The node is the real kubelet on criadapter, with an engine of its own. Deployments, Jobs and short pods come and go while
+// criadapter, the engine or the kubelet is killed, CNI plugins go wrong, or a disk is full. After each fault it waits until
+// nothing is under way and compares; in the end it deletes everything and counts what is left. Package test/soak/history
+// says by which rules. It builds the cluster's programs and keeps them in the cache, and runs itself inside the test rig.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/cluster/machine"
+	"github.com/criadapter/criadapter/test/rig/badplugins"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// options are the command line.
+type options struct {
+	hours  float64
+	seed   uint64
+	report string
+	cached bool
+}
+
+func main() {
+	badplugins.ActAsPlugin()
+	var opts options
+	flag.Float64Var(&opts.hours, "hours", 0.5, "how long, in `hours` or parts of one, there are faults")
+	flag.Uint64Var(&opts.seed, "seed", 0, "repeat the schedule of faults and of changes to the workload of this `number`; 0 takes another one each time")
+	flag.StringVar(&opts.report, "report", "build/soak", "the `directory` for logs")
+	flag.BoolVar(&opts.cached, "cached", false, "do nothing where the programs would have to be built first")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, opts)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
+	}
+}
+
+// longest is the most hours; more are a slip.
+const longest = 24 * 7
+
+func run(ctx context.Context, opts options) error {
+	if math.IsNaN(opts.hours) || opts.hours <= 0 || opts.hours > longest {
+		return fmt.Errorf("-hours %v: want more than 0 and at most %d", opts.hours, longest)
+	}
+	if env, err := rigenv.FromEnviron(os.Getenv); err == nil {
+		return soak(ctx, env, opts)
+	}
+	if opts.cached {
+		missing, err := build.Missing(ctx)
+		if err != nil {
+			return err
+		}
+		if len(missing) > 0 {
+			fmt.Printf("soak skipped: %s not cached, run make soak once\n", strings.Join(missing, ", "))
+			return nil
+		}
+	}
+	if opts.seed == 0 {
+		opts.seed = uint64(time.Now().Unix())
+	}
+	return buildAndEnter(ctx, opts)
+}
+
+// buildAndEnter builds what is run, and runs this program again inside the rig.
+func buildAndEnter(ctx context.Context, opts options) (err error) {
+	programs, err := build.All(ctx, os.Stdout)
+	if err != nil {
+		return err
+	}
+	environ, err := programs.Environ()
+	if err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "criadapter-soak-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	report, err := filepath.Abs(opts.report)
+	if err != nil {
+		return err
+	}
+	return machine.InRig(ctx, dir, environ, self, "-hours", fmt.Sprint(opts.hours), "-seed", strconv.FormatUint(opts.seed, 10), "-report", report)
+}

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+func first(seed uint64, n int) (faults []fault) {
+	for f := range schedule(seed) {
+		if faults = append(faults, f); len(faults) == n {
+			break
+		}
+	}
+	return faults
+}
+
+// The same seed gives the same schedule, however much of it is taken; another one another.
+func TestScheduleRepeats(t *testing.T) {
+	if a, b := first(7, 50), first(7, 80); !slices.Equal(a, b[:50]) {
+		t.Error("one seed gives two schedules")
+	}
+	if a, b := first(7, 50), first(8, 50); slices.Equal(a, b) {
+		t.Error("two seeds give one schedule")
+	}
+}
+
+// Each kind comes once before one comes again, and pauses and lengths are within their bounds.
+func TestScheduleIsWhole(t *testing.T) {
+	n := len(kinds())
+	faults := first(42, 3*n)
+	for deal := range slices.Chunk(faults, n) {
+		var dealt []string
+		for _, f := range deal {
+			dealt = append(dealt, f.Kind)
+		}
+		for _, kind := range kinds() {
+			if !slices.Contains(dealt, kind) {
+				t.Errorf("%q is not among %q", kind, dealt)
+			}
+		}
+	}
+	for i, f := range faults {
+		if f.Number != i+1 || f.Calm < calmLeast*time.Second || f.Calm > calmMost*time.Second || f.Lasts < lastsLeast*time.Second || f.Lasts > lastsMost*time.Second {
+			t.Errorf("entry %d is %+v", i, f)
+		}
+	}
+}
+
+// A plan has the schedule's faults as far as there is time.
+func TestPlanned(t *testing.T) {
+	faults := first(7, 3)
+	var within time.Duration
+	want := ""
+	for _, f := range faults[:2] {
+		within += f.Calm + f.Lasts
+		want += f.String() + "\n"
+	}
+	if got := planned(7, within+time.Second); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := planned(7, time.Second); got != "" {
+		t.Errorf("within a second %q", got)
+	}
+}

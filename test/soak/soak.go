@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/cluster/single"
+	"github.com/criadapter/criadapter/test/rig/badplugins"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/footprint"
+	"github.com/criadapter/criadapter/test/rig/inventory"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+	"github.com/criadapter/criadapter/test/soak/history"
+)
+
+// diskSize is what the kubelet, the logs of pods and criadapter have room for.
+const diskSize = 128 << 20
+
+// kubeletConfig lets logs rotate, and pods come back soon after a fault.
+const kubeletConfig = `containerLogMaxSize: 256Ki
+containerLogMaxFiles: 100
+evictionPressureTransitionPeriod: 5s
+nodeStatusUpdateFrequency: 5s
+featureGates: {KubeletCrashLoopBackOffMax: true}
+crashLoopBackOff: {maxContainerRestartPeriod: 20s}
+`
+
+// healed is how long after its end a fault may still be the reason of something.
+const healed = 15 * time.Second
+
+// soaking is a run.
+type soaking struct {
+	opts    options
+	env     rigenv.Env
+	victims victims
+	both    *both
+	stock   inventory.Node
+	metrics *footprint.Metrics
+	result  result
+
+	undo []func(context.Context) error
+}
+
+// soak is the half inside of the rig.
+func soak(ctx context.Context, env rigenv.Env, opts options) (err error) {
+	s := &soaking{opts: opts, env: env, result: newResult(opts)}
+	defer func() {
+		for i := len(s.undo) - 1; i >= 0; i-- {
+			err = errors.Join(err, s.undo[i](context.WithoutCancel(ctx)))
+		}
+	}()
+	for _, step := range []func(context.Context) error{s.startEngine, s.startCluster, s.observe} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	empty, err := s.emptyNode(ctx)
+	if err != nil {
+		return fmt.Errorf("before the workload: %w", err)
+	}
+	failed := s.faults(ctx)
+	left, err := s.end(ctx, empty)
+	s.result.print(os.Stdout, s.both)
+	return errors.Join(failed, left, err)
+}
+
+// startEngine starts the engine that is hurt, and makes the plugins that go wrong.
+func (s *soaking) startEngine(ctx context.Context) (err error) {
+	dir, err := os.MkdirTemp(s.env.WorkDir, "e")
+	if err != nil {
+		return err
+	}
+	s.victims.engine, err = engine.New(engine.Options{
+		Dir: filepath.Join(dir, "d"), Env: s.env,
+		Config: map[string]any{"live-restore": true, "cgroup-parent": s.env.Cgroup()},
+	})
+	if err != nil {
+		return err
+	}
+	if err := s.victims.engine.Start(ctx); err != nil {
+		return err
+	}
+	s.undo = append(s.undo, s.victims.engine.Close, func(context.Context) error { return s.keep(s.victims.engine.LogPath()) })
+	s.env.DockerHost, s.env.DockerRoot = s.victims.engine.Host(), s.victims.engine.Root()
+	s.victims.plugins, err = badplugins.New(s.env.WorkDir, s.env.CNIBinDir)
+	return err
+}
+
+// keep copies a log to the report's directory.
+func (s *soaking) keep(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.opts.report, filepath.Base(path)), text, 0o644)
+}
+
+func (s *soaking) startCluster(ctx context.Context) error {
+	programs, err := build.ClusterFromEnviron(os.Getenv)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.opts.report, 0o755); err != nil {
+		return err
+	}
+	c, err := single.Start(ctx, single.Options{
+		Env: s.env, Programs: programs, Server: single.Criadapter, ReportDir: s.opts.report, KubeletConfig: kubeletConfig,
+		Flags: []string{"--cni-bin-dir=" + s.victims.plugins.Dir}, Disk: diskSize,
+	})
+	if err != nil {
+		return err
+	}
+	s.undo = append(s.undo, func(context.Context) error { return c.Close() })
+	s.victims.cluster = c
+	s.metrics = footprint.NewMetrics(c.Server.Metrics)
+	s.stock = inventory.Node{Env: s.env, Server: c.Server.Adapter, Cgroup: c.Cgroup(), Dirs: map[string]string{
+		"pod's directory": filepath.Join(c.KubeletRoot, "pods"), "container log": c.PodLogs, "link to a log": "/var/log/containers",
+	}}
+	return nil
+}
+
+// observe starts both observers.
+func (s *soaking) observe(ctx context.Context) error {
+	work, err := newWorkload(s.victims.cluster, s.env)
+	if err != nil {
+		return err
+	}
+	watched, err := watchEngine(context.WithoutCancel(ctx), s.env.DockerHost)
+	if err != nil {
+		return err
+	}
+	pods := watchPods(context.WithoutCancel(ctx), work.client.CoreV1().Pods(namespace))
+	s.undo = append(s.undo, func(context.Context) error {
+		pods.close()
+		return watched.close()
+	})
+	c := s.victims.cluster
+	s.both = &both{engine: watched, pods: pods, workload: work, logs: newLogs(c.KubeletRoot, c.PodLogs)}
+	return nil
+}
+
+// faults runs the workload and hurts the node until the time is over or something differs.
+func (s *soaking) faults(ctx context.Context) (err error) {
+	within := time.Duration(s.opts.hours * float64(time.Hour))
+	plan := filepath.Join(s.opts.report, "schedule.txt")
+	if err := os.WriteFile(plan, []byte(planned(s.opts.seed, within)), 0o644); err != nil {
+		return err
+	}
+	if err := s.both.workload.begin(ctx, s.victims.cluster.Plane.Dir); err != nil {
+		return err
+	}
+	if err := s.checkpoint(ctx); err != nil {
+		return fmt.Errorf("the workload before the first fault: %w", err)
+	}
+	end := time.Now().Add(within)
+	say("SEED=%d: faults until %s as in %s", s.opts.seed, end.Format(time.TimeOnly), plan)
+	changing := startChurn(ctx, s.both.workload, s.opts.seed)
+	defer func() { err = errors.Join(err, changing.stop()) }()
+	stopTelling := s.tell()
+	defer stopTelling()
+	for f := range schedule(s.opts.seed) {
+		if time.Now().Add(f.Calm + f.Lasts).After(end) {
+			return nil
+		}
+		if err := s.fault(ctx, f, changing); err != nil {
+			return fmt.Errorf("fault %v: %w", f, err)
+		}
+	}
+	return nil
+}
+
+// fault waits, hurts the node, and waits until it is well.
+func (s *soaking) fault(ctx context.Context, f fault, changing *churn) error {
+	if err := pause(ctx, f.Calm); err != nil {
+		return err
+	}
+	say("fault %d: %s for %v (SEED=%d)", f.Number, f.Kind, f.Lasts, s.opts.seed)
+	from := time.Now()
+	if f.Kind == engineKilled || f.Kind == engineEnded {
+		s.both.engineEnds = append(s.both.engineEnds, from)
+	}
+	if err := s.victims.hurt(ctx, f); err != nil {
+		return err
+	}
+	to := time.Now()
+	s.both.faults = append(s.both.faults, history.Window{From: from, To: to.Add(healed)})
+	s.result.fault(f.Kind)
+	changing.hold.Lock()
+	defer changing.hold.Unlock()
+	if err := s.checkpoint(ctx); err != nil {
+		return err
+	}
+	verdict := s.both.whole()
+	say("fault %d: healed after %v, quiet %v later; %d containers compared, %d differences",
+		f.Number, to.Sub(from).Round(time.Second), time.Since(to).Round(time.Second), verdict.Compared, len(verdict.Differences))
+	return nil
+}
+
+// checkpoint waits until nothing differs and measures criadapter.
+func (s *soaking) checkpoint(ctx context.Context) error {
+	if err := s.both.quiet(ctx); err != nil {
+		return err
+	}
+	used, err := footprint.Sample(ctx, s.victims.cluster.Server.Adapter, s.metrics)
+	s.result.checkpoint(used)
+	return err
+}
+
+// tell prints a line a minute.
+func (s *soaking) tell() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for pause(ctx, time.Minute) == nil {
+			say("%s", progress(s.both, s.result.faultsSoFar()))
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// say prints a line with the time.
+func say(format string, args ...any) {
+	fmt.Printf(time.Now().Format(time.TimeOnly)+" "+format+"\n", args...)
+}

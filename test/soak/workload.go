@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"text/template"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/criadapter/criadapter/test/cluster/single"
+	"github.com/criadapter/criadapter/test/rig/numbered"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+	"github.com/criadapter/criadapter/test/soak/history"
+)
+
+//go:embed workload.yaml
+var workloadYAML string
+
+const (
+	// namespace is the workload's.
+	namespace = "soak"
+	// crasher is the Deployment that is never ready.
+	crasher = "crash"
+	// writers are the Deployment whose logs are counted, and writtenFile what its containers keep their count in.
+	writers     = "writer"
+	writtenFile = "volumes/kubernetes.io~empty-dir/count/written"
+	// jobLines is how many lines a Job's writer writes.
+	jobLines = 400
+)
+
+// writerScript writes 20 lines a second, and how many there are.
+const writerScript = numbered.Function +
+	`i=0; while :; do lines $((i + 1)) $((i + 5)); i=$((i + 5)); echo $i > /count/written 2>/dev/null; sleep 0.25; done`
+
+// workload is what runs on the cluster.
+type workload struct {
+	client         kubernetes.Interface
+	shell, service string
+	cluster        *single.Cluster
+	made           int
+	// wrong are Jobs that ended otherwise than they should, by their names.
+	wrong map[string]history.Difference
+}
+
+// newWorkload makes the client of one who may do everything.
+func newWorkload(cluster *single.Cluster, env rigenv.Env) (*workload, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", cluster.Plane.Admin)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = 50, 100
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &workload{
+		client: client, cluster: cluster, wrong: make(map[string]history.Difference),
+		shell: env.Image("test/busybox:latest"), service: env.Image("test/hello:latest"),
+	}, nil
+}
+
+// begin makes the namespace with the lasting part.
+func (w *workload) begin(ctx context.Context, dir string) error {
+	if err := w.makeNamespace(ctx); err != nil {
+		return err
+	}
+	text, err := template.New("workload").Parse(workloadYAML)
+	if err != nil {
+		return err
+	}
+	var manifest strings.Builder
+	if err := text.Execute(&manifest, map[string]string{"Shell": w.shell, "Service": w.service, "Writer": writerScript}); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "workload.yaml")
+	if err := os.WriteFile(path, []byte(manifest.String()), 0o644); err != nil {
+		return err
+	}
+	_, err = w.cluster.Kubectl(ctx, "apply", "--namespace", namespace, "--filename", path)
+	return err
+}
+
+// makeNamespace makes it and waits for what the controllers put into it.
+func (w *workload) makeNamespace(ctx context.Context) error {
+	if _, err := w.cluster.Kubectl(ctx, "create", "namespace", namespace); err != nil {
+		return err
+	}
+	for _, object := range []string{"serviceaccount/default", "configmap/kube-root-ca.crt"} {
+		if _, err := w.cluster.Kubectl(ctx, "wait", "--namespace", namespace, "--for=create", object, "--timeout=60s"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end deletes everything and waits until the API server has nothing of it.
+func (w *workload) end(ctx context.Context) error {
+	_, err := w.cluster.Kubectl(ctx, "delete", "namespace", namespace, "--timeout=8m")
+	return err
+}
+
+// name is that of the next object.
+func (w *workload) name(kind string) string {
+	w.made++
+	return kind + "-" + strconv.Itoa(w.made)
+}
+
+// task is a pod that runs a script and ends with a known code.
+func (w *workload) task(script string, exitCode int) v1.PodTemplateSpec {
+	grace := int64(1)
+	return v1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{history.ExitCodeAnnotation: strconv.Itoa(exitCode)}},
+		Spec: v1.PodSpec{
+			RestartPolicy: v1.RestartPolicyNever, TerminationGracePeriodSeconds: &grace,
+			Containers: []v1.Container{{
+				Name: "main", Image: w.shell, ImagePullPolicy: v1.PullIfNotPresent,
+				Command: []string{"sh", "-c", fmt.Sprintf("%s; exit %d", script, exitCode)},
+			}},
+		},
+	}
+}
+
+// runPod runs a short pod of its own, as a CronJob would.
+func (w *workload) runPod(ctx context.Context, script string, exitCode int) error {
+	template := w.task(script, exitCode)
+	template.Name = w.name("short")
+	_, err := w.client.CoreV1().Pods(namespace).Create(ctx, &v1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, metav1.CreateOptions{})
+	return err
+}
+
+// runJob runs a Job, which succeeds with exit code 0 alone, and is not tried again with another.
+func (w *workload) runJob(ctx context.Context, kind, script string, exitCode int) error {
+	retries := int32(20)
+	if exitCode != 0 {
+		retries = 0
+	}
+	job := &batchv1.Job{
+		ObjectMeta: metav1.ObjectMeta{Name: w.name(kind), Annotations: map[string]string{history.ExitCodeAnnotation: strconv.Itoa(exitCode)}},
+		Spec:       batchv1.JobSpec{BackoffLimit: &retries, Template: w.task(script, exitCode)},
+	}
+	_, err := w.client.BatchV1().Jobs(namespace).Create(ctx, job, metav1.CreateOptions{})
+	return err
+}
+
+// restart rolls a Deployment, as kubectl rollout restart does.
+func (w *workload) restart(ctx context.Context, deployment string) error {
+	_, err := w.cluster.Kubectl(ctx, "rollout", "restart", "--namespace", namespace, "deployment/"+deployment)
+	return err
+}
+
+// settled says what is not yet as the API server is asked for: Deployments without their pods, pods that go, and Jobs and
+// short pods that have not ended.
+func (w *workload) settled(ctx context.Context) error {
+	deployments, err := w.client.AppsV1().Deployments(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, d := range deployments.Items {
+		if d.Name != crasher {
+			errs = append(errs, deploymentSettled(d))
+		}
+	}
+	pods, err := w.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods.Items {
+		over := pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+		if pod.DeletionTimestamp != nil {
+			errs = append(errs, fmt.Errorf("pod %s is being deleted", pod.Name))
+		} else if _, ends := pod.Annotations[history.ExitCodeAnnotation]; ends && !over {
+			errs = append(errs, fmt.Errorf("pod %s is %s", pod.Name, pod.Status.Phase))
+		}
+	}
+	jobs, err := w.jobs(ctx)
+	for _, job := range jobs {
+		if jobEnd(job) == "" {
+			errs = append(errs, fmt.Errorf("job %s has not ended", job.Name))
+		}
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+func deploymentSettled(d appsv1.Deployment) error {
+	want, have := *d.Spec.Replicas, d.Status
+	if have.ObservedGeneration < d.Generation || have.UpdatedReplicas != want || have.ReadyReplicas != want || have.Replicas != want {
+		return fmt.Errorf("deployment %s: of %d pods %d are new and %d ready, %d are there", d.Name, want, have.UpdatedReplicas, have.ReadyReplicas, have.Replicas)
+	}
+	return nil
+}
+
+// jobs lists Jobs and keeps what is wrong with those that have ended. It must not be called concurrently.
+func (w *workload) jobs(ctx context.Context) ([]batchv1.Job, error) {
+	list, err := w.client.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	for _, job := range list.Items {
+		want := batchv1.JobComplete
+		if job.Annotations[history.ExitCodeAnnotation] != "0" {
+			want = batchv1.JobFailed
+		}
+		if got := jobEnd(job); got != "" && got != want {
+			w.wrong[job.Name] = history.Difference{Rule: "the Job ended otherwise", Pod: job.Name, API: fmt.Sprintf("%s, want %s", got, want)}
+		}
+	}
+	return list.Items, nil
+}
+
+// jobEnd is the condition that a Job ended with, empty for none.
+func jobEnd(job batchv1.Job) batchv1.JobConditionType {
+	for _, c := range job.Status.Conditions {
+		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == v1.ConditionTrue {
+			return c.Type
+		}
+	}
+	return ""
+}
+
+// gone makes an object that is there no more no error.
+func gone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
