@@ -250,7 +250,7 @@ func (r loadResult) loadBars() []loadBar {
 		{"all up, s", "up", seconds},
 		{"all replaced, s", "restarts", seconds},
 		{"all gone, s", "gone", seconds},
-		{"churn, pods/s", "churn", func(p phase) float64 { return p.Reached }},
+		{fmt.Sprintf("churn, pods/s (of %d)", r.Churn), "churn", func(p phase) float64 { return p.Reached }},
 		{"a probe, ms", "probes", func(p phase) float64 { return 1000 * p.Probes.Mean }},
 		{"CPU at rest, s/min", "rest", func(p phase) float64 { return runs(p.CPU) * 60 / p.Seconds }},
 		{"CPU a churned pod, ms", "churn", func(p phase) float64 { return 1000 * runs(p.CPU) / float64(p.Ready.N) }},
@@ -276,6 +276,6 @@ func (r loadResult) picture() string {
 		}
 		groups = append(groups, g)
 	}
-	title := fmt.Sprintf("A node of %d pods; CPU and memory of server, engine and shims together; each figure has its own scale", r.Pods)
+	title := fmt.Sprintf("A node of %d pods; CPU and memory of server, engine and shims; each figure has its own scale", r.Pods)
 	return bars(r.colours(), title, groups)
 }
