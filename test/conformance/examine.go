@@ -100,7 +100,7 @@ func (o options) runName(env rigenv.Env, chosen set) string {
 	return name
 }
 
-// judge says how the specs ended, and fails unless it is as expected. Of other servers nothing is expected.
+// judge says how the specs ended, and fails unless it is as expected. The list is criadapter's: others may end otherwise.
 func (o options) judge(env rigenv.Env, f finished, expected report.Expected) error {
 	specs, others := f.chosen()
 	if len(specs) == 0 {
@@ -133,11 +133,8 @@ func longest(specs []report.Spec) string {
 	return text.String()
 }
 
-// readExpected reads the list as it is for the rig's engine and the node's kubelet. It is empty for other servers.
+// readExpected reads the list as it is for the rig's engine and the node's kubelet.
 func (o options) readExpected(ctx context.Context, env rigenv.Env) (report.Expected, error) {
-	if o.server != single.Criadapter {
-		return nil, nil
-	}
 	files, release := []string{o.expected}, o.kubelet
 	if o.node == single.KubeletCore {
 		files, release = append(files, o.coreExpected), ""
@@ -163,5 +160,5 @@ func (o options) readExpected(ctx context.Context, env rigenv.Env) (report.Expec
 	if err != nil {
 		return nil, err
 	}
-	return all.On(features, rigenv.Controllers()).WithKubelet(release), nil
+	return all.On(features, report.Machine{Controllers: rigenv.Controllers(), Capabilities: rigenv.Capabilities()}).WithKubelet(release), nil
 }

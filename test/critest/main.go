@@ -193,7 +193,7 @@ func expectedOn(ctx context.Context, env rigenv.Env, expected report.Expected) (
 	}
 	fmt.Printf("Docker Engine %s (%s), API %s, %s, cgroup v%d\n",
 		features.ServerVersion, env.Engine, features.APIVersion, features.StorageDriver, features.CgroupVersion)
-	return expected.On(features, rigenv.Controllers()), nil
+	return expected.On(features, report.Machine{Controllers: rigenv.Controllers(), Capabilities: rigenv.Capabilities()}), nil
 }
 
 // readExpected reads the list at path; an empty path is an empty list.

@@ -70,7 +70,7 @@ func TestNodeResultsAreDrawn(t *testing.T) {
 	text, _ := os.ReadFile(nodeDocument)
 	for _, want := range []string{
 		"| set | installed | containerd beside installed |\n|---|---|---|\n| `fast`: a choice | 7, 1, 0 (2 again) | 6, 0, 2 |\n",
-		"| cause | installed |\n|---|---|\n| failed: no such device | 1 |\n",
+		"| cause | installed | containerd beside installed |\n|---|---|---|\n| failed: no such device | 1 | |\n",
 		"| kubelet | 1.8.0 | 1.9.0 |\n|---|---|---|\n| specs passed, failed | 6, 2 | 8, 0 |\n| seconds | 0 | 62 |\n| PodSandboxStatus | – | 70 |\n| Status | 4 | 5 |\n",
 		"Of 8 specs of the set `node-conformance`, 5 passed, 1 failed, 0 skipped themselves and 2 were left out.", "| 2 | left out | there is no such thing |",
 	} {

@@ -69,6 +69,9 @@ func header(out *strings.Builder, first string, columns []column) {
 // counts are the specs of a run that passed, failed and were skipped, and how many of the first took a second time.
 func (r specsResult) counts() string {
 	text := fmt.Sprintf("%d, %d, %d", r.Passed, r.Failed, r.Skipped)
+	if r.LeftOut > 0 {
+		text += fmt.Sprintf(", %d left out", r.LeftOut)
+	}
 	if r.Again > 0 {
 		text += fmt.Sprintf(" (%d again)", r.Again)
 	}
@@ -114,13 +117,12 @@ func causesTable(results []specsResult, columns []column) string {
 			most[why][r.column()] = max(most[why][r.column()], c.Specs)
 		}
 	}
-	columns = slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.server != "criadapter" })
-	if len(reasons) == 0 || len(columns) == 0 {
+	if len(reasons) == 0 {
 		return ""
 	}
 	slices.SortFunc(reasons, func(a, b reason) int { return cmp.Or(cmp.Compare(a.outcome, b.outcome), cmp.Compare(a.cause, b.cause)) })
 	var out strings.Builder
-	fmt.Fprint(&out, "\nWhat keeps specs from passing on criadapter, and how many in the set that has most of them:\n\n")
+	fmt.Fprint(&out, "\nWhat keeps specs from passing, and how many in the set that has most of them:\n\n")
 	header(&out, "cause", columns)
 	for _, why := range reasons {
 		fmt.Fprintf(&out, "| %s: %s |", why.outcome, why.cause)

@@ -22,6 +22,9 @@ type Group struct {
 	// WithoutController is the cgroup controller that the machine lacks where the specs do not pass; empty for a cause
 	// on all machines.
 	WithoutController string `json:"withoutController,omitempty"`
+	// WithoutCapability is the capability that processes of the machine lack where the specs do not pass; empty for a cause
+	// on all machines.
+	WithoutCapability string `json:"withoutCapability,omitempty"`
 	// Kubelet are the minor releases of the kubelet with which the specs do not pass, such as <1.36 or >=1.37; empty for
 	// all kubelets.
 	Kubelet string `json:"kubelet,omitempty"`
@@ -32,10 +35,17 @@ type Group struct {
 // Expected is the checked-in list.
 type Expected []Group
 
-// On returns what is expected on an engine, on a machine with these cgroup controllers.
-func (e Expected) On(features docker.Features, controllers []string) Expected {
+// Machine is what a machine has of what groups name.
+type Machine struct {
+	// Controllers are the cgroup controllers, and Capabilities the names of root's capabilities.
+	Controllers, Capabilities []string
+}
+
+// On returns what is expected on an engine, on a machine.
+func (e Expected) On(features docker.Features, machine Machine) Expected {
 	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool {
-		return g.BelowAPI != "" && features.Supports(g.BelowAPI) || slices.Contains(controllers, g.WithoutController)
+		return g.BelowAPI != "" && features.Supports(g.BelowAPI) || slices.Contains(machine.Controllers, g.WithoutController) ||
+			slices.Contains(machine.Capabilities, g.WithoutCapability)
 	})
 }
 

@@ -168,20 +168,21 @@ func FuzzParseGinkgo(f *testing.F) {
 
 func TestExpectedOnAnEngine(t *testing.T) {
 	expected, err := ParseExpected([]byte("- {cause: a, outcome: skipped, specs: [x]}\n- {cause: b, outcome: skipped, belowAPI: \"1.44\", specs: [y]}\n" +
-		"- {cause: m, outcome: failed, withoutController: memory, specs: [z]}\n"))
+		"- {cause: m, outcome: failed, withoutController: memory, specs: [z]}\n" +
+		"- {cause: o, outcome: failed, withoutCapability: CAP_SYS_RESOURCE, specs: [w]}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for api, want := range map[string]int{"1.41": 2, "1.43": 2, "1.44": 1, "1.100": 1} {
-		if got := expected.On(docker.Features{APIVersion: api}, []string{"cpu", "memory"}); len(got) != want || got[0].Cause != "a" {
+		if got := expected.On(docker.Features{APIVersion: api}, Machine{[]string{"cpu", "memory"}, []string{"CAP_SYS_RESOURCE"}}); len(got) != want || got[0].Cause != "a" {
 			t.Errorf("API %s: %+v", api, got)
 		}
 	}
-	if len(expected) != 3 || expected[1].Cause != "b" {
+	if len(expected) != 4 || expected[1].Cause != "b" {
 		t.Errorf("the list itself is now %+v", expected)
 	}
-	if got := expected.On(docker.Features{APIVersion: "1.44"}, []string{"cpu"}); len(got) != 2 || got[1].Cause != "m" {
-		t.Errorf("without a memory controller: %v", got)
+	if got := expected.On(docker.Features{APIVersion: "1.44"}, Machine{Controllers: []string{"cpu"}}); len(got) != 3 || got[1].Cause != "m" || got[2].Cause != "o" {
+		t.Errorf("without a memory controller and capabilities: %v", got)
 	}
 }
 
