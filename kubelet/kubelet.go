@@ -115,7 +115,10 @@ func (k *Kubelet) wire(ctx context.Context) error {
 	recorder, objects, rejected := events.New(k.opts.NodeName), podconfig.NewObjects(), admission.NewRejections()
 	cache := pleg.NewCache(k.runtime)
 	k.pleg = pleg.New(pleg.Options{Runtime: k.runtime, Cache: cache, Relist: k.opts.Relist, NoEvents: k.opts.NoEvents})
-	k.prober = prober.New(k.alive, prober.Options{Exec: k.runtime, Unhealthy: unhealthy(recorder), HostIP: k.opts.NodeIPs[0]})
+	k.prober = prober.New(k.alive, prober.Options{
+		Exec: k.runtime, HostIP: k.opts.NodeIPs[0],
+		Unhealthy: probeEvent(recorder, "Unhealthy", "%s probe failed: %s"), Warning: probeEvent(recorder, "ProbeWarning", "%s probe warning: %s"),
+	})
 	k.monitor = eviction.NewMonitor(eviction.MonitorOptions{
 		Thresholds: k.opts.thresholds, Transition: k.opts.PressureTransition, RootDir: k.opts.RootDir, ImageDir: k.runtime.ImageDirectory(ctx),
 		Changed: func() {
@@ -246,12 +249,10 @@ func (k *Kubelet) newPodConfig(admitter *admission.Admitter, recorder *events.Re
 	})
 }
 
-// unhealthy records each probe that failed.
-func unhealthy(recorder *events.Recorder) func(pod *v1.Pod, container string, probe prober.Type, why string) {
+// probeEvent records what is told of a probe; the message is made of its type and that.
+func probeEvent(recorder *events.Recorder, reason, message string) func(pod *v1.Pod, container string, probe prober.Type, why string) {
 	return func(pod *v1.Pod, container string, probe prober.Type, why string) {
-		recorder.Record(events.Event{
-			Pod: pod, Container: container, Warning: true, Reason: "Unhealthy", Message: fmt.Sprintf("%s probe failed: %s", probe, why),
-		})
+		recorder.Record(events.Event{Pod: pod, Container: container, Warning: true, Reason: reason, Message: fmt.Sprintf(message, probe, why)})
 	}
 }
 

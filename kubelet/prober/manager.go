@@ -21,13 +21,13 @@ const (
 	startup   Type = "Startup"
 )
 
-// Options configure a Manager. Exec is required.
+// Options configure a Manager. All are required.
 type Options struct {
 	// Exec runs a command in a container; a command that fails returns an error with an exit code (see
 	// k8s.io/utils/exec.ExitError).
 	Exec Exec
-	// Unhealthy is called for each probe that failed.
-	Unhealthy func(pod *v1.Pod, container string, probe Type, why string)
+	// Unhealthy is called for each probe that failed, and Warning for each that passed with something to be said of it.
+	Unhealthy, Warning func(pod *v1.Pod, container string, probe Type, why string)
 	// HostIP is the address of pods in the host's network.
 	HostIP string
 }

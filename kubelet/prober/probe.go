@@ -30,21 +30,28 @@ const (
 	maxText = 10 << 10
 )
 
-// probe makes one probe. Why says why it failed, empty for success; an error means that it could not be made.
-func (m *Manager) probe(ctx context.Context, t target) (why string, err error) {
+// result is how a probe ended.
+type result struct {
+	// failure says why it failed, empty for success; warning is what is to be said of a success.
+	failure, warning string
+}
+
+// probe makes one probe. An error means that it could not be made.
+func (m *Manager) probe(ctx context.Context, t target) (r result, err error) {
 	timeout := time.Duration(t.probe.TimeoutSeconds) * time.Second
 	switch {
 	case t.probe.Exec != nil:
-		return m.exec(ctx, t, timeout)
+		r.failure, err = m.exec(ctx, t, timeout)
 	case t.probe.HTTPGet != nil:
 		return httpGet(ctx, t, timeout)
 	case t.probe.TCPSocket != nil:
-		return tcp(ctx, t, timeout)
+		r.failure, err = tcp(ctx, t, timeout)
 	case t.probe.GRPC != nil:
-		return grpcHealth(ctx, t, timeout)
+		r.failure, err = grpcHealth(ctx, t, timeout)
 	default:
-		return "", errors.New("the probe has none of exec, httpGet, tcpSocket, grpc")
+		err = errors.New("the probe has none of exec, httpGet, tcpSocket, grpc")
 	}
+	return r, err
 }
 
 func (m *Manager) exec(ctx context.Context, t target, timeout time.Duration) (string, error) {
@@ -74,24 +81,27 @@ func address(t target, host string, port int) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-func httpGet(ctx context.Context, t target, timeout time.Duration) (string, error) {
+// httpGet asks the server. A redirect to another host is not followed, and counts as success.
+func httpGet(ctx context.Context, t target, timeout time.Duration) (result, error) {
 	request, err := httpget.Request(ctx, t.probe.HTTPGet, t.container, t.ip, userAgent)
 	if err != nil {
-		return "", err
+		return result{}, err
 	}
 	answer, err := httpget.Client(timeout).Do(request)
 	if err != nil {
-		return err.Error(), nil
+		return result{failure: err.Error()}, nil
 	}
 	defer answer.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, maxText))
-	if err != nil {
-		return err.Error(), nil
+	switch code := answer.StatusCode; {
+	case err != nil:
+		return result{failure: err.Error()}, nil
+	case code < http.StatusOK || code >= http.StatusBadRequest:
+		return result{failure: fmt.Sprintf("HTTP probe failed with statuscode: %d: %s", code, text(body))}, nil
+	case code >= http.StatusMultipleChoices:
+		return result{warning: "Probe terminated redirects, Response body: " + text(body)}, nil
 	}
-	if answer.StatusCode < http.StatusOK || answer.StatusCode >= http.StatusBadRequest {
-		return fmt.Sprintf("HTTP probe failed with statuscode: %d: %s", answer.StatusCode, text(body)), nil
-	}
-	return "", nil
+	return result{}, nil
 }
 
 func tcp(ctx context.Context, t target, timeout time.Duration) (string, error) {

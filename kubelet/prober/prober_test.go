@@ -72,7 +72,7 @@ func inBubble(t *testing.T, c v1.Container, test func(m *Manager, e *execs, resu
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		e := &execs{answers: map[string]error{}, calls: map[string]int{}}
-		m := New(ctx, Options{Exec: e, Unhealthy: func(*v1.Pod, string, Type, string) {}, HostIP: "127.0.0.1"})
+		m := New(ctx, Options{Exec: e, Unhealthy: func(*v1.Pod, string, Type, string) {}, Warning: func(*v1.Pod, string, Type, string) {}, HostIP: "127.0.0.1"})
 		c.Name = "c"
 		pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{c}}}
 		pod.UID = "u"
@@ -266,26 +266,55 @@ func TestHTTP(t *testing.T) {
 		path   string
 		scheme v1.URIScheme
 		want   string // part of why it failed
+		warned string // part of the warning
 	}{
-		{plain, "/ok", v1.URISchemeHTTP, ""},
-		{plain, "ok", v1.URISchemeHTTP, ""},
-		{secure, "/ok", v1.URISchemeHTTPS, ""},
-		{plain, "/bad", v1.URISchemeHTTP, "418: no luck"},
-		{plain, "/here", v1.URISchemeHTTP, "418"},
-		{plain, "/away", v1.URISchemeHTTP, ""},
-		{plain, "/slow", v1.URISchemeHTTP, "exceeded"},
-		{plain, "/headers?a=b", v1.URISchemeHTTP, ""},
-		{plain, "/ok", v1.URISchemeHTTPS, "HTTP response to HTTPS client"},
+		{plain, "/ok", v1.URISchemeHTTP, "", ""},
+		{plain, "ok", v1.URISchemeHTTP, "", ""},
+		{secure, "/ok", v1.URISchemeHTTPS, "", ""},
+		{plain, "/bad", v1.URISchemeHTTP, "418: no luck", ""},
+		{plain, "/here", v1.URISchemeHTTP, "418", ""},
+		{plain, "/away", v1.URISchemeHTTP, "", `redirects, Response body: <a href="http://example.invalid/">Found</a>.`},
+		{plain, "/slow", v1.URISchemeHTTP, "exceeded", ""},
+		{plain, "/headers?a=b", v1.URISchemeHTTP, "", ""},
+		{plain, "/ok", v1.URISchemeHTTPS, "HTTP response to HTTPS client", ""},
 	}
 	for _, test := range tests {
 		target := targetOf(t, test.server.Listener.Addr().String(), v1.ProbeHandler{HTTPGet: &v1.HTTPGetAction{
 			Path: test.path, Port: intstr.FromString("web"), Scheme: test.scheme,
 			HTTPHeaders: []v1.HTTPHeader{{Name: "host", Value: "example.org"}, {Name: "X", Value: "y"}},
 		}})
-		why, err := m.probe(t.Context(), target)
-		if err != nil || (test.want == "") != (why == "") || !strings.Contains(why, test.want) {
-			t.Errorf("%s: %q, %v, want %q", test.path, why, err, test.want)
+		got, err := m.probe(t.Context(), target)
+		if err != nil || (test.want == "") != (got.failure == "") || !strings.Contains(got.failure, test.want) {
+			t.Errorf("%s: %q, %v, want %q", test.path, got.failure, err, test.want)
 		}
+		if (test.warned == "") != (got.warning == "") || !strings.Contains(got.warning, test.warned) {
+			t.Errorf("%s: warning %q, want %q", test.path, got.warning, test.warned)
+		}
+	}
+}
+
+// A redirect to another host is told each time, and ends nothing.
+func TestRedirectElsewhereWarns(t *testing.T) {
+	server := httptest.NewServer(http.RedirectHandler("http://example.invalid/", http.StatusFound))
+	defer server.Close()
+	var told []string
+	m := New(t.Context(), Options{
+		Unhealthy: func(_ *v1.Pod, _ string, _ Type, why string) { t.Errorf("unhealthy: %s", why) },
+		Warning: func(_ *v1.Pod, container string, probe Type, why string) {
+			told = append(told, container+" "+string(probe)+" "+why)
+		},
+	})
+	w := &worker{manager: m, key: key{"id", liveness}, target: targetOf(t, server.Listener.Addr().String(), v1.ProbeHandler{
+		HTTPGet: &v1.HTTPGetAction{Path: "/", Port: intstr.FromString("web")},
+	})}
+	w.target.pod, w.target.container.Name, w.target.probe.FailureThreshold = &v1.Pod{}, "c", 1
+	for range 2 {
+		if w.once(t.Context()) {
+			t.Error("the probe is over")
+		}
+	}
+	if len(told) != 2 || !strings.HasPrefix(told[0], "c Liveness Probe terminated redirects, Response body: ") {
+		t.Errorf("told %q", told)
 	}
 }
 
@@ -296,12 +325,12 @@ func TestTCP(t *testing.T) {
 	}
 	target := targetOf(t, listener.Addr().String(), v1.ProbeHandler{TCPSocket: &v1.TCPSocketAction{Port: intstr.FromString("web")}})
 	m := &Manager{}
-	if why, err := m.probe(t.Context(), target); why != "" || err != nil {
-		t.Errorf("open: %q, %v", why, err)
+	if got, err := m.probe(t.Context(), target); got.failure != "" || err != nil {
+		t.Errorf("open: %q, %v", got.failure, err)
 	}
 	listener.Close()
-	if why, err := m.probe(t.Context(), target); !strings.Contains(why, "refused") || err != nil {
-		t.Errorf("closed: %q, %v", why, err)
+	if got, err := m.probe(t.Context(), target); !strings.Contains(got.failure, "refused") || err != nil {
+		t.Errorf("closed: %q, %v", got.failure, err)
 	}
 	target.probe.TCPSocket.Port = intstr.FromString("nosuch")
 	if _, err := m.probe(t.Context(), target); err == nil {
@@ -323,9 +352,9 @@ func TestGRPC(t *testing.T) {
 	for service, want := range map[string]string{"": "", "down": "NOT_SERVING", "nosuch": "unknown service"} {
 		target := targetOf(t, listener.Addr().String(), v1.ProbeHandler{})
 		target.probe.GRPC = &v1.GRPCAction{Port: target.container.Ports[0].ContainerPort, Service: &service}
-		why, err := m.probe(t.Context(), target)
-		if err != nil || (want == "") != (why == "") || !strings.Contains(why, want) {
-			t.Errorf("service %q: %q, %v, want %q", service, why, err, want)
+		got, err := m.probe(t.Context(), target)
+		if err != nil || (want == "") != (got.failure == "") || !strings.Contains(got.failure, want) {
+			t.Errorf("service %q: %q, %v, want %q", service, got.failure, err, want)
 		}
 	}
 }
@@ -372,9 +401,9 @@ func TestNoProxy(t *testing.T) {
 		"http": {HTTPGet: &v1.HTTPGetAction{Port: intstr.FromInt32(int32(port(web.Listener)))}},
 		"tcp":  {TCPSocket: &v1.TCPSocketAction{Port: intstr.FromInt32(int32(port(web.Listener)))}},
 	} {
-		why, err := (&Manager{}).probe(t.Context(), target{ip: "0.0.0.0", probe: &v1.Probe{ProbeHandler: handler, TimeoutSeconds: 5}})
-		if reached := why == "" || strings.Contains(why, "404"); err != nil || !reached {
-			t.Errorf("%s: %q, %v", name, why, err)
+		got, err := (&Manager{}).probe(t.Context(), target{ip: "0.0.0.0", probe: &v1.Probe{ProbeHandler: handler, TimeoutSeconds: 5}})
+		if reached := got.failure == "" || strings.Contains(got.failure, "404"); err != nil || !reached {
+			t.Errorf("%s: %q, %v", name, got.failure, err)
 		}
 	}
 	if n := proxied.Load(); n != 0 {

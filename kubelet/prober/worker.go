@@ -86,11 +86,11 @@ func rest(ctx context.Context, d time.Duration) bool {
 
 // once makes the probe and counts its result.
 func (w *worker) once(ctx context.Context) (done bool) {
-	why, err := w.attempt(ctx)
+	got, err := w.attempt(ctx)
 	if ctx.Err() != nil {
 		return true
 	}
-	w.manager.count(w, why, err)
+	w.manager.count(w, got.failure, err)
 	if err != nil {
 		log.G(ctx).WithError(err).WithFields(log.Fields{
 			"pod": model.Key(w.target.pod), "podUID": w.target.pod.UID, "containerName": w.target.container.Name,
@@ -98,9 +98,12 @@ func (w *worker) once(ctx context.Context) (done bool) {
 		}).Warn("probe errored")
 		return false
 	}
-	passed := why == ""
+	passed := got.failure == ""
 	if !passed {
-		w.manager.opts.Unhealthy(w.target.pod, w.target.container.Name, w.key.probe, why)
+		w.manager.opts.Unhealthy(w.target.pod, w.target.container.Name, w.key.probe, got.failure)
+	}
+	if got.warning != "" {
+		w.manager.opts.Warning(w.target.pod, w.target.container.Name, w.key.probe, got.warning)
 	}
 	if w.row.passed != passed {
 		w.row = count{passed: passed}
@@ -117,11 +120,11 @@ func (w *worker) once(ctx context.Context) (done bool) {
 	return w.key.probe == startup || w.key.probe == liveness && !passed
 }
 
-func (w *worker) attempt(ctx context.Context) (why string, err error) {
+func (w *worker) attempt(ctx context.Context) (got result, err error) {
 	for range attempts {
-		if why, err = w.manager.probe(ctx, w.target); err == nil {
-			return why, nil
+		if got, err = w.manager.probe(ctx, w.target); err == nil {
+			return got, nil
 		}
 	}
-	return "", err
+	return result{}, err
 }
