@@ -69,7 +69,7 @@ func openPart(volume, path string) (*os.File, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := makeDirectories(root, path, info.Mode().Perm()); err != nil {
+		if err := makeDirectories(root, path, info.Mode()); err != nil {
 			return nil, err
 		}
 	}
@@ -91,12 +91,14 @@ func openPart(volume, path string) (*os.File, error) {
 	return part, nil
 }
 
-// makeDirectories gives every directory that it makes the volume's mode, whatever the umask.
+// makeDirectories gives every directory that it makes the volume's mode, whatever the umask: with the bit of a volume for a
+// group (fsGroup), that what is made in it is the group's, too.
 func makeDirectories(root *os.Root, path string, mode fs.FileMode) error {
+	mode &= fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
 	made := ""
 	for _, name := range strings.Split(filepath.Clean(path), "/") {
 		made = filepath.Join(made, name)
-		err := root.Mkdir(made, mode&^0o022)
+		err := root.Mkdir(made, mode.Perm()&^0o022)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}

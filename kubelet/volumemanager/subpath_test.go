@@ -2,8 +2,10 @@ package volumemanager
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/containerd/errdefs"
@@ -54,7 +56,9 @@ func TestSubPathHoldsWhatItOpened(t *testing.T) {
 func TestSubPathMakesWhatIsMissing(t *testing.T) {
 	needRoot(t)
 	volume := t.TempDir()
-	if err := os.Chmod(volume, 0o777); err != nil {
+	// As an emptyDir in memory for a group.
+	mode := fs.ModeDir | fs.ModeSetgid | fs.ModeSticky | 0o777
+	if err := errors.Join(os.Chown(volume, -1, 123), os.Chmod(volume, mode)); err != nil {
 		t.Fatal(err)
 	}
 	m := testManager(t, modeltest.Objects{})
@@ -62,8 +66,14 @@ func TestSubPathMakesWhatIsMissing(t *testing.T) {
 	if _, err := m.SubPath(SubPathRequest{Pod: pod, Container: "c", Volume: "host", Path: "a/b"}); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(filepath.Join(volume, "a/b")); err != nil || !info.IsDir() || info.Mode().Perm() != 0o777 {
-		t.Errorf("a/b: %v, %v; want a directory with the volume's mode", info, err)
+	for _, made := range []string{"a", "a/b"} {
+		info, err := os.Stat(filepath.Join(volume, made))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if group := info.Sys().(*syscall.Stat_t).Gid; info.Mode() != mode || group != 123 {
+			t.Errorf("%s: %v of group %d, want a directory as the volume is", made, info.Mode(), group)
+		}
 	}
 }
 
