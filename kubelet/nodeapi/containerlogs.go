@@ -40,9 +40,6 @@ func (s *API) containerLogs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	// An API server that passes the log on by WebSocket loses the last piece of a body of known length, because it comes
-	// together with its end (messageCopy in k8s.io/apiserver's wsstream); the kubelet's never has one.
-	w.Header().Set("Transfer-Encoding", "chunked")
 	sent, sink := false, http.NewResponseController(w)
 	out := bufio.NewWriterSize(writer(func(p []byte) (int, error) { sent = true; return w.Write(p) }), logBuffer)
 	if query.stream != v1.LogStreamStderr {
@@ -59,6 +56,11 @@ func (s *API) containerLogs(w http.ResponseWriter, r *http.Request) {
 		return sink.Flush()
 	}
 	err = errors.Join(podlogs.Read(r.Context(), opts), out.Flush())
+	if err == nil {
+		// An API server that passes the log on by WebSocket loses a piece that it reads together with the body's end
+		// (messageCopy of apimachinery's wsstream): the end is sent apart, as by the kubelet.
+		err = sink.Flush()
+	}
 	switch {
 	case err == nil:
 	case !sent && errors.Is(err, fs.ErrNotExist):
