@@ -58,23 +58,24 @@ func callsTable(results []specsResult) string {
 	return out.String()
 }
 
-// coreTable has a row a cause that keeps specs from passing with the kubelet core.
+// coreTable has a row a set that was run with the kubelet core, and then one a cause that keeps specs from passing.
 func coreTable(results []specsResult) string {
-	run := slices.IndexFunc(results, func(r specsResult) bool {
-		return r.Set == "node-conformance" && r.Kubelet == kubeletCore && r.Server == "criadapter" && r.Engine == "installed" && r.Mode == ""
+	runs := slices.DeleteFunc(slices.Clone(results), func(r specsResult) bool {
+		return r.Kubelet != kubeletCore || r.Server != "criadapter" || r.Engine != "installed" || r.Mode != ""
 	})
-	if run < 0 {
+	if len(runs) == 0 {
 		return nothingYetCore
 	}
-	r := results[run]
-	var out strings.Builder
-	fmt.Fprintf(&out, "Of %d specs of the set `%s`, %d passed, %d failed, %d skipped themselves and %d were left out.\n\n",
-		r.Passed+r.Failed+r.Skipped+r.LeftOut, r.Set, r.Passed, r.Failed, r.Skipped, r.LeftOut)
-	if len(r.Causes) > 0 {
-		fmt.Fprint(&out, "| specs | | because |\n|---|---|---|\n")
+	var sets, causes strings.Builder
+	for _, r := range runs {
+		fmt.Fprintf(&sets, "| `%s`: %s | %d | %d | %d | %d |\n", r.Set, r.What, r.Passed, r.Failed, r.Skipped, r.LeftOut)
+		for _, cause := range r.Causes {
+			fmt.Fprintf(&causes, "| `%s` | %d | %s | %s |\n", r.Set, cause.Specs, cause.Outcome, cause.Cause)
+		}
 	}
-	for _, cause := range r.Causes {
-		fmt.Fprintf(&out, "| %d | %s | %s |\n", cause.Specs, cause.Outcome, cause.Cause)
+	text := "| set | passed | failed | skipped | left out |\n|---|---|---|---|---|\n" + sets.String()
+	if causes.Len() > 0 {
+		text += "\n| set | specs | | because |\n|---|---|---|---|\n" + causes.String()
 	}
-	return out.String()
+	return text
 }
