@@ -88,7 +88,9 @@ func (s *soaking) end(ctx context.Context, empty inventory.Inventory) (left, err
 		return nil, err
 	}
 	if others != nil {
-		s.result.leftByEngine = s.countLeft(ctx, empty)
+		if err := s.tellLeftByEngine(ctx, empty, others); err != nil {
+			return nil, err
+		}
 	}
 	listed, err := s.listed(ctx)
 	if text += listed; text != "" {
@@ -113,13 +115,18 @@ func (s *soaking) leftByEngine() func(kind, name string) bool {
 	return inventory.LeftByContainerd(s.env)
 }
 
-// countLeft counts what is left by the engine alone.
-func (s *soaking) countLeft(ctx context.Context, empty inventory.Inventory) int {
+// tellLeftByEngine says what is left by the engine alone.
+func (s *soaking) tellLeftByEngine(ctx context.Context, empty inventory.Inventory, others func(kind, name string) bool) error {
 	now, err := s.stock.Take(ctx)
 	if err != nil {
-		return 0
+		return err
 	}
-	return strings.Count(now.Differs(empty), "\n  + ")
+	theirs := func(kind, name string) bool { return !others(kind, name) }
+	if text := now.Without(theirs).Differs(empty.Without(theirs)); text != "" {
+		s.result.leftByEngine = strings.Count(text, "\n  ")
+		say("left by the containerd of a killed engine: %s", text)
+	}
+	return nil
 }
 
 // listed are the pods and containers that criadapter lists, as crictl shows them.

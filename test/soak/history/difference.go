@@ -30,10 +30,11 @@ const (
 
 // The reasons for which something is excused.
 const (
-	DeletedBefore  = "its pod was deleted before it could be told of"
-	ReplacedBefore = "a later attempt was told of before it could be"
-	DeletedMeant   = "its pod was deleted or evicted"
-	FaultMeant     = "a fault ended it"
+	DeletedBefore  = "not told of, its pod was deleted before it could be"
+	ReplacedBefore = "not told of, a later attempt was before it could be"
+	DeletedEnd     = "its end not told, its pod was deleted"
+	DeletedMeant   = "another exit code or another run, its pod was deleted or evicted"
+	FaultMeant     = "another exit code or another run, a fault was at work"
 )
 
 // Difference is what both sides say of one container.

@@ -247,7 +247,7 @@ func TestWhole(t *testing.T) {
 			w.tellRunning(first, 0, 2)
 			w.deleted(3)
 			w.engine.End(first, at(4), 2)
-		}, nil, map[string]int{DeletedMeant: 1}},
+		}, nil, map[string]int{DeletedEnd: 1}},
 		"started twice": {func(w *world) {
 			w.create(first, 0, 1)
 			w.engine.End(first, at(10), 2)

@@ -85,7 +85,7 @@ func (s *sides) compare(c Container) {
 	case !told.Ended && !c.Running && s.pods[c.PodUID].Deleting.IsZero():
 		s.differ(StillTold, c, told)
 	case !told.Ended && !c.Running:
-		s.verdict.Excused[DeletedMeant]++
+		s.verdict.Excused[DeletedEnd]++
 	}
 }
 
