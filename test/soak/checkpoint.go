@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -80,7 +79,7 @@ func (e *notQuiet) Error() string {
 		text += "\n  " + d.String()
 	}
 	if e.open != nil {
-		text += "\n" + errors.Join(e.open).Error()
+		text += "\n" + e.open.Error()
 	}
 	return text
 }

@@ -107,9 +107,9 @@ func (s *soaking) end(ctx context.Context, empty inventory.Inventory) (left, err
 	return left, err
 }
 
-// leftByEngine says what may be left by an engine that was killed; nil if none was.
+// leftByEngine says what may be left by an engine that ended; nil if none did.
 func (s *soaking) leftByEngine() func(kind, name string) bool {
-	if s.result.faults[engineKilled] == 0 {
+	if len(s.both.engineEnds) == 0 {
 		return nil
 	}
 	return inventory.LeftByContainerd(s.env)
@@ -124,7 +124,7 @@ func (s *soaking) tellLeftByEngine(ctx context.Context, empty inventory.Inventor
 	theirs := func(kind, name string) bool { return !others(kind, name) }
 	if text := now.Without(theirs).Differs(empty.Without(theirs)); text != "" {
 		s.result.leftByEngine = strings.Count(text, "\n  ")
-		say("left by the containerd of a killed engine: %s", text)
+		say("left by an engine that ended in the middle of a start:\n%s", text)
 	}
 	return nil
 }

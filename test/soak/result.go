@@ -15,7 +15,7 @@ import (
 type result struct {
 	opts         options
 	began        time.Time
-	mu           *sync.Mutex
+	mu           sync.Mutex // guards faults
 	faults       map[string]int
 	checkpoints  int
 	first, last  footprint.Figures
@@ -23,8 +23,8 @@ type result struct {
 	leftByEngine int
 }
 
-func newResult(opts options) result {
-	return result{opts: opts, began: time.Now(), mu: &sync.Mutex{}, faults: make(map[string]int)}
+func newResult(opts options) *result {
+	return &result{opts: opts, began: time.Now(), faults: make(map[string]int)}
 }
 
 func (r *result) fault(kind string) {
@@ -99,7 +99,7 @@ func (r *result) print(to io.Writer, b *both) {
 	}
 	row("differences", len(verdict.Differences))
 	row("left over", r.left)
-	row("left over by a killed engine's containerd", r.leftByEngine)
+	row("left over by an engine that ended in the middle of a start", r.leftByEngine)
 	for _, name := range []string{footprint.ResidentMemory, footprint.Goroutines, footprint.Descriptors, footprint.Threads, footprint.StateOnDisk} {
 		row("criadapter: "+name+", first and last checkpoint", fmt.Sprintf("%.0f, %.0f", r.first[name], r.last[name]))
 	}

@@ -41,7 +41,7 @@ type soaking struct {
 	both    *both
 	stock   inventory.Node
 	metrics *footprint.Metrics
-	result  result
+	result  *result
 
 	undo []func(context.Context) error
 }

@@ -53,7 +53,7 @@ func (n Node) Take(ctx context.Context) (Inventory, error) {
 }
 
 // LeftByContainerd says what of an inventory may be the remains of a start in the middle of which the engine's containerd
-// was killed, as it is with its engine: a shim with a runtime that waits, and a mount of a root, of which neither it nor the
+// was killed or ended with its engine: a shim with a runtime that waits, and a mount of a root, of which neither it nor the
 // engine knows any more.
 func LeftByContainerd(env rigenv.Env) func(kind, name string) bool {
 	return func(kind, name string) bool {
