@@ -69,8 +69,8 @@ func TestNodeResultsAreDrawn(t *testing.T) {
 	}
 	text, _ := os.ReadFile(nodeDocument)
 	for _, want := range []string{
-		"| set | installed | containerd beside installed |\n|---|---|---|\n| `fast`: a choice | 7, 1, 0 (2 again) | 6, 0, 2 |\n",
-		"| cause | installed | containerd beside installed |\n|---|---|---|\n| failed: no such device | 1 | |\n",
+		"| set | installed, no sandbox containers | containerd beside installed |\n|---|---|---|\n| `fast`: a choice | 7, 1, 0 (2 again) | 6, 0, 2 |\n",
+		"| cause | installed, no sandbox containers | containerd beside installed |\n|---|---|---|\n| failed: no such device | 1 | |\n",
 		"| kubelet | 1.8.0 | 1.9.0 |\n|---|---|---|\n| specs passed, failed | 6, 2 | 8, 0 |\n| seconds | 0 | 62 |\n| PodSandboxStatus | – | 70 |\n| Status | 4 | 5 |\n",
 		"| `node-conformance`: all | 5 | 1 | 0 | 2 |", "| `node-conformance` | 2 | left out | there is no such thing |",
 	} {

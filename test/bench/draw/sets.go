@@ -12,7 +12,13 @@ import (
 // column is one kind of node that sets were run on: a server on or beside an engine, and the kind of its pods.
 type column struct{ server, engine, mode string }
 
-func (r specsResult) column() column { return column{r.Server, r.Engine, r.Mode} }
+// column is where a result belongs. The rig's engines know the OCI runtime, so pods have no sandbox container unless told to.
+func (r specsResult) column() column {
+	if r.Server != "criadapter" {
+		return column{r.Server, r.Engine, ""}
+	}
+	return column{r.Server, r.Engine, cmp.Or(r.Mode, "oci")}
+}
 
 // title is the column's head.
 func (c column) title() string {
