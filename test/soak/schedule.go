@@ -73,7 +73,8 @@ func schedule(seed uint64) iter.Seq[fault] {
 	}
 }
 
-// planned is a line for each fault of a schedule that begins within a time at the earliest: looks between them take time, too.
+// planned is a line for each fault of a schedule for which there is time; there are less, because looks between them take
+// time, too.
 func planned(seed uint64, within time.Duration) string {
 	var text strings.Builder
 	var at time.Duration

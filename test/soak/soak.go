@@ -66,7 +66,10 @@ func soak(ctx context.Context, env rigenv.Env, opts options) (err error) {
 	failed := s.faults(ctx)
 	left, err := s.end(ctx, empty)
 	s.result.print(os.Stdout, s.both)
-	return errors.Join(failed, left, err)
+	if err := errors.Join(failed, left, err); err != nil {
+		return fmt.Errorf("%w\nSEED=%d repeats the schedule; the logs of all programs are in %s", err, s.opts.seed, s.opts.report)
+	}
+	return nil
 }
 
 // startEngine starts the engine that is hurt, and makes the plugins that go wrong.
