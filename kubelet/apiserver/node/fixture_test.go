@@ -85,6 +85,9 @@ func start(t *testing.T, s *apitest.Server, m machine, opts Options) (*Reporter,
 	if err != nil {
 		t.Fatal(err)
 	}
+	if r.Exists() {
+		t.Error("the node exists before it is registered")
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.Run(ctx) }()
