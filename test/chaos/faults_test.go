@@ -92,7 +92,7 @@ func newChurned(t *testing.T, env, direct rigenv.Env, pods int, flags ...string)
 	c := &churned{t: t, env: direct, codes: map[codes.Code]int{}}
 	c.server = adapter.ForTest(t, adapter.Options{Env: env, Flags: flags})
 	for i := range pods {
-		c.kubelets = append(c.kubelets, newKubelet(c.server, env.Image("test/busybox:latest"), fmt.Sprintf("pod-%d", i), int32(18000+i)))
+		c.kubelets = append(c.kubelets, newKubelet(c.server, env, fmt.Sprintf("pod-%d", i), int32(18000+i)))
 	}
 	if err := c.kubelets[0].pull(t.Context(), env.Image("test/busybox:latest")); err != nil {
 		t.Fatal(err)

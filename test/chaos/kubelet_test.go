@@ -16,6 +16,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // kubelet is a model of one with a single pod. It keeps nothing in memory but what it wants and what it was told: what
@@ -38,15 +39,15 @@ type kubelet struct {
 // has nothing else to do.
 const patience = 60 * time.Second
 
-// newKubelet wants a pod with an address, a host port, a cgroup of its own, and one container.
-func newKubelet(server *adapter.Server, image, name string, port int32) *kubelet {
+// newKubelet wants a pod with an address, a host port, a cgroup of its own below the rig's, and one container.
+func newKubelet(server *adapter.Server, env rigenv.Env, name string, port int32) *kubelet {
 	k := &kubelet{server: server, pod: &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "chaos", Uid: "uid-" + name},
 		Hostname:     name,
 		LogDirectory: filepath.Join(server.Dir, "logs", name),
 		PortMappings: []*runtimeapi.PortMapping{{HostPort: port, ContainerPort: 80}},
 		Linux: &runtimeapi.LinuxPodSandboxConfig{
-			CgroupParent: "/chaos-" + filepath.Base(server.Dir) + "/" + name,
+			CgroupParent: "/" + filepath.Join(env.Cgroup(), "chaos-"+filepath.Base(server.Dir), name),
 			Resources:    &runtimeapi.LinuxContainerResources{CpuShares: 512, MemoryLimitInBytes: 256 << 20},
 			SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
 				NamespaceOptions: &runtimeapi.NamespaceOption{Pid: runtimeapi.NamespaceMode_CONTAINER},
@@ -55,7 +56,7 @@ func newKubelet(server *adapter.Server, image, name string, port int32) *kubelet
 	}}
 	k.containers = []*runtimeapi.ContainerConfig{{
 		Metadata: &runtimeapi.ContainerMetadata{Name: "main"},
-		Image:    &runtimeapi.ImageSpec{Image: image},
+		Image:    &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
 		// It ends at once when it is asked to.
 		Command: []string{"sh", "-c", "trap 'exit 0' TERM; echo started; sleep 100000 & wait"},
 		Linux: &runtimeapi.LinuxContainerConfig{
@@ -342,7 +343,6 @@ func (k *kubelet) removeCgroup() error {
 		if err := os.Remove(dir); err != nil && !os.IsNotExist(err) {
 			errs = append(errs, err)
 		}
-		_ = os.Remove(filepath.Dir(dir)) // that of all pods goes with the last of them
 	}
 	return errors.Join(errs...)
 }

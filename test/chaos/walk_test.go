@@ -113,7 +113,7 @@ func newWalk(t *testing.T, env rigenv.Env, kind string, walked, killed map[strin
 	t.Helper()
 	w := &walk{T: t, env: env, kind: kind, control: control(t.TempDir()), image: env.Image("test/busybox:latest"), walked: walked, killed: killed}
 	w.server = adapter.ForTest(t, adapter.Options{Env: env, Flags: sandboxKinds[kind], Environ: []string{"CRIADAPTER_STEPS=" + string(w.control)}})
-	w.kubelet = newKubelet(w.server, w.image, "walker", 18080)
+	w.kubelet = newKubelet(w.server, env, "walker", 18080)
 	w.must(w.kubelet.pull(t.Context(), w.image))
 	// The first pod makes what stays for the next ones: a bridge, directories, the sandbox image.
 	w.must(w.kubelet.bring(t.Context()))
