@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 
 	"github.com/moby/moby/client"
@@ -40,7 +39,7 @@ func (b *bench) startCriadapter(ctx context.Context) (*criServer, error) {
 	}
 	s.processes = []int{b.adapter.PID()}
 	s.state = filepath.Dir(strings.TrimPrefix(b.env.DockerHost, "unix://"))
-	if s.engine, err = b.rigEngine(); err != nil {
+	if s.engine, err = procs.EngineAt(b.env.DockerHost); err != nil {
 		return nil, errors.Join(err, s.stop(ctx))
 	}
 	return s, s.connect(ctx, b.adapter.Ended())
@@ -106,19 +105,6 @@ func (b *bench) startEngine(ctx context.Context, name string) (ownEngine, error)
 }
 
 func (e ownEngine) stop(context.Context) error { e.Kill(); return nil }
-
-// rigEngine returns the processes of the rig's own engine, whose pid file is beside its socket.
-func (b *bench) rigEngine() ([]int, error) {
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimPrefix(b.env.DockerHost, "unix://")), "pid"))
-	if err != nil {
-		return nil, err
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, err
-	}
-	return procs.Engine(pid)
-}
 
 // startContainerd starts the containerd of the rig's engine.
 func (b *bench) startContainerd(ctx context.Context) (*criServer, error) {

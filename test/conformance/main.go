@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -131,7 +130,7 @@ func (o options) missing(ctx context.Context) (string, error) {
 }
 
 // buildAndEnter builds what the specs need and runs this program again, with the same arguments, inside the rig.
-func buildAndEnter(ctx context.Context, opts options) (err error) {
+func buildAndEnter(ctx context.Context, opts options) error {
 	programs, err := build.WithSpecs(ctx, opts.kubelet, os.Stdout)
 	if err != nil {
 		return err
@@ -147,26 +146,16 @@ func buildAndEnter(ctx context.Context, opts options) (err error) {
 	if opts.buildOnly {
 		return nil
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "criadapter-conformance-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if opts.node == single.KubeletCore {
-		programs.KubeletCore = filepath.Join(dir, "kubelet-core")
-		if err := build.KubeletCore(ctx, programs.KubeletCore); err != nil {
-			return err
+	environ := func(dir string) (string, error) {
+		if opts.node == single.KubeletCore {
+			programs.KubeletCore = filepath.Join(dir, "kubelet-core")
+			if err := build.KubeletCore(ctx, programs.KubeletCore); err != nil {
+				return "", err
+			}
 		}
+		return programs.Environ()
 	}
-	environ, err := programs.Environ()
-	if err != nil {
-		return err
-	}
-	return machine.InRig(ctx, dir, environ, append([]string{self}, os.Args[1:]...)...)
+	return machine.AgainInRig(ctx, environ, os.Args[1:]...)
 }
 
 // reportDir makes and returns the directory of a run's own.

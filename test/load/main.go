@@ -84,7 +84,7 @@ func (o options) missing(ctx context.Context) ([]string, error) {
 }
 
 // buildAndEnter builds what is run, and runs this program again, with the same arguments, inside the rig.
-func buildAndEnter(ctx context.Context, opts options) (err error) {
+func buildAndEnter(ctx context.Context, opts options) error {
 	programs, err := build.All(ctx, os.Stdout)
 	if err != nil {
 		return err
@@ -94,20 +94,8 @@ func buildAndEnter(ctx context.Context, opts options) (err error) {
 			return err
 		}
 	}
-	environ, err := programs.Environ()
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "criadapter-load-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	return machine.InRig(ctx, dir, environ, append([]string{self}, os.Args[1:]...)...)
+	environ := func(string) (string, error) { return programs.Environ() }
+	return machine.AgainInRig(ctx, environ, os.Args[1:]...)
 }
 
 // measureAll is the half inside of the rig. A server that fails keeps none of the others from being measured; the result

@@ -3,10 +3,7 @@ package main
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -42,7 +39,7 @@ type parts struct {
 func findParts(cluster *single.Cluster, env rigenv.Env) (*parts, error) {
 	p := &parts{processes: map[string][]int{partServer: {cluster.Server.PID}, partKubelet: {cluster.Kubelet().PID()}}}
 	if cluster.Server.Name != single.Containerd {
-		engine, err := engineOf(env)
+		engine, err := usage.EngineAt(env.DockerHost)
 		if err != nil {
 			return nil, err
 		}
@@ -61,19 +58,6 @@ func findParts(cluster *single.Cluster, env rigenv.Env) (*parts, error) {
 		}
 	}
 	return p, nil
-}
-
-// engineOf are the processes of the rig's engine, whose pid file is beside its socket.
-func engineOf(env rigenv.Env) ([]int, error) {
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimPrefix(env.DockerHost, "unix://")), "pid"))
-	if err != nil {
-		return nil, err
-	}
-	dockerd, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, err
-	}
-	return usage.Engine(dockerd)
 }
 
 // cpuTimes are what each part has used so far.

@@ -11,7 +11,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -81,27 +80,15 @@ func run(ctx context.Context, opts options) error {
 }
 
 // buildAndEnter builds what is run, and runs this program again inside the rig.
-func buildAndEnter(ctx context.Context, opts options) (err error) {
+func buildAndEnter(ctx context.Context, opts options) error {
 	programs, err := build.All(ctx, os.Stdout)
 	if err != nil {
 		return err
 	}
-	environ, err := programs.Environ()
-	if err != nil {
-		return err
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "criadapter-soak-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	report, err := filepath.Abs(opts.report)
 	if err != nil {
 		return err
 	}
-	return machine.InRig(ctx, dir, environ, self, "-hours", fmt.Sprint(opts.hours), "-seed", strconv.FormatUint(opts.seed, 10), "-report", report)
+	environ := func(string) (string, error) { return programs.Environ() }
+	return machine.AgainInRig(ctx, environ, "-hours", fmt.Sprint(opts.hours), "-seed", strconv.FormatUint(opts.seed, 10), "-report", report)
 }

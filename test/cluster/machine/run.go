@@ -44,6 +44,25 @@ func goCommands(ctx context.Context, commands ...[]string) error {
 	return nil
 }
 
+// AgainInRig runs this program again as InRig does, with these arguments. environ makes the variable; what it builds goes
+// into the directory that it is given, which is removed in the end.
+func AgainInRig(ctx context.Context, environ func(dir string) (string, error), args ...string) (err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "criadapter-"+filepath.Base(self)+"-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	variable, err := environ(dir)
+	if err != nil {
+		return err
+	}
+	return InRig(ctx, dir, variable, append([]string{self}, args...)...)
+}
+
 // InRig builds the rig in dir and runs a command in it that runs a kubelet, with one more variable of the environment,
 // NAME=value. What the kubelet changes of the machine is put back when the last of all such runs ends.
 func InRig(ctx context.Context, dir, environ string, command ...string) (err error) {

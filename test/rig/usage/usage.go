@@ -19,6 +19,19 @@ func Engine(dockerd int) ([]int, error) {
 	return append([]int{dockerd}, children...), err
 }
 
+// EngineAt is Engine for the one at an address, unix:///…, of the rig, whose pid file is beside its socket.
+func EngineAt(host string) ([]int, error) {
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimPrefix(host, "unix://")), "pid"))
+	if err != nil {
+		return nil, err
+	}
+	dockerd, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, err
+	}
+	return Engine(dockerd)
+}
+
 // Shims returns the processes between an engine and its containers, of all engines in this namespace.
 func Shims() ([]int, error) {
 	// The kernel keeps 15 characters of a program's name.
