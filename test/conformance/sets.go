@@ -56,8 +56,9 @@ func sets() []set {
 		{name: "cli", what: "kubectl's specs that one node is enough for",
 			focus: `\[sig-cli\] Kubectl (client Simple pod|Port forwarding|logs|exec|debug|client Kubectl (run|cp|describe|label))`, skip: never + disturbing},
 		{name: "storage", what: "volumes of the node itself",
-			focus: `\[sig-storage\] (EmptyDir|HostPath|Subpath Atomic|Projected|ConfigMap|Secrets|Downward API)`,
-			skip:  never + disturbing + `|\[NodeConformance\]`},
+			focus: `\[sig-storage\] (EmptyDir|HostPath|Subpath Atomic|Projected|ConfigMap|Secrets|Downward API|` +
+				`In-tree Volumes \[Driver: (hostPath|hostPathSymlink|emptydir)\] \[Testpattern: Inline-volume \(default fs\)\] (subPath|volumes))`,
+			skip: never + disturbing + `|\[NodeConformance\]`},
 	}
 }
 
