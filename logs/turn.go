@@ -60,9 +60,9 @@ func (f *follower) catchUp(ctx context.Context, draining bool) (standing, error)
 	return behind, nil
 }
 
-// idle is where a follower is that has nothing to copy.
+// idle is where a follower is that has nothing to copy. The directory of a file that was there just now is not asked for.
 func (f *follower) idle(draining bool) standing {
-	if draining || f.dirGone() {
+	if draining || (f.copy.in == nil || f.vanished) && f.dirGone() {
 		return ended
 	}
 	return level
