@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"io"
 	"os"
 	"runtime"
@@ -19,6 +18,9 @@ import (
 
 // SpecsPrefix is the repository prefix of the images that Kubernetes' own specs pull; the pause image has none.
 const SpecsPrefix = e2ePrefix
+
+// pauseName is the pause image's name, without a registry.
+const pauseName = "pause:3.10.2"
 
 // SpecTools are what the specs run in images besides busybox' applets: bash, which is the shell in the place of
 // busybox' own, passes on variables of the environment whose names are none of a shell's, and this nc can look at a
@@ -79,7 +81,10 @@ func withoutOthers(entries, others []entry) []entry {
 
 // specs makes the images, with tools in those that are more than a shell.
 func (k *kitchen) specs(tools []entry) error {
-	if err := errors.Join(k.agnhost(tools), k.pause()); err != nil {
+	if err := k.pause(); err != nil {
+		return err
+	}
+	if err := k.agnhost(tools); err != nil {
 		return err
 	}
 	nginx := []entry{file("usr/sbin/nginx", 0o755, k.programs["webserver"])}
@@ -114,11 +119,12 @@ func (k *kitchen) pause() error {
 		return err
 	}
 	image, err := tarball.Image(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(archive)), nil }, nil)
-	k.images["pause:3.10.2"] = image
+	k.images[pauseName] = image
 	return err
 }
 
-// agnhost makes the image of the program that most specs run, with the tools, users and directories of the real one.
+// agnhost makes the image of the program that most specs run, with the tools, users and directories of the real one, and
+// the image that its fake-registry-server serves.
 func (k *kitchen) agnhost(tools []entry) error {
 	members := accounts(
 		"user-defined-in-image:x:1000:1000:user:/home:/bin/sh\n",
@@ -127,7 +133,11 @@ func (k *kitchen) agnhost(tools []entry) error {
 	if err != nil {
 		return err
 	}
-	content := append(append(members, pair...),
+	testing, err := served(k.images[pauseName], "pause", "testing")
+	if err != nil {
+		return err
+	}
+	content := append(slices.Concat(members, pair, testing),
 		file("agnhost", 0o755, k.programs["agnhost"]), hardLink("agnhost-2", "agnhost"), directory("uploads", 0o755),
 		hardLink("bin/nc", "bin/nc.openbsd"))
 	config := v1.Config{Entrypoint: []string{"/agnhost"}, Cmd: []string{"pause"}}
