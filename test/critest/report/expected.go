@@ -25,6 +25,8 @@ type Group struct {
 	// WithoutCapability is the capability that processes of the machine lack where the specs do not pass; empty for a cause
 	// on all machines.
 	WithoutCapability string `json:"withoutCapability,omitempty"`
+	// CgroupVersion is the version of cgroups, 1 or 2, with which the specs do not pass; 0 for both.
+	CgroupVersion int `json:"cgroupVersion,omitempty"`
 	// Kubelet are the minor releases of the kubelet with which the specs do not pass, such as <1.36 or >=1.37; empty for
 	// all kubelets.
 	Kubelet string `json:"kubelet,omitempty"`
@@ -44,7 +46,9 @@ type Machine struct {
 // On returns what is expected on an engine, on a machine.
 func (e Expected) On(features docker.Features, machine Machine) Expected {
 	return slices.DeleteFunc(slices.Clone(e), func(g Group) bool {
-		return g.BelowAPI != "" && features.Supports(g.BelowAPI) || slices.Contains(machine.Controllers, g.WithoutController) ||
+		return g.BelowAPI != "" && features.Supports(g.BelowAPI) ||
+			g.CgroupVersion != 0 && g.CgroupVersion != features.CgroupVersion ||
+			slices.Contains(machine.Controllers, g.WithoutController) ||
 			slices.Contains(machine.Capabilities, g.WithoutCapability)
 	})
 }

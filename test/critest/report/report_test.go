@@ -169,7 +169,8 @@ func FuzzParseGinkgo(f *testing.F) {
 func TestExpectedOnAnEngine(t *testing.T) {
 	expected, err := ParseExpected([]byte("- {cause: a, outcome: skipped, specs: [x]}\n- {cause: b, outcome: skipped, belowAPI: \"1.44\", specs: [y]}\n" +
 		"- {cause: m, outcome: failed, withoutController: memory, specs: [z]}\n" +
-		"- {cause: o, outcome: failed, withoutCapability: CAP_SYS_RESOURCE, specs: [w]}\n"))
+		"- {cause: o, outcome: failed, withoutCapability: CAP_SYS_RESOURCE, specs: [w]}\n" +
+		"- {cause: v, outcome: skipped, cgroupVersion: 1, specs: [v]}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,8 +179,11 @@ func TestExpectedOnAnEngine(t *testing.T) {
 			t.Errorf("API %s: %+v", api, got)
 		}
 	}
-	if len(expected) != 4 || expected[1].Cause != "b" {
+	if len(expected) != 5 || expected[1].Cause != "b" {
 		t.Errorf("the list itself is now %+v", expected)
+	}
+	if got := expected.On(docker.Features{APIVersion: "1.44", CgroupVersion: 1}, Machine{[]string{"memory"}, []string{"CAP_SYS_RESOURCE"}}); len(got) != 2 || got[1].Cause != "v" {
+		t.Errorf("with cgroup v1: %v", got)
 	}
 	if got := expected.On(docker.Features{APIVersion: "1.44"}, Machine{Controllers: []string{"cpu"}}); len(got) != 3 || got[1].Cause != "m" || got[2].Cause != "o" {
 		t.Errorf("without a memory controller and capabilities: %v", got)
