@@ -103,13 +103,17 @@ func (a *Authority) sign(template *x509.Certificate) (Pair, error) {
 }
 
 // Kubeconfig writes a file with which a client reaches the server at url as that user. The client trusts the authority
-// that signed the server's certificate, which is caFile.
+// that signed the server's certificate, which is caFile. The file holds the certificates themselves: those that it named
+// would be read again and again as long as the client's process lives, also when the server and they are gone.
 func Kubeconfig(path, url, caFile string, user Pair) error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["test"] = &clientcmdapi.Cluster{Server: url, CertificateAuthority: caFile}
 	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificate: user.CertFile, ClientKey: user.KeyFile}
 	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	config.CurrentContext = "test"
+	if err := clientcmdapi.FlattenConfig(config); err != nil {
+		return err
+	}
 	return clientcmd.WriteToFile(*config, path)
 }
 

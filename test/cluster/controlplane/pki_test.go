@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"os"
@@ -59,7 +60,7 @@ func TestCertificatesAreWhatTheyAreFor(t *testing.T) {
 	}
 }
 
-func TestKubeconfigNamesFiles(t *testing.T) {
+func TestKubeconfigHoldsTheCertificates(t *testing.T) {
 	dir := t.TempDir()
 	authority, err := NewAuthority(dir, "ca")
 	if err != nil {
@@ -77,7 +78,12 @@ func TestKubeconfigNamesFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Host != "https://192.0.2.1:6443" || config.CAFile != authority.CAFile || config.CertFile != user.CertFile || config.KeyFile != user.KeyFile {
+	if config.Host != "https://192.0.2.1:6443" || config.CAFile != "" || config.CertFile != "" || config.KeyFile != "" {
 		t.Errorf("%v", config)
+	}
+	for file, held := range map[string][]byte{authority.CAFile: config.CAData, user.CertFile: config.CertData, user.KeyFile: config.KeyData} {
+		if want, err := os.ReadFile(file); err != nil || !bytes.Equal(held, want) {
+			t.Errorf("%s is not in the kubeconfig, %v", filepath.Base(file), err)
+		}
 	}
 }
