@@ -5,8 +5,15 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
+
+// execsAtOnce is how many containers have a command run in them at the same time, as a full node's probes do.
+const execsAtOnce = 8
+
+// rowExecs is the row of what is measured so.
+var rowExecs = fmt.Sprintf("%s, %d containers at once", callExec, execsAtOnce)
 
 // measureExec compares ExecSync over the CRI socket with the engine calls that it is made of (create exec, attach, read
 // to the end, inspect), in the same container.
@@ -52,4 +59,48 @@ func (s *criServer) execTrue(ctx context.Context, id string) error {
 		err = fmt.Errorf("exit code %d", response.GetExitCode())
 	}
 	return err
+}
+
+// measureExecsAtOnce compares commands that run at the same time in a container each: over CRI, and by the engine's calls
+// in criadapter's containers.
+func (b *bench) measureExecsAtOnce(ctx context.Context, crowds []*crowd) error {
+	raw, err := b.newRaw(nameRawBest, true)
+	if err != nil {
+		return err
+	}
+	defer raw.engine.Close()
+	var names []string
+	var execs []func(ctx context.Context, i int) error
+	for _, c := range crowds {
+		names = append(names, c.name)
+		execs = append(execs, func(ctx context.Context, i int) error { return c.execTrue(ctx, c.pods[i].containers[0]) })
+	}
+	names = append(names, raw.name)
+	execs = append(execs, func(ctx context.Context, i int) error { return raw.exec(ctx, b.crowd.pods[i].containers[0]) })
+	t := &b.result.Exec
+	err = turns(1+b.plan.execs/2, len(execs), func(round, i int) error {
+		took := make(samples, execsAtOnce)
+		group, ctx := errgroup.WithContext(ctx)
+		for n := range took {
+			group.Go(func() (err error) {
+				took[n], err = timed(func() error { return execs[i](ctx, n) })
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return fmt.Errorf("%s of %s: %w", rowExecs, names[i], err)
+		}
+		if round > 0 {
+			for _, sample := range took {
+				t.add(rowExecs, names[i], sample)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b.result.add("execs-at-once-to-raw", t.ratio(rowExecs, nameCriadapter, raw.name), 1.10)
+	b.result.add("execs-at-once-to-cri-dockerd", t.ratio(rowExecs, nameCriadapter, nameCRIDockerd), 1.0)
+	return nil
 }

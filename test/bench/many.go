@@ -105,6 +105,9 @@ func (b *bench) measureMany(ctx context.Context) (err error) {
 		return err
 	}
 	b.judgeMany()
+	if err := b.measureExecsAtOnce(ctx, crowds); err != nil {
+		return err
+	}
 	if err := b.measureUsage(ctx); err != nil {
 		return err
 	}
