@@ -41,6 +41,7 @@ type follower struct {
 	at        checkpoint.LogPosition // as saved last
 	next      successor
 	watching  watching
+	busy      bool // there was more to copy soon after the last copy
 	// vanished says that the engine's current file is not there. While the follower holds a file open the kernel does
 	// not tell that its directory was removed.
 	vanished bool
@@ -111,11 +112,21 @@ func (f *follower) follow(ctx context.Context) error {
 			f.pause(ctx, 0)
 			continue
 		}
-		// A rest that follows the copy would cost each line of a quiet container a second wake-up.
-		copied := time.Now()
-		if f.wait(ctx) {
-			f.pause(ctx, f.options.batchPause-time.Since(copied))
-		}
+		f.rest(ctx)
+	}
+}
+
+// rest returns when there may be something to copy, but where that is so at once not before batchPause. If it was so the
+// last time, too, it sleeps first: the follower of a busy container is woken once for each copy, and that of a quiet one
+// once for each line.
+func (f *follower) rest(ctx context.Context) {
+	copied := time.Now()
+	if f.busy {
+		f.pause(ctx, f.options.batchPause)
+	}
+	f.busy = f.wait(ctx) && time.Since(copied) < 2*f.options.batchPause
+	if f.busy && !closed(f.drain) {
+		f.pause(ctx, f.options.batchPause-time.Since(copied))
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 
 // Options tune a Service. The zero value is right for production.
 type Options struct {
-	// batchPause is the least time between two copies of a follower, so that a
-	// busy container costs few large writes: 5 ms when zero.
+	// batchPause is the least time from a copy to the next one that a change asks
+	// for, so that a busy container costs few large writes: 5 ms when zero.
 	batchPause time.Duration
 	// lookPeriod is how long a follower waits before it looks by itself, where the
 	// kernel has no inotify watch left: 500 ms when zero.

@@ -60,7 +60,8 @@ func (f *follower) catchUp(ctx context.Context, draining bool) (standing, error)
 	return behind, nil
 }
 
-// idle is where a follower is that has nothing to copy. The directory of a file that was there just now is not asked for.
+// idle is where a follower is that has nothing to copy. The directory goes after its files: as long as the current one is
+// there nobody asks for it, and that it goes wakes the follower.
 func (f *follower) idle(draining bool) standing {
 	if draining || (f.copy.in == nil || f.vanished) && f.dirGone() {
 		return ended
