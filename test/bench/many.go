@@ -105,13 +105,13 @@ func (b *bench) measureMany(ctx context.Context) (err error) {
 		return err
 	}
 	b.judgeMany()
-	if err := b.measureExecsAtOnce(ctx, crowds); err != nil {
-		return err
-	}
 	if err := b.measureUsage(ctx); err != nil {
 		return err
 	}
-	return b.measureEngineCalls(ctx)
+	if err := b.measureEngineCalls(ctx); err != nil {
+		return err
+	}
+	return b.measureExecsAtOnce(ctx, crowds)
 }
 
 func (b *bench) judgeMany() {
