@@ -25,7 +25,7 @@ type Group struct {
 	// WithoutCapability is the capability that processes of the machine lack where the specs do not pass; empty for a cause
 	// on all machines.
 	WithoutCapability string `json:"withoutCapability,omitempty"`
-	// CgroupVersion is the version of cgroups, 1 or 2, with which the specs do not pass; 0 for both.
+	// CgroupVersion is the engine's version of cgroups, 1 or 2, with which the specs do not pass; 0 for both.
 	CgroupVersion int `json:"cgroupVersion,omitempty"`
 	// Kubelet are the minor releases of the kubelet with which the specs do not pass, such as <1.36 or >=1.37; empty for
 	// all kubelets.
@@ -120,6 +120,9 @@ func ParseExpected(text []byte) (Expected, error) {
 		}
 		if !slices.Contains([]Outcome{Failed, Skipped, LeftOut}, group.Outcome) {
 			return nil, fmt.Errorf("expected specs: %q: outcome %q is neither failed nor skipped nor left out", group.Cause, group.Outcome)
+		}
+		if group.CgroupVersion < 0 || group.CgroupVersion > 2 {
+			return nil, fmt.Errorf("expected specs: %q: cgroupVersion %d is neither 1 nor 2", group.Cause, group.CgroupVersion)
 		}
 		if group.Kubelet != "" {
 			if _, _, err := parseRange(group.Kubelet); err != nil {

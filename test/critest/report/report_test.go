@@ -67,6 +67,7 @@ func TestParseExpectedRefuses(t *testing.T) {
 		"twice in two":    "- cause: c\n  outcome: failed\n  specs: [a]\n- cause: d\n  outcome: skipped\n  specs: [a]",
 		"unknown field":   "- cause: c\n  outcome: failed\n  specs: [a]\n  until: never",
 		"no range":        "- cause: c\n  outcome: failed\n  kubelet: '1.36'\n  specs: [a]",
+		"no such cgroups": "- cause: c\n  outcome: failed\n  cgroupVersion: 3\n  specs: [a]",
 		"no release":      "- cause: c\n  outcome: failed\n  kubelet: '<one'\n  specs: [a]",
 		"not a list":      "cause: c",
 		"broken document": "- [",
