@@ -1,0 +1,52 @@
+package images
+
+import (
+	"path"
+	"testing"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/random"
+)
+
+// All that a registry is asked for during a pull is where the server looks for it: the tag, the manifest that it names,
+// and what that names.
+func TestServed(t *testing.T) {
+	image, err := random.Image(100, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := served(image, "pause", "testing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := make(map[string]string)
+	for _, f := range files {
+		content[f.header.Name] = string(f.content)
+	}
+	manifest, err := image.Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest, err := image.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := content["var/registry/pause/manifests/testing"]; got != digest.String()+"\n" {
+		t.Errorf("the tag says %q", got)
+	}
+	below := func(kind string, digest v1.Hash) string {
+		return path.Join("var/registry/pause", kind, "sha256", digest.Hex[:2], digest.Hex, "data")
+	}
+	sizes := map[string]int64{below("blobs", manifest.Config.Digest): manifest.Config.Size}
+	for _, layer := range manifest.Layers {
+		sizes[below("blobs", layer.Digest)] = layer.Size
+	}
+	for name, size := range sizes {
+		if got, there := content[name]; !there || int64(len(got)) != size {
+			t.Errorf("%s has %d bytes, want %d", name, len(got), size)
+		}
+	}
+	if raw, err := image.RawManifest(); err != nil || content[below("manifests", digest)] != string(raw) {
+		t.Errorf("the manifest is %q, %v", content[below("manifests", digest)], err)
+	}
+}
