@@ -26,8 +26,8 @@ type KillOptions struct {
 	Grace *int64
 }
 
-// KillPod ends all running containers of a pod and stops its sandboxes. Containers end at the same time, each with its
-// preStop hook; sidecars end after the others, the last started first. The pod may be one that is rebuilt from the
+// KillPod ends all running containers of a pod and stops its sandboxes. All preStop hooks run at the same time, and then
+// the containers stop; sidecars stop after the others, the last started first. The pod may be one that is rebuilt from the
 // runtime's view (see model.PodStatus): then labels and annotations say what is known. It may be repeated.
 func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, opts KillOptions) error {
 	var kills []containerKill
@@ -38,10 +38,11 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 		spec, _ := model.FindContainer(&pod.Spec, container.Name)
 		kills = append(kills, containerKill{Container: container, Spec: spec, Reason: "Killing", Message: opts.Reason})
 	}
-	if err := m.killInOrder(ctx, pod, kills, opts.Grace); err != nil {
-		return err
+	// Stopping a sandbox ends what is left in it, so one container that cannot be stopped does not keep the pod's address.
+	errs := []error{m.killInOrder(ctx, pod, kills, opts.Grace)}
+	if ctx.Err() != nil {
+		return errors.Join(errs...)
 	}
-	var errs []error
 	for _, sandbox := range status.Sandboxes {
 		if err := m.opts.Runtime.StopPodSandbox(ctx, sandbox.ID); err != nil {
 			errs = append(errs, fmt.Errorf("stop sandbox %s: %w", sandbox.ID, err))
@@ -50,26 +51,18 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 	return errors.Join(errs...)
 }
 
-// killInOrder ends all containers at once, but sidecars only when those have ended that started after them.
+// killInOrder ends all containers at once, but stops sidecars only when those have ended that started after them.
 func (m *Manager) killInOrder(ctx context.Context, pod *v1.Pod, kills []containerKill, grace *int64) error {
 	order := newKillOrder(pod, kills)
-	deadline := time.Now().Add(time.Duration(podGrace(pod, grace)) * time.Second)
 	return each(kills, func(k containerKill) error {
 		defer order.ended(k.Container.Name)
-		order.wait(ctx, k.Container.Name, deadline)
-		own := grace
-		if order.isSidecar(k.Container.Name) {
-			left := int64(math.Ceil(time.Until(deadline).Seconds()))
-			left = max(minimalGrace, left)
-			own = &left
-		}
-		return m.killOne(ctx, pod, k, own)
+		return m.killOne(ctx, pod, k, grace, order)
 	})
 }
 
 // killSome ends containers of a pod that lives on.
 func (m *Manager) killSome(ctx context.Context, pod *v1.Pod, kills []containerKill) error {
-	return each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, nil) })
+	return each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, nil, nil) })
 }
 
 // each calls act for all kills at the same time and waits.
@@ -83,21 +76,24 @@ func each(kills []containerKill, act func(containerKill) error) error {
 	return errors.Join(errs...)
 }
 
-// killOne runs the preStop hook and stops the container within its grace period.
-func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, grace *int64) error {
+// killOne runs the preStop hook, waits for the container's turn unless order is nil, and stops the container. All three
+// share the grace period, so a hook runs at once whatever the order is.
+func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, grace *int64, order *killOrder) error {
 	name := k.Container.Name
-	seconds := containerGrace(pod, k, grace)
+	period := time.Duration(containerGrace(pod, k, grace)) * time.Second
+	deadline := time.Now().Add(period)
 	text := "Stopping container " + name
 	if k.Message != "" {
 		text += ": " + k.Message
 	}
 	m.record(pod, name, false)(k.Reason, text)
-	if hook := preStopHook(k); hook != nil && seconds > 0 {
-		began := time.Now()
-		m.preStop(ctx, pod, k, hook, time.Duration(seconds)*time.Second)
-		seconds -= int64(time.Since(began).Seconds())
+	if hook := preStopHook(k); hook != nil && period > 0 {
+		m.preStop(ctx, pod, k, hook, period)
 	}
-	seconds = max(minimalGrace, seconds)
+	if order != nil {
+		order.wait(ctx, name, deadline)
+	}
+	seconds := max(minimalGrace, int64(math.Ceil(time.Until(deadline).Seconds())))
 	if err := m.opts.Runtime.StopContainer(ctx, k.Container.ID, seconds); err != nil {
 		return fmt.Errorf("stop container %s: %w", name, err)
 	}

@@ -43,11 +43,6 @@ func newKillOrder(pod *v1.Pod, kills []containerKill) *killOrder {
 	return o
 }
 
-func (o *killOrder) isSidecar(name string) bool {
-	_, ok := o.after[name]
-	return ok
-}
-
 // wait returns when the container's turn has come, or at the deadline, or when ctx ends.
 func (o *killOrder) wait(ctx context.Context, name string, deadline time.Time) {
 	timer := time.NewTimer(time.Until(deadline))

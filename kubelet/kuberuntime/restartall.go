@@ -43,7 +43,7 @@ func (m *Manager) restartAll(ctx context.Context, pod *v1.Pod, status *model.Pod
 		}
 	}
 	// Neither hooks nor grace: it is a reset, and no end.
-	if err := each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, new(int64)) }); err != nil {
+	if err := each(kills, func(k containerKill) error { return m.killOne(ctx, pod, k, new(int64), nil) }); err != nil {
 		return nil, err
 	}
 	slices.Reverse(last) // the newest attempt, which asked for this, goes last

@@ -46,6 +46,8 @@ type fake struct {
 	sandboxes []string
 	// limits is what the runtime says of the limits in force of all containers; nil says nothing.
 	limits *runtimeapi.LinuxContainerResources
+	// unstoppable is why no container can be stopped, nil if all can.
+	unstoppable error
 }
 
 func newFake() *fake {
@@ -67,6 +69,9 @@ func (f *fake) noteSandbox(what string) {
 func (f *fake) StopContainer(ctx context.Context, id string, timeout int64) error {
 	f.note("stop %s %d", name(id), timeout)
 	time.Sleep(f.stops(name(id)))
+	if f.unstoppable != nil {
+		return f.unstoppable
+	}
 	return f.FakeRuntimeService.StopContainer(ctx, id, timeout)
 }
 
@@ -330,6 +335,57 @@ func TestKillOrder(t *testing.T) {
 			t.Error("something still runs")
 		}
 	})
+}
+
+// TestSidecarHookRunsAtOnce has a sidecar's preStop hook run with the app's, and the sidecar stop when its turn has come:
+// both are bounded by one grace period.
+func TestSidecarHookRunsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "side:s", "app:a"))
+		grace := int64(12)
+		pod.Spec.TerminationGracePeriodSeconds = &grace
+		pod.Spec.InitContainers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"drain"}}}}
+		b.sync(pod, Probes{})
+		b.sync(pod, Probes{})
+		b.fake.stops = func(name string) time.Duration { return map[string]time.Duration{"a": 5 * time.Second}[name] }
+		b.fake.began = time.Now()
+		if err := b.KillPod(t.Context(), pod, b.status(pod), KillOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(b.fake.noted)
+		if want := []string{"0s exec s [drain]", "0s stop a 12", "5s stop s 7"}; !slices.Equal(b.fake.noted, want) {
+			t.Errorf("%q, want %q", b.fake.noted, want)
+		}
+	})
+}
+
+// TestFailedStopStopsTheSandbox has a pod's sandboxes stop although one of its containers cannot: stopping a sandbox ends
+// what is left in it. When the kubelet itself ends, they stay.
+func TestFailedStopStopsTheSandbox(t *testing.T) {
+	for _, ends := range []bool{false, true} {
+		b := newBench(t)
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+		b.sync(pod, Probes{})
+		id := b.status(pod).Sandboxes[0].ID
+		b.fake.sandboxes, b.fake.unstoppable = nil, errors.New("the shim does not answer")
+		ctx, cancel := context.WithCancel(t.Context())
+		if ends {
+			cancel()
+		}
+		err := b.KillPod(ctx, pod, b.status(pod), KillOptions{})
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), "stop container a: the shim does not answer") {
+			t.Errorf("%v", err)
+		}
+		var want []string
+		if !ends {
+			want = []string{"stop " + id}
+		}
+		if !slices.Equal(b.fake.sandboxes, want) {
+			t.Errorf("the kubelet ends: %v: %q, want %q", ends, b.fake.sandboxes, want)
+		}
+	}
 }
 
 // TestTwoAttemptsEnd has a sidecar wait for all attempts of a container, and any number of them may end at the same time.
