@@ -38,7 +38,7 @@ func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerSt
 	}
 	m.record(in.pod, start.Spec.Name, true)("FailedPostStartHook", fmt.Sprintf("PostStartHook failed: %v", err))
 	kill := containerKill{
-		Container: model.ContainerStatus{ID: id, Name: start.Spec.Name}, Spec: start.Spec, Reason: "Killing",
+		Container: model.ContainerStatus{ID: id, Name: start.Spec.Name, SandboxID: in.id}, Spec: start.Spec, Reason: "Killing",
 		Message: "its postStart hook failed",
 	}
 	if killErr := m.killOne(ctx, in.pod, kill, nil, nil); killErr != nil {

@@ -48,6 +48,8 @@ type fake struct {
 	limits *runtimeapi.LinuxContainerResources
 	// unstoppable is why no container can be stopped, nil if all can.
 	unstoppable error
+	// ip is the address of all sandboxes, empty for the library's.
+	ip string
 }
 
 func newFake() *fake {
@@ -79,6 +81,14 @@ func (f *fake) ContainerStatus(ctx context.Context, id string, verbose bool) (*r
 	answer, err := f.FakeRuntimeService.ContainerStatus(ctx, id, verbose)
 	if err == nil && f.limits != nil {
 		answer.Status.Resources = &runtimeapi.ContainerResources{Linux: f.limits}
+	}
+	return answer, err
+}
+
+func (f *fake) PodSandboxStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.PodSandboxStatusResponse, error) {
+	answer, err := f.FakeRuntimeService.PodSandboxStatus(ctx, id, verbose)
+	if err == nil && f.ip != "" {
+		answer.Status.Network.Ip = f.ip
 	}
 	return answer, err
 }
@@ -457,6 +467,28 @@ func TestPostStartFails(t *testing.T) {
 			t.Errorf("%v, %+v, running %q", err, result.Waiting, b.running(pod))
 		}
 	})
+}
+
+// TestPostStartFailsThenHTTPHook has the preStop hook of a container whose postStart hook failed ask the pod's address.
+func TestPostStartFailsThenHTTPHook(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
+	defer server.Close()
+	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t)
+	b.fake.ip = host
+	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+	pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{
+		PostStart: &v1.LifecycleHandler{},
+		PreStop:   &v1.LifecycleHandler{HTTPGet: &v1.HTTPGetAction{Port: intstr.Parse(port)}},
+	}
+	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
+	if err == nil || result.Waiting["a"].Reason != model.ReasonPostStartHookError || asked.Load() != 1 {
+		t.Errorf("%v, %+v, the preStop hook asked %d times", err, result.Waiting, asked.Load())
+	}
 }
 
 // TestMain puts a proxy into the environment, which is read once: whatever goes through it gets 502.
