@@ -159,7 +159,8 @@ type inSandbox struct {
 	status *model.PodStatus
 }
 
-// startAll starts the containers in order. One that fails does not keep the others of its kind from starting.
+// startAll starts the containers in order. One that fails does not keep the others from starting: what would have to wait
+// for it is not among them.
 func (m *Manager) startAll(ctx context.Context, in inSandbox, starts []containerStart, result *Result) error {
 	var errs []error
 	for _, start := range starts {
@@ -177,9 +178,6 @@ func (m *Manager) startAll(ctx context.Context, in inSandbox, starts []container
 		result.wait(start.Spec.Name, reason, again)
 		if again == 0 {
 			errs = append(errs, fmt.Errorf("container %s: %w", start.Spec.Name, err))
-		}
-		if start.Kind == model.Init || start.Kind == model.Sidecar {
-			break // those after it wait for it
 		}
 	}
 	return errors.Join(errs...)

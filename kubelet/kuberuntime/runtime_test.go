@@ -398,6 +398,21 @@ func TestFailedStopStopsTheSandbox(t *testing.T) {
 	}
 }
 
+// TestSidecarThatCannotStart does not keep an app container down that ended: the pod was initialized before.
+func TestSidecarThatCannotStart(t *testing.T) {
+	b := newBench(t)
+	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "side:s", "app:a"))
+	b.sync(pod, Probes{})
+	b.sync(pod, Probes{})
+	b.exit(pod, "s", 1)
+	b.exit(pod, "a", 1)
+	pod.Spec.InitContainers[0].Image = "gone"
+	result, err := b.SyncPod(t.Context(), pod, b.status(pod), Probes{})
+	if err == nil || result.Waiting["s"] == nil || b.running(pod) != "a" {
+		t.Errorf("%v, %+v, running %q", err, result.Waiting, b.running(pod))
+	}
+}
+
 // TestTwoAttemptsEnd has a sidecar wait for all attempts of a container, and any number of them may end at the same time.
 func TestTwoAttemptsEnd(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "side:s", "app:a")
