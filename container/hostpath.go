@@ -19,21 +19,22 @@ import (
 const (
 	// hostPathPatience is how long a request waits for the file system of a host path.
 	hostPathPatience = 10 * time.Second
-	// maxHanging bounds the calls under way, each of which holds a thread; other requests wait for one of them to end.
-	maxHanging = 64
+	// maxHanging bounds the calls under way on one file system, each of which holds a thread. Other requests wait for one
+	// of them to end.
+	maxHanging = 16
 	// hostPathMode is the mode of the directories that are made, which is containerd's.
 	hostPathMode = 0o755
 )
 
 // hostPaths sees to it that the paths on the host that containers mount are there. On a dead network file system even a
-// stat may never return, and nothing can interrupt it; so there is one call per path, which all requests for the path
-// share.
+// stat may never return, and nothing can interrupt it. So there is one call per path, which all requests for the path
+// share, and a bound for each file system: paths on a dead one hold up no path on another.
 type hostPaths struct {
 	patience time.Duration
-	// ensure is ensureHostPath; tests take another.
+	// ensure is ensureHostPath, and mounts is readMountPoints; tests take others.
 	ensure func(path string) error
-	// slots holds one value for each call under way.
-	slots chan struct{}
+	mounts func() (mountPoints, error)
+	seats  seats
 
 	mu      sync.Mutex
 	pending map[string]*pendingPath
@@ -46,36 +47,32 @@ type pendingPath struct {
 }
 
 func newHostPaths() *hostPaths {
-	return &hostPaths{patience: hostPathPatience, ensure: ensureHostPath, slots: make(chan struct{}, maxHanging), pending: map[string]*pendingPath{}}
+	return &hostPaths{patience: hostPathPatience, ensure: ensureHostPath, mounts: readMountPoints, pending: map[string]*pendingPath{}}
 }
 
 // requireAll makes sure that all the sources are there; missing ones become empty directories, as with containerd, and
 // stay when the create fails later. Errors name the field.
 func (h *hostPaths) requireAll(ctx context.Context, sources []translate.HostSource) error {
+	if len(sources) == 0 {
+		return nil
+	}
+	mounts, err := h.mounts()
+	if err != nil {
+		return err
+	}
 	for _, source := range sources {
-		if err := h.require(ctx, filepath.Clean(source.Path)); err != nil {
+		if err := h.require(ctx, filepath.Clean(source.Path), mounts); err != nil {
 			return fmt.Errorf("%s: %w", source.Field, err)
 		}
 	}
 	return nil
 }
 
-// require waits for one path. It returns errdefs.ErrUnavailable when the file system does not answer in time, or too
-// many other paths do not.
-func (h *hostPaths) require(ctx context.Context, path string) error {
+// require waits for one path. It returns errdefs.ErrUnavailable when the file system does not answer in time.
+func (h *hostPaths) require(ctx context.Context, path string, mounts mountPoints) error {
 	timer := time.NewTimer(h.patience)
 	defer timer.Stop()
-	call := h.find(path)
-	if call == nil {
-		select {
-		case h.slots <- struct{}{}:
-			call = h.begin(path)
-		case <-ctx.Done():
-			return fmt.Errorf("%s waits for %d other host paths: %w", path, maxHanging, ctx.Err())
-		case <-timer.C:
-			return fmt.Errorf("%s: %d other host paths do not answer for %v, look at their file systems: %w", path, maxHanging, h.patience, errdefs.ErrUnavailable)
-		}
-	}
+	call := h.join(path, mounts)
 	select {
 	case <-call.done:
 		return call.err
@@ -86,33 +83,33 @@ func (h *hostPaths) require(ctx context.Context, path string) error {
 	}
 }
 
-// find returns the call under way for a path, nil without one.
-func (h *hostPaths) find(path string) *pendingPath {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.pending[path]
-}
-
-// begin starts the call for a path, for which the caller has taken a slot. When another request has started it
-// meanwhile, the slot is given back.
-func (h *hostPaths) begin(path string) *pendingPath {
+// join returns the call under way for a path, and starts it if there is none.
+func (h *hostPaths) join(path string, mounts mountPoints) *pendingPath {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if call, ok := h.pending[path]; ok {
-		<-h.slots
 		return call
 	}
 	call := &pendingPath{done: make(chan struct{})}
 	h.pending[path] = call
 	go func() {
-		call.err = h.ensure(path)
+		call.err = h.visit(path, mounts)
 		h.mu.Lock()
 		delete(h.pending, path)
 		h.mu.Unlock()
-		<-h.slots
 		close(call.done)
 	}()
 	return call
+}
+
+// visit makes the call for a path, on a seat of the file system that the path leads to.
+func (h *hostPaths) visit(path string, mounts mountPoints) error {
+	v := visitor{seats: &h.seats, mounts: mounts, patience: h.patience}
+	defer v.end()
+	if err := v.walk(path); err != nil {
+		return err
+	}
+	return h.ensure(path)
 }
 
 // ensureHostPath makes a directory where there is nothing. What is there stays as it is. It returns

@@ -14,6 +14,8 @@ import (
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // kube-flannel mounts /run/flannel without a type: after a reboot it is missing.
@@ -148,38 +150,70 @@ func threads(t *testing.T) int {
 	return len(entries)
 }
 
-// Each path that hangs holds a thread; there are not enough of them for any number of paths.
+// Paths on a dead file system, and paths that links lead there, hold up no path on another file system.
+func TestHostPathsThatHangHoldUpNoOthers(t *testing.T) {
+	n, _ := newFakeNode(t)
+	pod := n.pod()
+	dead, link := deadFileSystem(t), filepath.Join(t.TempDir(), "link")
+	noErrors(t, os.Symlink(dead, link))
+	n.hostPaths.patience = time.Millisecond
+	before := threads(t)
+	for _, dir := range []string{dead, link} {
+		for i := range 70 {
+			config := n.config("sleep")
+			config.Mounts = []*runtimeapi.Mount{{HostPath: filepath.Join(dir, fmt.Sprint(i)), ContainerPath: "/m"}}
+			if _, err := n.Create(t.Context(), pod, config, nil); !errdefs.IsUnavailable(err) {
+				t.Fatalf("Create: %v", err)
+			}
+		}
+	}
+	if now := threads(t); now > before+maxHanging+10 {
+		t.Errorf("%d threads, %d before", now, before)
+	}
+	n.hostPaths.patience = longRun / 2
+	config := n.config("sleep")
+	config.Mounts = []*runtimeapi.Mount{{HostPath: filepath.Join(n.dir, "alive"), ContainerPath: "/m"}}
+	n.create(pod, config)
+}
+
+// Requests for a file system whose seats are all taken fail with its name, and go on when it answers.
 func TestManyHostPathsThatHang(t *testing.T) {
 	answer := make(chan struct{})
 	paths := newHostPaths()
 	paths.patience = time.Millisecond
+	mounts := mountPoints{"/", "/hung", "/hung/deeper"}
+	var under atomic.Int32
 	paths.ensure = func(path string) error {
-		if path != "/alive" {
+		if strings.HasPrefix(path, "/hung/") {
+			under.Add(1)
 			<-answer
 		}
 		return nil
 	}
-	var last error
 	for i := range 2 * maxHanging {
-		last = paths.require(t.Context(), fmt.Sprint("/hung/", i))
+		if err := paths.require(t.Context(), fmt.Sprint("/hung/", i), mounts); !errdefs.IsUnavailable(err) {
+			t.Fatalf("require: %v", err)
+		}
 	}
-	if !errdefs.IsUnavailable(last) || !strings.Contains(last.Error(), fmt.Sprint(maxHanging)) {
-		t.Errorf("the last of many: %v", last)
-	}
-	if n := len(paths.pending); n != maxHanging {
-		t.Errorf("%d looks are under way, want %d", n, maxHanging)
-	}
-	close(answer)
-	deadline := time.Now().Add(5 * time.Second)
-	for paths.require(t.Context(), "/alive") != nil && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
+	testutil.Until(t, "all seats are taken", func() bool { return under.Load() == maxHanging })
+	if err := paths.visit("/hung/late", mounts); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "other paths on /hung do not answer") {
+		t.Errorf("one too many: %v", err)
 	}
 	paths.patience = 5 * time.Second
-	for _, path := range []string{"/alive", "/hung/1"} {
-		if err := paths.require(t.Context(), path); err != nil {
+	if err := paths.require(t.Context(), "/hungry", mounts); err != nil {
+		t.Errorf("a path on another file system: %v", err)
+	}
+	close(answer)
+	for _, path := range []string{"/hung/1", "/hung/deeper/1"} {
+		if err := paths.require(t.Context(), path, mounts); err != nil {
 			t.Errorf("after they answer, %s: %v", path, err)
 		}
 	}
+	testutil.Until(t, "all seats are given back", func() bool {
+		paths.seats.mu.Lock()
+		defer paths.seats.mu.Unlock()
+		return len(paths.seats.taken) == 0
+	})
 }
 
 // Many requests at once during a short stall are waited for like a few, and hold no more threads than the bound.
@@ -198,7 +232,7 @@ func TestManyHostPathsDuringAShortStall(t *testing.T) {
 	const requests = 3 * maxHanging
 	failed := make(chan error, requests)
 	for i := range requests {
-		go func() { failed <- paths.require(t.Context(), fmt.Sprint("/stalled/", i)) }()
+		go func() { failed <- paths.require(t.Context(), fmt.Sprint("/stalled/", i), nil) }()
 	}
 	time.AfterFunc(200*time.Millisecond, func() { close(answer) })
 	for range requests {

@@ -1,0 +1,161 @@
+package container
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/moby/sys/mountinfo"
+)
+
+// maxLinks is how many links a path may lead over, as in path_resolution(7).
+const maxLinks = 40
+
+// mountPoints are the places at which file systems are mounted.
+type mountPoints []string
+
+// readMountPoints reads them from the kernel, which touches none of the file systems.
+func readMountPoints() (mountPoints, error) {
+	mounts, err := mountinfo.GetMounts(nil)
+	if err != nil {
+		return nil, fmt.Errorf("reading the mounts of the node: %w", err)
+	}
+	points := make(mountPoints, 0, len(mounts))
+	for _, mount := range mounts {
+		points = append(points, mount.Mountpoint)
+	}
+	return points, nil
+}
+
+// of returns the mount point of the file system that holds a path, which must be absolute, clean and without links.
+func (m mountPoints) of(path string) string {
+	longest := "/"
+	for _, point := range m {
+		if len(point) > len(longest) && (path == point || strings.HasPrefix(path, point+"/")) {
+			longest = point
+		}
+	}
+	return longest
+}
+
+// seats bound the calls under way on each file system. The zero value has maxHanging seats for each.
+type seats struct {
+	mu sync.Mutex
+	// taken has the seats of the mount points on which calls are under way or wait.
+	taken map[string]*mountSeats
+}
+
+type mountSeats struct {
+	slots chan struct{}
+	// users counts the calls that hold one of the slots or wait for one.
+	users int
+}
+
+// take waits for a seat, at most for patience, and then fails with errdefs.ErrUnavailable.
+func (s *seats) take(mountPoint string, patience time.Duration) error {
+	s.mu.Lock()
+	if s.taken == nil {
+		s.taken = map[string]*mountSeats{}
+	}
+	here := s.taken[mountPoint]
+	if here == nil {
+		here = &mountSeats{slots: make(chan struct{}, maxHanging)}
+		s.taken[mountPoint] = here
+	}
+	here.users++
+	s.mu.Unlock()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case here.slots <- struct{}{}:
+		return nil
+	case <-timer.C:
+		s.leave(mountPoint)
+		return fmt.Errorf("%d other paths on %s do not answer for %v, look at that file system: %w", maxHanging, mountPoint, patience, errdefs.ErrUnavailable)
+	}
+}
+
+// give gives a seat back.
+func (s *seats) give(mountPoint string) {
+	s.mu.Lock()
+	slots := s.taken[mountPoint].slots
+	s.mu.Unlock()
+	<-slots
+	s.leave(mountPoint)
+}
+
+// leave ends the use of a mount point's seats.
+func (s *seats) leave(mountPoint string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	here := s.taken[mountPoint]
+	if here.users--; here.users == 0 {
+		delete(s.taken, mountPoint)
+	}
+}
+
+// visitor is one call on its way along a path. It holds a seat of the file system that it is on.
+type visitor struct {
+	seats    *seats
+	mounts   mountPoints
+	patience time.Duration
+	// at is the mount point whose seat it holds, empty for none.
+	at string
+}
+
+// enter takes a seat of the file system of path, and gives back the one of the file system before.
+func (v *visitor) enter(path string) error {
+	next := v.mounts.of(path)
+	if next == v.at {
+		return nil
+	}
+	v.end()
+	if err := v.seats.take(next, v.patience); err != nil {
+		return err
+	}
+	v.at = next
+	return nil
+}
+
+func (v *visitor) end() {
+	if v.at != "" {
+		v.seats.give(v.at)
+		v.at = ""
+	}
+}
+
+// walk goes along a path and its links, as far as there is something, and enters each name before it touches it. The
+// path must be absolute and clean.
+func (v *visitor) walk(path string) error {
+	at, rest, links := "/", strings.TrimPrefix(path, "/"), 0
+	for rest != "" {
+		var name string
+		name, rest, _ = strings.Cut(rest, "/")
+		next := filepath.Join(at, name)
+		if err := v.enter(next); err != nil {
+			return err
+		}
+		info, err := os.Lstat(next)
+		if err != nil {
+			return nil // the call itself says what is wrong
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			at = next
+			continue
+		}
+		target, err := os.Readlink(next)
+		if links++; err != nil || links > maxLinks {
+			return nil
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = strings.TrimPrefix(target+"/"+rest, "/")
+	}
+	return nil
+}
