@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"runtime"
-	"syscall"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,42 +16,94 @@ import (
 const dialTimeout = 10 * time.Second
 
 // dial connects to a port on the loopback of the network: 127.0.0.1, then ::1.
-func dial(ctx context.Context, network Network, port uint16) (conn *net.TCPConn, err error) {
-	if network.Host {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		return dialLoopback(ctx, port)
-	}
-	err = network.Namespace.Do(ctx, func() error {
-		conn, err = dialLoopback(ctx, port)
-		return err
-	})
-	return conn, err
-}
-
-// dialLoopback must run on a locked thread: a socket belongs to the network of the thread that makes it. The addresses
-// are literal, as a resolver would ask on other threads, and each attempt is made by itself, as parallel ones would be
-// made on other threads.
-func dialLoopback(ctx context.Context, port uint16) (*net.TCPConn, error) {
-	thread := unix.Gettid()
-	dialer := net.Dialer{
-		Timeout: dialTimeout,
-		// It is called once the socket is made. A connection to another network is worse than none, so this does not
-		// count on how the standard library works inside.
-		Control: func(string, string, syscall.RawConn) error {
-			if unix.Gettid() != thread {
-				return errors.New("the connection was made outside of the pod's network")
-			}
-			return nil
-		},
-	}
-	conn, err := dialer.DialTCP(ctx, "tcp4", netip.AddrPort{}, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port))
+func dial(ctx context.Context, network Network, port uint16) (*net.TCPConn, error) {
+	conn, err := dialAddress(ctx, network, netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), port))
 	if err == nil {
 		return conn, nil
 	}
-	conn, err6 := dialer.DialTCP(ctx, "tcp6", netip.AddrPort{}, netip.AddrPortFrom(netip.IPv6Loopback(), port))
+	conn, err6 := dialAddress(ctx, network, netip.AddrPortFrom(netip.IPv6Loopback(), port))
 	if err6 == nil {
 		return conn, nil
 	}
 	return nil, fmt.Errorf("%w; %w", err, err6)
+}
+
+// dialAddress connects to an address of the network. Only making the socket needs a thread inside of the network. The
+// socket connects on any thread, so that ports that do not answer hold none.
+func dialAddress(ctx context.Context, network Network, to netip.AddrPort) (*net.TCPConn, error) {
+	family, address := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
+	if to.Addr().Is4() {
+		family, address = unix.AF_INET, &unix.SockaddrInet4{Port: int(to.Port()), Addr: to.Addr().As4()}
+	}
+	fd, err := openSocket(ctx, network, family)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	conn, err := connectSocket(ctx, fd, address)
+	if err != nil {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: net.TCPAddrFromAddrPort(to), Err: err}
+	}
+	return conn, nil
+}
+
+// openSocket makes a TCP socket in the network. A socket stays in the network of the thread that made it.
+func openSocket(ctx context.Context, network Network, family int) (fd int, err error) {
+	open := func() (err error) {
+		fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.IPPROTO_TCP)
+		return os.NewSyscallError("socket", err)
+	}
+	if network.Host {
+		err = open()
+		return fd, err
+	}
+	err = network.Namespace.Do(ctx, open)
+	return fd, err
+}
+
+// connectSocket connects a socket that does not block, and owns it. It waits in the Go runtime's poller.
+func connectSocket(ctx context.Context, fd int, to unix.Sockaddr) (*net.TCPConn, error) {
+	begun := unix.Connect(fd, to)
+	file := os.NewFile(uintptr(fd), "socket")
+	defer file.Close() // the connection has a descriptor of its own
+	if begun != nil && !errors.Is(begun, unix.EINPROGRESS) {
+		return nil, os.NewSyscallError("connect", begun)
+	}
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { _ = file.SetWriteDeadline(time.Unix(1, 0)) })()
+	var failed error
+	err = raw.Write(func(fd uintptr) (ended bool) {
+		ended, failed = connected(int(fd))
+		return ended
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, err
+	case failed != nil:
+		return nil, os.NewSyscallError("connect", failed)
+	}
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, err
+	}
+	return conn.(*net.TCPConn), nil
+}
+
+// connected reports whether an attempt to connect has ended, and how. The poller may ask before.
+func connected(fd int) (ended bool, err error) {
+	code, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
+	switch {
+	case err != nil:
+		return true, err
+	case code != 0:
+		return true, unix.Errno(code)
+	}
+	_, err = unix.Getpeername(fd)
+	return err == nil, nil
 }

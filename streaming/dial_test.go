@@ -1,0 +1,90 @@
+package streaming
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/moby/spdystream/spdy"
+	"golang.org/x/sys/unix"
+	"k8s.io/cri-streaming/pkg/streaming/portforward"
+)
+
+// fullPort returns a port on loopback that answers no connection, as its listener takes none and its queue is full.
+func fullPort(t *testing.T) int {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := name.(*unix.SockaddrInet4).Port
+	for range 3 {
+		conn, err := net.DialTimeout("tcp4", fmt.Sprintf("127.0.0.1:%d", port), 200*time.Millisecond)
+		if err != nil {
+			return port
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+	}
+	t.Fatal("the port still answers")
+	return 0
+}
+
+func threads(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
+}
+
+// Go ends a program with 10000 threads. A pod's port decides how long a connection to it is under way.
+func TestPortsThatDoNotAnswerTakeNoThreads(t *testing.T) {
+	port := fullPort(t)
+	s := serve(t, Options{Runtime: fakeRuntime{network: onHost}})
+	before := threads(t)
+	c := openRawSPDY(t, forwardURL(t, s), portforward.ProtocolV1Name)
+	const pairs = 200
+	for id := range pairs {
+		for i, kind := range []string{portforward.StreamTypeError, portforward.StreamTypeData} {
+			c.open(spdy.StreamId(4*id+2*i+1), portforward.StreamType, kind, portforward.PortHeader, fmt.Sprint(port),
+				portforward.PortForwardRequestIDHeader, fmt.Sprint(id))
+		}
+	}
+	time.Sleep(2 * time.Second)
+	if grown := threads(t) - before; grown > 50 {
+		t.Errorf("%d connections under way take %d threads", pairs, grown)
+	}
+}
+
+func TestDialEndsWithItsContext(t *testing.T) {
+	port := fullPort(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	begun := time.Now()
+	conn, err := dial(ctx, Network{Host: true}, uint16(port))
+	if err == nil {
+		_ = conn.Close()
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it ended with %v", err)
+	}
+	if took := time.Since(begun); took > dialTimeout/2 {
+		t.Errorf("it took %s", took)
+	}
+}
