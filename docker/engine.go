@@ -242,13 +242,27 @@ type PullOptions struct {
 	Auth *Auth
 	// Progress, when not nil, is called whenever a layer gets on: with the next
 	// bytes of its download (every MiB at most), while it is extracted, and
-	// from one step to the next. A transfer that stands still is silent. One whose
-	// unfinished layers all wait until the engine, which limits its downloads over
-	// all pulls (max-concurrent-downloads), is done with others' is queued; it is
-	// silent until its turn comes. With the containerd image store it may be
-	// queued from the beginning, and counts as such whenever no layer gets on.
-	Progress func(queued bool)
+	// from one step to the next. A transfer that stands still is silent.
+	Progress func(PullPhase)
 }
+
+// PullPhase says why a pull may be silent from now on.
+type PullPhase int
+
+// The phases of a pull.
+const (
+	// PullMoves is a transfer whose silence means that it stands still.
+	PullMoves PullPhase = iota
+	// PullQueued is a transfer whose unfinished layers all wait until the engine,
+	// which limits its downloads over all pulls (max-concurrent-downloads), is
+	// done with others'. It is silent until its turn comes. With the containerd
+	// image store it may be queued from the beginning, and counts as such
+	// whenever no layer gets on.
+	PullQueued
+	// PullUnpacks is a transfer whose layers are there, on an engine that
+	// extracts them without a word (containerd image store before API 1.48).
+	PullUnpacks
+)
 
 // Auth are credentials for a registry.
 type Auth struct {

@@ -60,9 +60,9 @@ func (c *Client) PullImage(ctx context.Context, ref string, opts PullOptions) er
 		return typed(ctx, o, err)
 	}
 	return c.do(ctx, o, func(ctx context.Context, s *session) error {
-		steps := newTransferred(s.features.ContainerdImageStore)
-		if opts.Progress != nil && steps.queued() {
-			opts.Progress(true)
+		steps := newTransferred(s.features)
+		if opts.Progress != nil && steps.phase() == PullQueued {
+			opts.Progress(PullQueued)
 		}
 		response, err := s.api.ImagePull(ctx, ref, client.ImagePullOptions{RegistryAuth: auth})
 		if err != nil {
@@ -100,7 +100,7 @@ func (c *Client) LoadImage(ctx context.Context, archive io.Reader) error {
 			return err
 		}
 		defer func() { _ = response.Close() }()
-		return followTransfer(decodeMessages(response), newTransferred(false), nil)
+		return followTransfer(decodeMessages(response), newTransferred(Features{}), nil)
 	})
 }
 

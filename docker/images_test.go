@@ -73,7 +73,7 @@ func TestPullProgress(t *testing.T) {
 	}
 	f.handle("POST /images/create", answer(200, stream.String()))
 	signs := 0
-	err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(bool) { signs++ }})
+	err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(PullPhase) { signs++ }})
 	if err != nil || signs != len(messages) {
 		t.Errorf("%d signs of progress, %v; want %d", signs, err, len(messages))
 	}
@@ -207,33 +207,33 @@ func (r *brokenReader) Read(p []byte) (int, error) {
 // TestPullQueued shows which pulls wait for others: a pull does only while no layer of its own is under way.
 func TestPullQueued(t *testing.T) {
 	var stream strings.Builder
-	var want []bool
+	var want []PullPhase
 	for _, step := range []struct {
 		message string
-		queued  bool
+		phase   PullPhase
 	}{
-		{`{"status":"Pulling from x","id":"1"}`, false},
-		{`{"status":"Already exists","progressDetail":{},"id":"a"}`, false},
-		{`{"status":"Pulling fs layer","progressDetail":{},"id":"b"}`, false},
-		{`{"status":"Pulling fs layer","progressDetail":{},"id":"c"}`, false},
-		{`{"status":"Waiting","progressDetail":{},"id":"c"}`, false},
-		{`{"status":"Waiting","progressDetail":{},"id":"b"}`, true},
-		{`{"status":"Downloading","progressDetail":{"current":10,"total":100},"id":"c"}`, false},
-		{`{"status":"Retrying in 5 seconds","progressDetail":{},"id":"c"}`, false},
-		{`{"status":"Verifying Checksum","progressDetail":{},"id":"c"}`, false},
-		{`{"status":"Download complete","progressDetail":{},"id":"c"}`, true},
-		{`{"status":"Downloading","progressDetail":{"current":10,"total":100},"id":"b"}`, false},
-		{`{"status":"Download complete","progressDetail":{},"id":"b"}`, false},
-		{`{"status":"Extracting","progressDetail":{"current":1,"total":100},"id":"b"}`, false},
-		{`{"status":"Pull complete","progressDetail":{},"id":"b"}`, false},
+		{`{"status":"Pulling from x","id":"1"}`, PullMoves},
+		{`{"status":"Already exists","progressDetail":{},"id":"a"}`, PullMoves},
+		{`{"status":"Pulling fs layer","progressDetail":{},"id":"b"}`, PullMoves},
+		{`{"status":"Pulling fs layer","progressDetail":{},"id":"c"}`, PullMoves},
+		{`{"status":"Waiting","progressDetail":{},"id":"c"}`, PullMoves},
+		{`{"status":"Waiting","progressDetail":{},"id":"b"}`, PullQueued},
+		{`{"status":"Downloading","progressDetail":{"current":10,"total":100},"id":"c"}`, PullMoves},
+		{`{"status":"Retrying in 5 seconds","progressDetail":{},"id":"c"}`, PullMoves},
+		{`{"status":"Verifying Checksum","progressDetail":{},"id":"c"}`, PullMoves},
+		{`{"status":"Download complete","progressDetail":{},"id":"c"}`, PullQueued},
+		{`{"status":"Downloading","progressDetail":{"current":10,"total":100},"id":"b"}`, PullMoves},
+		{`{"status":"Download complete","progressDetail":{},"id":"b"}`, PullMoves},
+		{`{"status":"Extracting","progressDetail":{"current":1,"total":100},"id":"b"}`, PullMoves},
+		{`{"status":"Pull complete","progressDetail":{},"id":"b"}`, PullMoves},
 	} {
 		stream.WriteString(step.message)
-		want = append(want, step.queued)
+		want = append(want, step.phase)
 	}
-	var got []bool
-	err := followTransfer(decodeMessages(strings.NewReader(stream.String())), newTransferred(false), func(queued bool) { got = append(got, queued) })
+	var got []PullPhase
+	err := followTransfer(decodeMessages(strings.NewReader(stream.String())), newTransferred(Features{}), func(phase PullPhase) { got = append(got, phase) })
 	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("queued: %v, %v, want %v", got, err, want)
+		t.Errorf("phases: %v, %v, want %v", got, err, want)
 	}
 }
 
@@ -241,6 +241,7 @@ func TestPullQueued(t *testing.T) {
 // store, which says nothing before it has a slot.
 func TestPullQueuedSilently(t *testing.T) {
 	f := newFakeServer(t)
+	f.change(func() { f.apiVersion = "1.48" })
 	f.change(func() { f.info.DriverStatus = [][2]string{{"driver-type", "io.containerd.snapshotter.v1"}} })
 	f.handle("POST /images/create", answer(200, `{"status":"Pulling from x","id":"1"}
 		{"status":"Pulling fs layer","progressDetail":{},"id":"b"}
@@ -248,10 +249,51 @@ func TestPullQueuedSilently(t *testing.T) {
 		{"status":"Download complete","progressDetail":{"hidecounts":true},"id":"b"}
 		{"status":"Extracting","progressDetail":{"current":1,"units":"s"},"id":"b"}
 		{"status":"Pull complete","progressDetail":{"hidecounts":true},"id":"b"}`))
-	var got []bool
-	err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(queued bool) { got = append(got, queued) }})
-	if want := []bool{true, true, false, false, true, false, true}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("queued: %v, %v, want %v", got, err, want)
+	var got []PullPhase
+	err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(phase PullPhase) { got = append(got, phase) }})
+	if want := []PullPhase{PullQueued, PullQueued, PullMoves, PullMoves, PullQueued, PullMoves, PullQueued}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("phases: %v, %v, want %v", got, err, want)
+	}
+}
+
+// TestPullUnpacksSilently has the streams of Docker Engine 24 and 27 with the containerd image store, which report nothing
+// between the last download and the end of the pull.
+func TestPullUnpacksSilently(t *testing.T) {
+	const m, q, u = PullMoves, PullQueued, PullUnpacks
+	for name, c := range map[string]struct {
+		apiVersion, stream string
+		want               []PullPhase
+	}{
+		"27": {"1.47", `{"status":"Pulling from library/x","id":"1"}
+			{"status":"Pulling fs layer","progressDetail":{},"id":"a"}
+			{"status":"Pulling fs layer","progressDetail":{},"id":"b"}
+			{"status":"Already exists","progressDetail":{"hidecounts":true},"id":"a"}
+			{"status":"Downloading","progressDetail":{"current":1048576,"total":3145728},"id":"b"}
+			{"status":"Downloading","progressDetail":{"current":1048576,"total":3145728},"id":"b"}
+			{"status":"Downloading","progressDetail":{"current":3145728,"total":3145728},"id":"b"}
+			{"status":"Download complete","progressDetail":{"hidecounts":true},"id":"b"}
+			{"status":"Digest: sha256:1"}
+			{"status":"Status: Downloaded newer image for x:1"}`, []PullPhase{q, q, u, u, m, m, m, u, u, u}},
+		"27 with all layers there": {"1.47", `{"status":"Pulling from library/x","id":"1"}
+			{"status":"Pulling fs layer","progressDetail":{},"id":"a"}
+			{"status":"Pulling fs layer","progressDetail":{},"id":"b"}`, []PullPhase{q, q, u, u}},
+		"24": {"1.43", `{"status":"Download complete","progressDetail":{"hidecounts":true},"id":"manifest"}
+			{"status":"Downloading","progressDetail":{"total":3145728},"id":"a"}
+			{"status":"Download complete","progressDetail":{"hidecounts":true},"id":"a"}`, []PullPhase{q, u, m, u}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeServer(t)
+			f.change(func() {
+				f.apiVersion = c.apiVersion
+				f.info.DriverStatus = [][2]string{{"driver-type", "io.containerd.snapshotter.v1"}}
+			})
+			f.handle("POST /images/create", answer(200, c.stream))
+			var got []PullPhase
+			err := f.dial(0).PullImage(testContext(t), "x:1", PullOptions{Progress: func(phase PullPhase) { got = append(got, phase) }})
+			if err != nil || !slices.Equal(got, c.want) {
+				t.Errorf("phases: %v, %v, want %v", got, err, c.want)
+			}
+		})
 	}
 }
 
@@ -278,7 +320,7 @@ func FuzzTransfer(f *testing.F) {
 	f.Add([]byte(`null null`))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		signs := 0
-		err := followTransfer(decodeMessages(bytes.NewReader(stream)), newTransferred(false), func(bool) { signs++ })
+		err := followTransfer(decodeMessages(bytes.NewReader(stream)), newTransferred(Features{}), func(PullPhase) { signs++ })
 		messages := 0
 		for range decodeMessages(bytes.NewReader(stream)) {
 			messages++

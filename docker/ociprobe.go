@@ -226,7 +226,7 @@ func (p probe) loadImage(ctx context.Context, arch string) error {
 		return fmt.Errorf("load the built-in sandbox image: %w", err)
 	}
 	defer func() { _ = answer.Close() }()
-	return followTransfer(decodeMessages(answer), newTransferred(false), nil)
+	return followTransfer(decodeMessages(answer), newTransferred(Features{}), nil)
 }
 
 // run starts a container whose note gives it a group, and looks whether it has it.

@@ -140,7 +140,7 @@ func TestPullCancelled(t *testing.T) {
 	var signs atomic.Int64
 	began := time.AfterFunc(time.Minute, cancel)
 	defer began.Stop()
-	err := c.PullImage(ctx, env.Image(rigenv.PrefixStalled+"/test/big:latest"), docker.PullOptions{Progress: func(bool) {
+	err := c.PullImage(ctx, env.Image(rigenv.PrefixStalled+"/test/big:latest"), docker.PullOptions{Progress: func(docker.PullPhase) {
 		if signs.Add(1) == 1 {
 			began.Reset(500 * time.Millisecond)
 		}

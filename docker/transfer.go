@@ -13,7 +13,7 @@ import (
 // followTransfer reads the progress of a pull or a load to its end and returns the error that the engine put into it,
 // because the HTTP status was sent before the transfer began. progress, when not nil, is called on every message that
 // reports something new, as PullOptions.Progress is.
-func followTransfer(messages iter.Seq2[jsonstream.Message, error], steps transferred, progress func(queued bool)) error {
+func followTransfer(messages iter.Seq2[jsonstream.Message, error], steps transferred, progress func(PullPhase)) error {
 	for message, err := range messages {
 		if err != nil {
 			return err
@@ -22,7 +22,7 @@ func followTransfer(messages iter.Seq2[jsonstream.Message, error], steps transfe
 			return transferError(message.Error)
 		}
 		if steps.note(message) && progress != nil {
-			progress(steps.queued())
+			progress(steps.phase())
 		}
 	}
 	return nil
@@ -52,10 +52,19 @@ type transferred struct {
 	// waitsSilently says that the engine does not tell which layers wait: with the containerd image store not even the
 	// manifest is fetched, and the transfer is told of, before there is a slot for it.
 	waitsSilently bool
+	// unpacksSilently says that the engine does not tell that it extracts layers.
+	unpacksSilently bool
 }
 
-func newTransferred(containerdImageStore bool) transferred {
-	return transferred{layers: make(map[string]transferStep), waitsSilently: containerdImageStore}
+// apiExtracting is the first API whose engines report the extraction of layers with the containerd image store.
+const apiExtracting = "1.48"
+
+func newTransferred(features Features) transferred {
+	return transferred{
+		layers:          make(map[string]transferStep),
+		waitsSilently:   features.ContainerdImageStore,
+		unpacksSilently: features.ContainerdImageStore && !features.Supports(apiExtracting),
+	}
 }
 
 // transferStep is what an engine does with a layer, and how far it has come: bytes, or the seconds that it has taken so
@@ -77,24 +86,45 @@ func (t transferred) note(message jsonstream.Message) bool {
 	return !known || now != before
 }
 
-// queued reports whether layers wait for a slot among the engine's downloads and the engine does nothing with the
-// others: they are complete, or downloaded and wait for one below them. A layer is said to wait until its first bytes
-// arrive.
-func (t transferred) queued() bool {
-	waiting := t.waitsSilently
+// phase tells a transfer that gets on from one that waits for a slot among the engine's downloads, and from one that the
+// engine extracts. A layer waits until its first bytes arrive. A layer that is complete is extracted, or waits for one
+// below it.
+func (t transferred) phase() PullPhase {
+	waiting, complete, untouched := t.waitsSilently, false, false
 	for _, step := range t.layers {
-		if step.busy() {
-			return false
+		switch {
+		case step.status == pulling && t.unpacksSilently:
+			untouched = true
+		case step.busy():
+			return PullMoves
+		case step.complete():
+			complete = true
 		}
 		waiting = waiting || step.status == "Waiting"
 	}
-	return waiting
+	switch {
+	case t.unpacksSilently && complete != untouched:
+		// An engine that had all layers before says of none that it is complete.
+		return PullUnpacks
+	case waiting && !untouched:
+		return PullQueued
+	default:
+		return PullMoves
+	}
+}
+
+// pulling is the status of a layer of which nothing has arrived.
+const pulling = "Pulling fs layer"
+
+// complete reports whether a layer is there.
+func (s transferStep) complete() bool {
+	return s.status == "Download complete" || s.status == "Already exists"
 }
 
 // busy reports whether a step is one that the engine works on.
 func (s transferStep) busy() bool {
 	switch s.status {
-	case "Pulling fs layer", "Downloading", "Verifying Checksum", "Extracting":
+	case pulling, "Downloading", "Verifying Checksum", "Extracting":
 		return true
 	}
 	return strings.HasPrefix(s.status, "Retrying in ")

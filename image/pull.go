@@ -20,8 +20,8 @@ import (
 //
 // A pull without progress for the configured deadline fails with
 // context.DeadlineExceeded; one whose layers the engine holds back for those of
-// other pulls of this service does so after sixty such deadlines. A registry that cannot be reached fails with
-// ErrRegistryUnavailable of the CRI API, first in the text, which the kubelet
+// other pulls of this service, or unpacks silently, does so after sixty such
+// deadlines. A registry that cannot be reached fails with ErrRegistryUnavailable of the CRI API, first in the text, which the kubelet
 // shows as the container's waiting reason.
 func (s *Service) Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (string, error) {
 	ref, err := pullReference(spec)

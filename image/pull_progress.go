@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
-// maxQueued is for how many progress deadlines a pull may wait behind others.
-const maxQueued = 60
+// maxExcused is for how many progress deadlines a pull may be silent with a reason: it waits behind other pulls, or the
+// engine unpacks its layers and reports nothing of that.
+const maxExcused = 60
 
 // pullWatch cancels transfers that make no progress for the deadline.
 //
 // The engine limits its downloads over all pulls, so a transfer whose layers wait behind those of others is silent
 // through no fault of its own. It goes on as long as another one is under way, which gets on or is cancelled itself, but
-// no longer than maxQueued deadlines without a step of its own.
+// no longer than maxExcused deadlines without a step of its own. A transfer whose layers are unpacked silently has as long.
 //
 // Its methods are safe for concurrent use.
 type pullWatch struct {
@@ -37,7 +40,7 @@ type watchedPull struct {
 	expiry time.Time
 	// stepped is when the transfer last made progress.
 	stepped time.Time
-	queued  bool
+	phase   docker.PullPhase
 }
 
 // begin returns a context that is cancelled for want of progress; its cause is then an error that wraps
@@ -53,10 +56,10 @@ func (w *pullWatch) begin(ctx context.Context) (context.Context, *watchedPull) {
 }
 
 // progress notes a step of the transfer; it is docker.PullOptions.Progress.
-func (p *watchedPull) progress(queued bool) {
+func (p *watchedPull) progress(phase docker.PullPhase) {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
-	p.queued, p.stepped = queued, time.Now()
+	p.phase, p.stepped = phase, time.Now()
 	p.extend()
 }
 
@@ -68,7 +71,7 @@ func (p *watchedPull) end() {
 	p.cancel(nil)
 	delete(p.watch.pulls, p)
 	for other := range p.watch.pulls {
-		if other.queued {
+		if other.phase == docker.PullQueued {
 			other.extend()
 		}
 	}
@@ -76,27 +79,39 @@ func (p *watchedPull) end() {
 
 // extend gives the transfer another deadline, within what it may wait in all. The caller holds the lock.
 func (p *watchedPull) extend() {
-	left := time.Until(p.stepped.Add(maxQueued * p.watch.deadline))
+	left := time.Until(p.stepped.Add(maxExcused * p.watch.deadline))
 	wait := min(p.watch.deadline, left)
 	p.expiry = time.Now().Add(wait)
 	p.timer.Reset(wait)
 }
 
-// expire cancels the transfer, unless it waits for others.
+// expire cancels the transfer, unless it has a reason to be silent.
 func (p *watchedPull) expire() {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
 	_, underway := p.watch.pulls[p]
 	silent := time.Since(p.stepped)
+	excuse := p.excuse()
 	switch {
 	case !underway || time.Until(p.expiry) > 0: // ended, or got more time, while the timer fired
-	case !p.queued || !p.watch.busy():
+	case excuse == "":
 		p.cancel(noProgress(p.watch.deadline, "--image-pull-progress-deadline"))
-	case silent >= maxQueued*p.watch.deadline:
-		p.cancel(noProgress(maxQueued*p.watch.deadline, fmt.Sprintf("behind other pulls, %d times --image-pull-progress-deadline", maxQueued)))
+	case silent >= maxExcused*p.watch.deadline:
+		p.cancel(noProgress(maxExcused*p.watch.deadline, fmt.Sprintf("%s, %d times --image-pull-progress-deadline", excuse, maxExcused)))
 	default:
 		p.extend()
 	}
+}
+
+// excuse says why the transfer may be silent, empty for no reason. The caller holds the lock.
+func (p *watchedPull) excuse() string {
+	switch {
+	case p.phase == docker.PullUnpacks:
+		return "while its layers are unpacked"
+	case p.phase == docker.PullQueued && p.watch.busy():
+		return "behind other pulls"
+	}
+	return ""
 }
 
 func noProgress(silence time.Duration, why string) error {
@@ -106,7 +121,7 @@ func noProgress(silence time.Duration, why string) error {
 // busy reports whether a transfer that is not queued is under way. The caller holds the lock.
 func (w *pullWatch) busy() bool {
 	for pull := range w.pulls {
-		if !pull.queued {
+		if pull.phase != docker.PullQueued {
 			return true
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/criadapter/criadapter/docker"
 )
 
 // checkExpires wants a watched context to end for want of progress after that time, counted from now.
@@ -28,7 +30,7 @@ func TestPullEndsWithoutProgress(t *testing.T) {
 		defer pull.end()
 		for range 10 {
 			time.Sleep(50 * time.Second)
-			pull.progress(false)
+			pull.progress(docker.PullMoves)
 		}
 		if ctx.Err() != nil {
 			t.Fatal("cancelled in spite of its progress")
@@ -57,8 +59,8 @@ func TestQueuedPullOutlivesAStalledOne(t *testing.T) {
 		queuedCtx, queued := watch.begin(t.Context())
 		defer queued.end()
 		stalledCtx, stalled := watch.begin(t.Context())
-		queued.progress(true)
-		stalled.progress(false)
+		queued.progress(docker.PullQueued)
+		stalled.progress(docker.PullMoves)
 		checkExpires(t, stalledCtx, time.Minute, "")
 		time.Sleep(10 * time.Second) // an engine that takes its time to give up
 		stalled.end()
@@ -79,12 +81,12 @@ func TestPullThatWasQueuedMustMakeProgress(t *testing.T) {
 		defer pull.end()
 		stop := keepBusy(t, watch)
 		defer stop()
-		pull.progress(true)
+		pull.progress(docker.PullQueued)
 		time.Sleep(10 * time.Minute)
 		if ctx.Err() != nil {
 			t.Fatalf("ended while it waited: %v", context.Cause(ctx))
 		}
-		pull.progress(false)
+		pull.progress(docker.PullMoves)
 		checkExpires(t, ctx, time.Minute, "no progress for 1m0s")
 	})
 }
@@ -101,7 +103,7 @@ func TestQueueIsBounded(t *testing.T) {
 				defer pull.end()
 				stop := busy(t, watch)
 				defer stop()
-				pull.progress(true)
+				pull.progress(docker.PullQueued)
 				checkExpires(t, ctx, time.Hour, "no progress for 1h0m0s (behind other pulls, 60 times --image-pull-progress-deadline)")
 			})
 		})
@@ -115,10 +117,20 @@ func TestPullsQueuedBehindNoneOfUsEnd(t *testing.T) {
 		defer first.end()
 		two, second := watch.begin(t.Context())
 		defer second.end()
-		first.progress(true)
-		second.progress(true)
+		first.progress(docker.PullQueued)
+		second.progress(docker.PullQueued)
 		checkExpires(t, one, time.Minute, "")
 		checkExpires(t, two, 0, "")
+	})
+}
+
+// An engine that unpacks without a word gets an hour for it, and no longer.
+func TestSilentUnpackingIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, pull := newPullWatch(time.Minute).begin(t.Context())
+		defer pull.end()
+		pull.progress(docker.PullUnpacks)
+		checkExpires(t, ctx, time.Hour, "no progress for 1h0m0s (while its layers are unpacked, 60 times --image-pull-progress-deadline)")
 	})
 }
 
@@ -126,7 +138,7 @@ func TestPullsQueuedBehindNoneOfUsEnd(t *testing.T) {
 func keepBusy(t *testing.T, watch *pullWatch) (stop func()) {
 	ctx, pull := watch.begin(t.Context())
 	return every(10*time.Second, func() {
-		pull.progress(false)
+		pull.progress(docker.PullMoves)
 		if ctx.Err() != nil {
 			t.Errorf("the busy pull ended: %v", context.Cause(ctx))
 		}

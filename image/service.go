@@ -31,7 +31,8 @@ type Options struct {
 	CredentialsFile string
 	// PullProgressDeadline is how long a pull may go without progress before it
 	// is cancelled, 0 for defaultPullProgressDeadline. While its layers wait behind
-	// those of other pulls of the service, it may be sixty times as long.
+	// those of other pulls of the service, or are unpacked by an engine that does
+	// not report that, it may be sixty times as long.
 	PullProgressDeadline time.Duration
 	// Mounted, when not nil, returns the ids of the images that a container of the
 	// engine's list has mounted: they are in use like the one it was made from.

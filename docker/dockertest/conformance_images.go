@@ -205,7 +205,7 @@ func testForeignImage(t *testing.T, s *suite) {
 
 func testPull(t *testing.T, s *suite) {
 	signs := 0
-	err := s.Engine.PullImage(withPatience(t), s.Pullable, docker.PullOptions{Progress: func(bool) { signs++ }})
+	err := s.Engine.PullImage(withPatience(t), s.Pullable, docker.PullOptions{Progress: func(docker.PullPhase) { signs++ }})
 	if err != nil {
 		t.Fatalf("PullImage: %v", err)
 	}

@@ -351,7 +351,7 @@ func TestRegistry(t *testing.T) {
 		t.Errorf("without credentials: %v", err)
 	}
 	signs := 0
-	err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{Auth: auth, Progress: func(bool) { signs++ }})
+	err := e.PullImage(ctx, "r.example/private:1", docker.PullOptions{Auth: auth, Progress: func(docker.PullPhase) { signs++ }})
 	if err != nil || signs != 2 {
 		t.Errorf("with credentials: %d signs of progress, %v", signs, err)
 	}

@@ -35,7 +35,7 @@ func (e *Engine) pull(ref string, opts docker.PullOptions) error {
 	}
 	for range max(found.Layers, 1) {
 		if opts.Progress != nil {
-			opts.Progress(false)
+			opts.Progress(docker.PullMoves)
 		}
 	}
 	e.mu.Lock()

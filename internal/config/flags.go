@@ -28,7 +28,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.OCIRuntime, "oci-runtime", c.OCIRuntime, "whether containers may use the engine's runtime criadapter-oci for what the Docker API cannot say: auto (where the engine has it and it works), off or required")
 	flags.StringVar(&c.RuntimeAnnotations, "runtime-annotations", c.RuntimeAnnotations, "comma-separated patterns, such as vendor.com/*, of the annotations of pods and containers that the OCI runtime gets; runc and others take orders from some (default: none)")
 	flags.StringVar(&c.SandboxContainer, "sandbox-container", c.SandboxContainer, "which new pods have a sandbox container: always (each pod), or needed (where criadapter-oci works, only pods that cannot do without, such as those that share their PID namespace)")
-	flags.Var(&c.ImagePullProgressDeadline, "image-pull-progress-deadline", "cancel a pull without progress for this long, sixty times as long while the engine queues its layers behind other pulls")
+	flags.Var(&c.ImagePullProgressDeadline, "image-pull-progress-deadline", "cancel a pull without progress for this long, sixty times as long while the engine queues its layers behind other pulls or unpacks them silently")
 	flags.Var(&c.RuntimeRequestTimeout, "runtime-request-timeout", "bound of a request whose client set no deadline, and of a CNI ADD (a CNI DEL has half of it); pulls, stops and execs have their own")
 	flags.StringVar(&c.StreamingBindAddr, "streaming-bind-addr", c.StreamingBindAddr, "address for exec, attach and port-forward, port 0 for any")
 	flags.StringVar(&c.StreamingTLSCertFile, "streaming-tls-cert-file", c.StreamingTLSCertFile, "PEM certificate for exec, attach and port-forward over TLS; read again when it is renewed")
