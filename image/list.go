@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
 	"github.com/distribution/reference"
 	"github.com/moby/moby/api/types/image"
 	"golang.org/x/sync/errgroup"
@@ -47,7 +48,8 @@ func (s *Service) List(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*
 
 // users returns the default user of each image by id; an image that was removed
 // since it was listed is left out. Only images that were never seen before cost
-// a call.
+// a call. The user of an image that the engine cannot inspect is unknown: one
+// damaged image must not hide the others.
 func (s *Service) users(ctx context.Context, summaries []image.Summary) (map[string]string, error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(inspectsAtOnce)
@@ -61,10 +63,18 @@ func (s *Service) users(ctx context.Context, summaries []image.Summary) (map[str
 		ids[id] = true
 		group.Go(func() error {
 			_, err := s.inspect(groupCtx, id)
-			if errdefs.IsNotFound(err) {
+			switch {
+			case errdefs.IsNotFound(err):
+				s.facts.forget(id)
 				return nil
+			case err == nil || groupCtx.Err() != nil || errdefs.IsUnavailable(err):
+				return err
 			}
-			return err
+			if s.facts.fail(id) {
+				log.G(ctx).WithError(err).WithField("imageID", id).
+					Warn("engine cannot inspect image, listing it without its user: pull it again or remove it")
+			}
+			return nil
 		})
 	}
 	if err := group.Wait(); err != nil {
@@ -73,8 +83,8 @@ func (s *Service) users(ctx context.Context, summaries []image.Summary) (map[str
 	s.facts.keep(ids)
 	users := make(map[string]string, len(ids))
 	for id := range ids {
-		if known, ok := s.facts.of(id); ok {
-			users[id] = known.user
+		if user, listed := s.facts.user(id); listed {
+			users[id] = user
 		}
 	}
 	return users, nil

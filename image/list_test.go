@@ -2,12 +2,16 @@ package image
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"github.com/containerd/log"
+	"github.com/sirupsen/logrus"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker/dockertest"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 func TestListInspectsEachImageOnce(t *testing.T) {
@@ -50,6 +54,44 @@ func TestListLeavesOutWhatIsBeingRemoved(t *testing.T) {
 		engine.Inject("InspectImage", dockertest.Fault{Times: 1, Err: errdefs.ErrNotFound})
 		if list, err := s.List(t.Context(), nil); err != nil || len(list) != 1 {
 			t.Errorf("got %v, %v, want the other image", list, err)
+		}
+	})
+}
+
+// An image that the engine cannot inspect is listed from its summary, said once in the log, and looked at again.
+func TestListWithAnImageThatCannotBeInspected(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"a"}, User: "1004"}, {Names: []string{"b"}, User: "1005"}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		var logged testutil.Buffer
+		logger := logrus.New()
+		logger.SetOutput(&logged)
+		ctx := log.WithLogger(t.Context(), logrus.NewEntry(logger))
+		engine.Inject("InspectImage", dockertest.Fault{Times: 4, Err: errdefs.ErrInternal})
+		for range 2 {
+			list, err := s.List(ctx, nil)
+			if err != nil || len(list) != 2 || list[0].GetUid() != nil || len(list[0].GetRepoTags()) != 1 {
+				t.Fatalf("got %v, %v, want both images without a user", list, err)
+			}
+		}
+		if n := strings.Count(logged.String(), "cannot inspect image"); n != 2 {
+			t.Errorf("%d warnings for two images:\n%s", n, &logged)
+		}
+		if list, err := s.List(ctx, nil); err != nil || len(list) != 2 || list[0].GetUid() == nil || list[1].GetUid() == nil {
+			t.Errorf("after the engine can inspect them: %v, %v", list, err)
+		}
+		if len(s.facts.failed) > 0 {
+			t.Errorf("still remembered as failed: %v", s.facts.failed)
+		}
+	})
+}
+
+// A list of images without an engine to inspect them would be a wrong one.
+func TestListFailsWhenTheEngineIsAway(t *testing.T) {
+	images := []dockertest.Image{{Names: []string{"a"}}}
+	eachFlavor(t, dockertest.Options{Images: images}, func(t *testing.T, engine *dockertest.Engine, s *Service) {
+		engine.Inject("InspectImage", dockertest.Fault{Err: errdefs.ErrUnavailable})
+		if list, err := s.List(t.Context(), nil); !errdefs.IsUnavailable(err) {
+			t.Errorf("got %v, %v", list, err)
 		}
 	})
 }

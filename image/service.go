@@ -127,6 +127,8 @@ type facts struct {
 	mu sync.Mutex
 	// known has an id only while the image is known to be present.
 	known map[string]fact
+	// failed has the ids of images that are present and that the engine cannot inspect.
+	failed map[string]bool
 }
 
 func (f *facts) put(id string, of fact) {
@@ -136,6 +138,30 @@ func (f *facts) put(id string, of fact) {
 		f.known = make(map[string]fact)
 	}
 	f.known[id] = of
+	delete(f.failed, id)
+}
+
+// fail notes that the engine cannot inspect an image, and reports whether that is new.
+func (f *facts) fail(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed[id] {
+		return false
+	}
+	if f.failed == nil {
+		f.failed = make(map[string]bool)
+	}
+	f.failed[id] = true
+	return true
+}
+
+// user returns an image's default "user[:group]", empty where the engine cannot
+// inspect it; false when the image is not known to be present.
+func (f *facts) user(id string) (string, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	known, ok := f.known[id]
+	return known.user, ok || f.failed[id]
 }
 
 func (f *facts) of(id string) (fact, bool) {
@@ -159,6 +185,7 @@ func (f *facts) forget(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.known, id)
+	delete(f.failed, id)
 }
 
 // keep forgets every id that is not among ids.
@@ -168,6 +195,11 @@ func (f *facts) keep(ids map[string]bool) {
 	for id := range f.known {
 		if !ids[id] {
 			delete(f.known, id)
+		}
+	}
+	for id := range f.failed {
+		if !ids[id] {
+			delete(f.failed, id)
 		}
 	}
 }
