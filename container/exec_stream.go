@@ -2,7 +2,6 @@ package container
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/containerd/errdefs"
@@ -131,7 +130,7 @@ func (p interactive) hangUp(ctx context.Context) error {
 				continue
 			}
 			signalled[member] = true
-			if err := signalInContainer(member, p.containerID, unix.SIGHUP); err != nil {
+			if err := p.service.signalInContainer(member, p.containerID, unix.SIGHUP); err != nil {
 				return err
 			}
 		}
@@ -142,22 +141,12 @@ func (p interactive) hangUp(ctx context.Context) error {
 	return nil
 }
 
-// signalInContainer signals the process pid if it is one of the container. It is held by a file descriptor meanwhile: a
-// process id that was used again hits nobody else.
-func signalInContainer(pid int, containerID string, signal unix.Signal) error {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if errors.Is(err, unix.ESRCH) {
-		return nil
+// signalInContainer signals the process pid if it is one of the container.
+func (s *Service) signalInContainer(pid int, containerID string, signal unix.Signal) error {
+	p, err := s.hold(pid, containerID)
+	if err != nil || p == nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("pidfd_open %d: %w", pid, err)
-	}
-	defer unix.Close(fd)
-	if !inContainer(pid, containerID) {
-		return nil
-	}
-	if err := unix.PidfdSendSignal(fd, signal, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("signalling process %d: %w", pid, err)
-	}
-	return nil
+	defer p.release()
+	return p.signal(signal)
 }

@@ -324,9 +324,9 @@ func TestParseStat(t *testing.T) {
 		want procStat
 		ok   bool
 	}{
-		{"12 (sh) S 3 4 5 0 -1 4194304", procStat{12, 3, 5}, true},
-		{"12 (a) b (c)) R 3 4 5 0", procStat{12, 3, 5}, true},
-		{"12 () Z 0 0 0", procStat{12, 0, 0}, true},
+		{"12 (sh) S 3 4 5 0 -1 4194304", procStat{12, 3, 5, false}, true},
+		{"12 (a) b (c)) R 3 4 5 0", procStat{12, 3, 5, false}, true},
+		{"12 () Z 0 0 0", procStat{12, 0, 0, true}, true},
 		{"12 (sh) S 3 4", procStat{}, false},
 		{"12 sh S 3 4 5", procStat{}, false},
 		{"x (sh) S 3 4 5", procStat{}, false},

@@ -14,6 +14,8 @@ const procsController = "memory"
 // procStat is what matters here of /proc/PID/stat, see proc(5).
 type procStat struct {
 	pid, parent, session int
+	// zombie says that it has ended, and its parent has not noticed.
+	zombie bool
 }
 
 // processesOf lists the processes of the container that pid is one of: those in its cgroup, or where that cannot be
@@ -99,7 +101,7 @@ func parseStat(content []byte) (procStat, bool) {
 	if len(fields) < 4 {
 		return procStat{}, false
 	}
-	var p procStat
+	p := procStat{zombie: fields[0][0] == 'Z' || fields[0][0] == 'X'}
 	for _, field := range []struct {
 		text []byte
 		into *int

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/checkpoint"
@@ -84,12 +85,14 @@ type Service struct {
 	unresumed unresumed
 	// proc is /proc, where files of running containers are read; tests have another.
 	proc string
+	// pidfdOpen is pidfd_open(2); tests have one of a kernel without it.
+	pidfdOpen func(pid, flags int) (int, error)
 }
 
 // New makes the service. Set the cache's exit hook to DrainExited before the
 // cache runs, and call Recover once after its first relist, and then Watch.
 func New(opts Options) *Service {
-	return &Service{opts: opts, hostPaths: newHostPaths(), proc: "/proc"}
+	return &Service{opts: opts, hostPaths: newHostPaths(), proc: "/proc", pidfdOpen: unix.PidfdOpen}
 }
 
 // lock takes the container's lock and looks the container up under it.

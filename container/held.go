@@ -1,0 +1,90 @@
+package container
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// heldProcess is a process of a container. A file descriptor holds it, so that a signal never reaches another process
+// with the same id. Kernels before 5.3 have no such descriptors, and then fd is -1: the cgroup is read once more right
+// before each signal. An id would have to be used again within those microseconds to hit another process, and the kernel
+// gives an id out again only after all others.
+type heldProcess struct {
+	pid, fd     int
+	containerID string
+}
+
+// hold returns the process pid of a container, nil when there is none with that id in the container. The caller releases it.
+func (s *Service) hold(pid int, containerID string) (*heldProcess, error) {
+	fd, err := s.pidfdOpen(pid, 0)
+	switch {
+	case errors.Is(err, unix.ESRCH):
+		return nil, nil
+	case errors.Is(err, unix.ENOSYS):
+		fd = -1
+	case err != nil:
+		return nil, fmt.Errorf("pidfd_open %d: %w", pid, err)
+	}
+	p := &heldProcess{pid: pid, fd: fd, containerID: containerID}
+	if !inContainer(pid, containerID) || p.dead(0) {
+		p.release()
+		return nil, nil
+	}
+	return p, nil
+}
+
+func (p *heldProcess) release() {
+	if p.fd >= 0 {
+		unix.Close(p.fd)
+	}
+}
+
+// signal sends a signal; a process that has ended needs none.
+func (p *heldProcess) signal(signal unix.Signal) error {
+	var err error
+	switch {
+	case p.fd >= 0:
+		err = unix.PidfdSendSignal(p.fd, signal, nil, 0)
+	case inContainer(p.pid, p.containerID):
+		err = unix.Kill(p.pid, signal)
+	}
+	if err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("signalling process %d: %w", p.pid, err)
+	}
+	return nil
+}
+
+// dead reports whether the process has ended, within the wait given.
+func (p *heldProcess) dead(wait time.Duration) bool {
+	if p.fd >= 0 { // it is readable when its process has ended
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}, int(wait/time.Millisecond))
+		return err == nil && n > 0
+	}
+	const step = 5 * time.Millisecond
+	for end := time.Now().Add(wait); ; time.Sleep(step) {
+		if !lives(p.pid) || !inContainer(p.pid, p.containerID) {
+			return true
+		}
+		if !time.Now().Before(end) {
+			return false
+		}
+	}
+}
+
+// lives reports whether there is a process pid that is no zombie.
+func lives(pid int) bool {
+	seen := statAll([]int{pid})
+	return len(seen) == 1 && !seen[0].zombie
+}
+
+// inContainer reports whether the cgroup of a process is the container's: every
+// engine and cgroup driver has the container's id in its path.
+func inContainer(pid int, containerID string) bool {
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	return err == nil && bytes.Contains(content, []byte(containerID))
+}
