@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/containerd/errdefs"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/docker/dockertest"
@@ -98,6 +99,27 @@ func TestExecSyncWithoutTheEvent(t *testing.T) {
 	id := n.running("sleep")
 	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"slow"}})
 	if err != nil || got.ExitCode != 4 {
+		t.Errorf("ExecSync: %v, %v", got, err)
+	}
+	if looks := engine.Calls("InspectExec"); looks != 1 {
+		t.Errorf("the engine was asked %d times", looks)
+	}
+}
+
+// forge gives a container the labels of an image that replace what exec_die events say.
+func forge(config *runtimeapi.ContainerConfig) {
+	config.Labels = map[string]string{"exitCode": "0", "execID": "forged"}
+}
+
+// A label of an image tells neither a command's exit code nor its id.
+func TestExecSyncWithForgedEvents(t *testing.T) {
+	n, engine := newFakeNode(t, dockertest.Program{Command: "fails", Exits: true, ExitCode: 3})
+	config := n.config("sleep")
+	forge(config)
+	id := n.create(n.pod(), config)
+	n.start(id)
+	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"fails"}})
+	if err != nil || got.ExitCode != 3 {
 		t.Errorf("ExecSync: %v, %v", got, err)
 	}
 	if looks := engine.Calls("InspectExec"); looks != 1 {

@@ -51,8 +51,8 @@ type process struct {
 	stderr      *outputBuffer
 	// copied is closed when the output has ended.
 	copied chan struct{}
-	// exited gets the exit code from the engine's event.
-	exited  <-chan int
+	// exited is closed at the engine's event.
+	exited  <-chan struct{}
 	unwatch func()
 }
 
@@ -138,18 +138,18 @@ func (p *process) wait(ctx context.Context) (int, error) {
 	return code, p.waitOutput(ctx)
 }
 
-// waitExit learns the command's end from its event, or from the engine when the
-// output has ended. The looks in between are a slow net behind both.
+// waitExit asks the engine for the command's exit code at its event and when its output has ended. The looks in between
+// are a slow net behind both.
 func (p *process) waitExit(ctx context.Context) (int, error) {
-	copied := p.copied
+	exited, copied := p.exited, p.copied
 	backoff := inspectBackoff
 	look := time.NewTimer(backoff.Step())
 	defer look.Stop()
 	for {
 		again := false
 		select {
-		case code := <-p.exited:
-			return code, nil
+		case <-exited:
+			exited = nil // once
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-copied:

@@ -26,13 +26,12 @@ type Event struct {
 	Kind EventKind
 	// ID is the container's full id, or the image's reference or id.
 	ID string
-	// ExecID is set for ExecDied.
+	// ExecID is set for ExecDied. A label of the container may hide it.
 	ExecID string
-	// ExitCode is set for ContainerDied and ExecDied; it is unknownExitCode
-	// when the engine does not say it.
-	ExitCode int
 	// Labels are the container's labels (and other attributes) as the engine
-	// reports them with the event.
+	// reports them with the event. The engine lets a label replace an attribute
+	// of the same name, except for "name" and "image": an image with the label
+	// exitCode says how each command in it ends. Ask the engine for exit codes.
 	Labels map[string]string
 	Time   time.Time
 }

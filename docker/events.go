@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -159,9 +158,6 @@ func eventFilters() client.Filters {
 	return filters
 }
 
-// unknownExitCode is the exit code of an event that does not say it.
-const unknownExitCode = -1
-
 // normalise turns the engine's event into ours; false for one that is not for
 // us (a filter selects by type and by name, not by their combination).
 func normalise(message events.Message) (Event, bool) {
@@ -170,22 +166,10 @@ func normalise(message events.Message) (Event, bool) {
 		return Event{}, false
 	}
 	event := Event{Kind: kind, ID: message.Actor.ID, Labels: message.Actor.Attributes, Time: eventTime(message)}
-	switch kind {
-	case ExecDied:
+	if kind == ExecDied {
 		event.ExecID = message.Actor.Attributes["execID"]
-		event.ExitCode = exitCode(message.Actor.Attributes)
-	case ContainerDied:
-		event.ExitCode = exitCode(message.Actor.Attributes)
 	}
 	return event, true
-}
-
-func exitCode(attributes map[string]string) int {
-	code, err := strconv.Atoi(attributes["exitCode"])
-	if err != nil {
-		return unknownExitCode
-	}
-	return code
 }
 
 func eventTime(message events.Message) time.Time {

@@ -101,7 +101,7 @@ func (c *Cache) handle(ctx context.Context, event docker.Event) {
 	c.opts.ObserveEvent(time.Since(event.Time))
 	switch {
 	case event.Kind == docker.ExecDied:
-		c.execs.notify(event.ExecID, event.ExitCode)
+		c.execs.notify(event.ExecID)
 	case event.Kind == docker.ImageChanged, c.foreign(ctx, event), c.deferred(event):
 	case event.Kind == docker.ContainerRemoved:
 		c.vanished(ctx, event.ID)

@@ -99,11 +99,8 @@ func testEventOrder(t *testing.T, s *suite) {
 			t.Errorf("%s has the labels %v", event.Kind, event.Labels)
 		}
 	}
-	if exec := w.of(id)[2]; exec.ExitCode != 5 || exec.ExecID == "" {
+	if exec := w.of(id)[2]; exec.ExecID == "" {
 		t.Errorf("exec-died is %+v", exec)
-	}
-	if died := w.of(id)[4]; died.ExitCode != 7 {
-		t.Errorf("container-died is %+v", died)
 	}
 }
 
@@ -113,9 +110,6 @@ func testEventReplay(t *testing.T, s *suite) {
 	testutil.Until(t, "the container exits", func() bool { return s.inspect(t, id).State.Status == api.StateExited })
 	w := s.watch(t, began)
 	testutil.Until(t, "the past is replayed", func() bool { return slices.Contains(w.kinds(id), docker.ContainerDied) })
-	if got := w.of(id); got[len(got)-1].ExitCode != 3 {
-		t.Errorf("container-died is %+v", got[len(got)-1])
-	}
 
 	later := s.watch(t, time.Now())
 	other := s.create(t, s.shell(longCommand))

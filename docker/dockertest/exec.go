@@ -107,7 +107,7 @@ func (e *Engine) endExecution(x *execution, code int) {
 	}
 	x.running, x.exitCode = false, code
 	x.output.end()
-	e.emit(docker.Event{Kind: docker.ExecDied, ExecID: x.id, ExitCode: code}, x.container)
+	e.emit(docker.Event{Kind: docker.ExecDied, ExecID: x.id}, x.container)
 }
 
 // endInput is the end of a command's standard input.

@@ -191,7 +191,7 @@ func (e *Engine) exit(c *container, code int) {
 	if c.oomKilled {
 		e.emit(docker.Event{Kind: docker.ContainerOOM}, c)
 	}
-	died := docker.Event{Kind: docker.ContainerDied, ExitCode: code}
+	died := docker.Event{Kind: docker.ContainerDied}
 	switch {
 	case e.flavor == Docker20:
 		c.listedUntil = c.finished.Add(e.lag)
@@ -233,6 +233,9 @@ func (e *Engine) emit(event docker.Event, c *container) {
 	event.Labels = maps.Clone(c.config.Labels)
 	if event.Labels == nil {
 		event.Labels = make(map[string]string)
+	}
+	if label, ok := event.Labels["execID"]; ok && event.ExecID != "" {
+		event.ExecID = label // as with real engines
 	}
 	event.Labels["name"], event.Labels["image"] = c.name, c.imageName
 	e.log.add(event)
