@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/containerd/log"
 
 	"github.com/criadapter/criadapter/state"
@@ -94,12 +95,18 @@ func (s *Service) beginRun(ctx context.Context, id string) (c *state.Container, 
 	return c, true
 }
 
-// resumeLog takes up the log of a container that was started before, and reports whether it could.
+// resumeLog takes up the log of a container that was started before, and reports whether that needs no other try. A log
+// driver that keeps no file for us, such as journald, never does.
 func (s *Service) resumeLog(ctx context.Context, c *state.Container) bool {
 	ctx = log.WithLogger(ctx, log.G(ctx).WithFields(c.LogFields()))
-	if err := s.recoverLog(ctx, c); err != nil {
-		log.G(ctx).WithError(err).Warn("cannot resume container log, trying again")
-		return false
+	err := s.recoverLog(ctx, c)
+	switch {
+	case err == nil:
+		return true
+	case errdefs.IsNotImplemented(err):
+		log.G(ctx).WithError(err).Warn("container has no CRI log, read it where the engine's log driver writes to")
+		return true
 	}
-	return true
+	log.G(ctx).WithError(err).Warn("cannot resume container log, trying again")
+	return false
 }

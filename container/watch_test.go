@@ -202,3 +202,23 @@ func TestFailedResumeIsTriedAgain(t *testing.T) {
 		})
 	}
 }
+
+// Retrying cannot help a log whose driver keeps no file.
+func TestLogOfADriverThatCannotBeFollowed(t *testing.T) {
+	n, _ := newFakeNode(t)
+	config := n.config("sleep")
+	config.LogPath = "c/0.log"
+	id := n.create(n.pod(), config)
+	n.engineDir(id)
+	n.start(id)
+	for driver, done := range map[string]bool{"journald": true, "fluentd": true, "none": true, "json-file": false} {
+		c := *n.look(id)
+		c.Meta.LogDriver = driver
+		c.Meta.LogPath = filepath.Join(t.TempDir(), "c.log")
+		c.Meta.EngineLogPath = filepath.Join(t.TempDir(), "missing", "missing", "engine.log")
+		c.ID = "of-" + driver
+		if got := n.resumeLog(t.Context(), &c); got != done {
+			t.Errorf("%s: done %t, want %t", driver, got, done)
+		}
+	}
+}
