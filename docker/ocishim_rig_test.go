@@ -2,6 +2,7 @@ package docker_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,8 +13,11 @@ import (
 
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
+	"golang.org/x/sys/unix"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/ocinote"
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
@@ -109,6 +113,67 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	}
 }
 
+// TestRigRecursiveMountByTheShim makes a container with a note and a recursive read-only mount on an engine that has the
+// runtime by its shim alone, of which it lists no features.
+func TestRigRecursiveMountByTheShim(t *testing.T) {
+	env := rigenv.Require(t)
+	own := startWithShim(t, env, "shimrro", map[string]any{"runtimes": map[string]any{}})
+	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !features.Supports("1.42") {
+		return // it runs no shims by their names, see TestRigShimNeedsNoConfiguration
+	}
+	if err := client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(env.WorkDir, "below")
+	if err != nil {
+		t.Fatal(err)
+	}
+	below := filepath.Join(dir, "below")
+	if err := errors.Join(os.Mkdir(below, 0o755), unix.Mount("below", below, "tmpfs", 0, "")); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(below, unix.MNT_DETACH) })
+	spec, err := translate.Container(translate.ContainerInput{
+		Config: &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "reader"}, Command: []string{"sleep", "1000"},
+			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{NamespaceOptions: nodeNamespaces()}},
+			Mounts: []*runtimeapi.Mount{
+				{HostPath: dir, ContainerPath: "/recursive", Readonly: true, RecursiveReadOnly: true},
+				{HostPath: dir, ContainerPath: "/plain", MountOptions: []string{"nodev"}},
+			},
+		},
+		Sandbox: translate.SandboxRef{
+			ID: strings.Repeat("0a", 32), HostNetwork: true, Namespaces: &translate.PodNamespaces{},
+			Config: &runtimeapi.PodSandboxConfig{
+				Metadata: &runtimeapi.PodSandboxMetadata{Name: "reader", Namespace: "test", Uid: "reader-uid"},
+				Linux: &runtimeapi.LinuxPodSandboxConfig{SecurityContext: &runtimeapi.LinuxSandboxSecurityContext{
+					NamespaceOptions: nodeNamespaces(),
+				}},
+			},
+		},
+		ImageID: env.Image(rigImage), Features: features,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := client.CreateContainer(rigContext(t), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.RemoveContainer(rigContext(t), id) })
+	if err := client.StartContainer(rigContext(t), id); err != nil {
+		t.Fatal(err)
+	}
+	const want = "touch: /recursive/below/x: Read-only file system\r\nwritten\r\n"
+	if got := runInside(t, client, id, "touch /recursive/below/x && echo written; touch /plain/below/y && echo written"); got != want {
+		t.Errorf("inside: %q, want %q", got, want)
+	}
+}
+
 // lookAtNoted looks at the container's process from outside, and runs a command in it.
 func lookAtNoted(t *testing.T, client *docker.Client, id string) {
 	t.Helper()
@@ -120,7 +185,15 @@ func lookAtNoted(t *testing.T, client *docker.Client, id string) {
 	if err != nil || !strings.Contains(string(status), "Groups:\t0 4242 \n") {
 		t.Errorf("from outside the process is %v\n%s", err, status)
 	}
-	opts := docker.ExecOptions{Command: []string{"sh", "-c", "hostname; id -G"}, Stdout: true, Stderr: true, TTY: true}
+	if output := runInside(t, client, id, "hostname; id -G"); output != "noted\r\n0 4242\r\n" {
+		t.Errorf("a command inside says %q", output)
+	}
+}
+
+// runInside runs a script in a container and returns its output, with a terminal's line ends.
+func runInside(t *testing.T, client *docker.Client, id, script string) string {
+	t.Helper()
+	opts := docker.ExecOptions{Command: []string{"sh", "-c", script}, Stdout: true, Stderr: true, TTY: true}
 	execID, err := client.CreateExec(rigContext(t), id, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -130,9 +203,16 @@ func lookAtNoted(t *testing.T, client *docker.Client, id string) {
 		t.Fatal(err)
 	}
 	defer func() { _ = stream.Close() }()
-	if output, err := io.ReadAll(stream); err != nil || string(output) != "noted\r\n0 4242\r\n" {
-		t.Errorf("a command inside says %q, %v", output, err)
+	output, err := io.ReadAll(stream)
+	if err != nil {
+		t.Error(err)
 	}
+	return string(output)
+}
+
+func nodeNamespaces() *runtimeapi.NamespaceOption {
+	const node = runtimeapi.NamespaceMode_NODE
+	return &runtimeapi.NamespaceOption{Network: node, Ipc: node, Pid: runtimeapi.NamespaceMode_CONTAINER}
 }
 
 // TestRigDaemonJSONIsPreferredToTheShim gives an engine both.

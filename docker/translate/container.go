@@ -120,6 +120,9 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err := noteLimits(resourcesField, in.Config.GetLinux().GetResources(), in.Features, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}
+	if err := moveRecursive(host, more); err != nil {
+		return docker.ContainerSpec{}, err
+	}
 	return docker.ContainerSpec{Name: id.name, Config: config, Host: host, Network: &network.NetworkingConfig{}, Note: more.note}, nil
 }
 

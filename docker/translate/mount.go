@@ -92,7 +92,7 @@ type bind struct {
 	source      string
 	target      string
 	readOnly    bool
-	recursive   bool // the read-only of submounts too
+	recursive   bool // the engine makes submounts read-only, too
 	propagation mount.Propagation
 	relabel     string
 	// image is the id of an image that the engine mounts; it has no source then.
@@ -247,7 +247,7 @@ func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra
 		return nil
 	}
 	if more.offered() && f.OCIRuntime.RecursiveReadOnly {
-		return more.mountOptions(field, b.target, "rro")
+		return more.mountOptions(field, b.target, recursiveOption)
 	}
 	if byEngine {
 		return unsupported(b.field+".selinux_relabel", "Docker cannot relabel a mount that must be read-only recursively; the OCI runtime criadapter-oci can")
@@ -257,6 +257,33 @@ func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra
 			docker.APIRecursiveReadOnly, f.ServerVersion, f.APIVersion)
 	}
 	return unsupported(field, "needs Linux 5.12 and a runtime that lists the mount option rro (runc 1.1), the runtime %s here does not", runtime)
+}
+
+// recursiveOption is the OCI runtime's mount option for a mount that is read-only with all that is mounted below it.
+const recursiveOption = "rro"
+
+// moveRecursive moves recursive read-only mounts from the engine's request to the container's note, if the container has
+// one. The engine refuses them for a runtime of which it has no list of features, such as a shim. Nothing may be added
+// to the note afterwards.
+func moveRecursive(host *container.HostConfig, more *extra) error {
+	if more.note == nil {
+		return nil
+	}
+	for _, m := range host.Mounts {
+		options := m.BindOptions
+		if options == nil || !options.ReadOnlyForceRecursive {
+			continue
+		}
+		if !more.features.OCIRuntime.RecursiveReadOnly {
+			return unsupported(mountsField, "%s must be read-only recursively and the container needs the OCI runtime criadapter-oci: "+
+				"a test container has not shown that both work together here (see docs/oci-runtime.md)", m.Target)
+		}
+		options.ReadOnlyForceRecursive, options.ReadOnlyNonRecursive = false, true
+		if err := more.mountOptions(mountsField, m.Target, recursiveOption); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // mountTarget makes a container path absolute, as dockershim did, and refuses

@@ -146,6 +146,44 @@ func TestRelabelledMountWithOptions(t *testing.T) {
 	}
 }
 
+// A container with a note gets its recursive read-only mounts by the note, also where the note's reason comes after the
+// mount. Without a note the engine makes them.
+func TestRecursiveMountOfNotedContainer(t *testing.T) {
+	for name, c := range map[string]struct {
+		options []string
+		later   *runtimeapi.Mount
+		want    *ocinote.Note
+	}{
+		"no note":            {want: nil},
+		"options of its own": {options: []string{"noexec"}, want: &ocinote.Note{MountOptions: map[string][]string{"/x": {"noexec", "rro"}}}},
+		"a later mount's options": {
+			later: &runtimeapi.Mount{HostPath: "/b", ContainerPath: "/y", MountOptions: []string{"nodev"}},
+			want:  &ocinote.Note{MountOptions: map[string][]string{"/x": {"rro"}, "/y": {"nodev"}}},
+		},
+	} {
+		in := containerInput()
+		in.Features = newEngine()
+		in.Features.OCIRuntime = docker.OCIRuntime{Name: "criadapter", RecursiveReadOnly: true}
+		in.Config.Mounts = []*runtimeapi.Mount{{
+			HostPath: "/a", ContainerPath: "/x", Readonly: true, RecursiveReadOnly: true, MountOptions: c.options,
+		}}
+		if c.later != nil {
+			in.Config.Mounts = append(in.Config.Mounts, c.later)
+		}
+		spec := mustContainer(t, in)
+		if options := spec.Host.Mounts[0].BindOptions; options.ReadOnlyForceRecursive != (c.want == nil) || options.ReadOnlyNonRecursive != (c.want != nil) {
+			t.Errorf("%s: the engine is asked for %+v", name, options)
+		}
+		if !reflect.DeepEqual(spec.Note, c.want) {
+			t.Errorf("%s: the note is %+v, want %+v", name, spec.Note, c.want)
+		}
+		in.Features.OCIRuntime.RecursiveReadOnly = false
+		if _, err := Container(in); errdefs.IsNotImplemented(err) != (c.want != nil) {
+			t.Errorf("%s, where the runtime ignores the option: %v", name, err)
+		}
+	}
+}
+
 func TestMountOptionsThatAreNone(t *testing.T) {
 	for _, option := range []string{"rw", "ro", "rro", "rshared", "exec", "size=5", ""} {
 		in := noted(containerInput())
