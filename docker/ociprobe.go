@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,144 +24,46 @@ import (
 )
 
 const (
-	// probeLabel marks the containers that prove the runtime, with their maker's process id.
+	// probeLabel marks the containers that prove the runtime, with their maker's process id. Their names begin with
+	// probeName.
 	probeLabel = "io.criadapter.probe"
+	probeName  = "criadapter-probe-"
 	// probeGroup is a group that a container has from its note alone.
 	probeGroup = 4_242_424
 	// probeMount is where a probe mounts the notes' directory.
 	probeMount = "/notes"
-	// probeAge is when a probe's container is nobody's any more.
+	// probeSubmounts is a directory of every node with a writable mount below it, /dev/pts. A probe mounts it twice.
+	probeSubmounts = "/dev"
+	probeWritable  = "/mnt/writable"
+	probeRecursive = "/mnt/recursive"
+	// probeAge is when a probe's container is left over, even if a process has its maker's id.
 	probeAge = time.Minute
-	// proofTimeout bounds a proof, and proofRetry is when one that failed is repeated. The time doubles, up to
-	// maxProofRetry, as long as a part of it fails: that may be for good.
-	proofTimeout  = 20 * time.Second
-	proofRetry    = 10 * time.Minute
-	maxProofRetry = 24 * time.Hour
 )
-
-// proof is what probes have shown of an engine.
-type proof struct {
-	of     proofKey
-	proven OCIRuntime
-	// retry is how long what did not work counts, until when: it is tried again then. Both are zero when all works.
-	retry time.Duration
-	until time.Time
-}
-
-// proofKey is what a proof depends on.
-type proofKey struct {
-	version, driver, root string
-	found                 OCIRuntime
-	args                  []string
-	real                  ocinote.Runtime
-	selinux               bool
-}
-
-// again is the proof that a later look makes of this one.
-func (last proof) again(proven OCIRuntime, whole bool) *proof {
-	next := &proof{of: last.of, proven: proven}
-	if !whole {
-		next.retry = min(max(2*last.retry, proofRetry), maxProofRetry)
-		next.until = time.Now().Add(next.retry)
-	}
-	return next
-}
-
-// addOCIRuntime completes a session by Features.OCIRuntime. A runtime that is there
-// and does not work is reported, not used, and looked at again later, unless the mode
-// requires it.
-func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
-	found, real, err := findOCIRuntime(f.info, s.shim)
-	if s.notes = found.Notes; s.notes == "" {
-		s.notes = ocinote.DefaultDir
-	}
-	p := probe{api: s.api, runtime: found, engineID: s.engineID, selinux: s.features.SELinux}
-	if tidyErr := p.tidyNotes(ctx, s.notes); tidyErr != nil {
-		log.G(ctx).WithError(tidyErr).Warn("cannot remove the notes of containers that are gone")
-	}
-	if c.ociRuntime != OCIRuntimeAuto && c.ociRuntime != OCIRuntimeRequired {
-		return nil
-	}
-	if err == nil && found.Name != "" {
-		s.features.OCIRuntime, s.until, err = c.proveOCIRuntime(ctx, p, f, real)
-		s.real = real
-	}
-	switch {
-	case err == nil && (found.Name != "" || c.ociRuntime == OCIRuntimeAuto):
-		return nil
-	case ctx.Err() != nil:
-		return err
-	case c.ociRuntime == OCIRuntimeAuto:
-		s.until = time.Now().Add(proofRetry)
-		log.G(ctx).WithError(err).Warn("OCI runtime criadapter-oci does not work on this engine and is not used, trying it again later")
-		return nil
-	case err != nil:
-		return refusal("--oci-runtime=required: %v", err)
-	}
-	return refusal("--oci-runtime=required: the engine has no runtime whose program is criadapter-oci: %s", installRuntime)
-}
-
-// proveOCIRuntime starts containers with the runtime, once for each version and configuration of the engine, and again
-// for what did not work: the cause may pass. It returns when to look at that, zero for never.
-func (c *Client) proveOCIRuntime(ctx context.Context, p probe, f facts, real ocinote.Runtime) (OCIRuntime, time.Time, error) {
-	if err := p.runtime.Notes.SaveRuntime(real); err != nil {
-		return OCIRuntime{}, time.Time{}, err
-	}
-	last := proof{of: proofKey{
-		version: f.version.Version, driver: f.info.Driver, root: f.info.DockerRootDir, found: p.runtime, args: f.info.Runtimes[p.runtime.Name].Args,
-		real: real, selinux: p.selinux,
-	}}
-	known := c.proof.Load()
-	switch {
-	case known == nil || !reflect.DeepEqual(known.of, last.of):
-		known = nil
-	case time.Now().Before(known.until) || known.until.IsZero():
-		return known.proven, known.until, nil
-	default:
-		last = *known
-	}
-	bounded, cancel := context.WithTimeout(ctx, proofTimeout)
-	defer cancel()
-	proven, whole, err := p.prove(bounded, f.version.Arch, last.proven, known != nil)
-	if err == nil {
-		err = ctx.Err() // then it says nothing of the engine
-	}
-	if err != nil && known == nil || ctx.Err() != nil {
-		return OCIRuntime{}, time.Time{}, err
-	}
-	next := last.again(proven, whole && err == nil)
-	c.proof.Store(next)
-	return next.proven, next.until, nil
-}
 
 // probe proves a runtime by a container.
 type probe struct {
 	api      *client.Client
 	runtime  OCIRuntime
 	engineID string
-	selinux  bool
+	// arch is the engine's, in GOARCH terms.
+	arch    string
+	selinux bool
 }
 
-// prove completes what is known to work, if the runtime does. An error is of one that does not; whole says whether nothing
-// is left that another look could find.
-func (p probe) prove(ctx context.Context, arch string, proven OCIRuntime, works bool) (_ OCIRuntime, whole bool, err error) {
+// prove completes what is known to work. Its Fault says why the runtime does not work at all, and is empty otherwise.
+func (p probe) prove(ctx context.Context, proven OCIRuntime) OCIRuntime {
 	if err := p.tidyProbes(ctx); err != nil {
 		log.G(ctx).WithError(err).Warn("cannot remove containers of earlier proofs of the OCI runtime")
 	}
-	if err := p.loadImage(ctx, arch); err != nil {
-		return proven, false, err
+	if !proven.RecursiveReadOnly && hasMountSetattr() && p.proveRecursive(ctx) == nil {
+		proven.RecursiveReadOnly, proven.Fault = true, ""
 	}
-	if !works {
-		proven = p.runtime
-	}
-	able := hasMountSetattr()
-	if able && !proven.RecursiveReadOnly {
-		proven.RecursiveReadOnly = p.run(ctx, true) == nil
-	}
-	if !works && !proven.RecursiveReadOnly {
-		if err := p.run(ctx, false); err != nil {
-			return proven, false, err
+	if !proven.Works() {
+		if err := p.proveGroup(ctx); err != nil {
+			proven.Fault = err.Error()
+			return proven
 		}
+		proven.Fault = ""
 	}
 	if !proven.UserNamespaces {
 		proven.NoUserNamespaces = ""
@@ -171,7 +72,7 @@ func (p probe) prove(ctx context.Context, arch string, proven OCIRuntime, works 
 		}
 		proven.UserNamespaces = proven.NoUserNamespaces == ""
 	}
-	return proven, proven.UserNamespaces && proven.RecursiveReadOnly == able, nil
+	return proven
 }
 
 // tidyNotes removes the notes of containers that the engine does not have any more,
@@ -207,17 +108,45 @@ func (p probe) tidyProbes(ctx context.Context) error {
 	}
 	for _, c := range list.Items {
 		_, gone := os.Stat(filepath.Join("/proc", c.Labels[probeLabel]))
-		if gone != nil || time.Since(time.Unix(c.Created, 0)) > probeAge {
+		if gone == nil && time.Since(time.Unix(c.Created, 0)) <= probeAge {
+			continue
+		}
+		ours, ownErr := p.isProbe(ctx, c)
+		if err = errors.Join(err, ownErr); ours {
 			err = errors.Join(err, p.remove(ctx, c.ID))
 		}
 	}
 	return err
 }
 
-// loadImage loads the built-in sandbox image, which costs next to nothing when it is
-// there.
-func (p probe) loadImage(ctx context.Context, arch string) error {
-	archive, err := pause.Archive(arch)
+// isProbe reports whether a container with the label of probes is one. An image or a pod may have the label, too: only
+// a probe has the name and the image of probes as well. The list may show an image by its id, so the container is
+// inspected.
+func (p probe) isProbe(ctx context.Context, c container.Summary) (bool, error) {
+	if !slices.ContainsFunc(c.Names, func(name string) bool { return strings.HasPrefix(name, "/"+probeName) }) {
+		return false, nil
+	}
+	inspect, err := p.api.ContainerInspect(ctx, c.ID, client.ContainerInspectOptions{})
+	if errdefs.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil && inspect.Container.Config != nil && inspect.Container.Config.Image == pause.Reference, err
+}
+
+// create makes a container of the built-in sandbox image, which it loads where the engine does not have it.
+func (p probe) create(ctx context.Context, options client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
+	created, err := p.api.ContainerCreate(ctx, options)
+	if !errdefs.IsNotFound(err) {
+		return created, err
+	}
+	if err := p.loadImage(ctx); err != nil {
+		return created, err
+	}
+	return p.api.ContainerCreate(ctx, options)
+}
+
+func (p probe) loadImage(ctx context.Context) error {
+	archive, err := pause.Archive(p.arch)
 	if err != nil {
 		return err
 	}
@@ -229,25 +158,76 @@ func (p probe) loadImage(ctx context.Context, arch string) error {
 	return followTransfer(decodeMessages(answer), newTransferred(Features{}), nil)
 }
 
-// run starts a container whose note gives it a group, and looks whether it has it.
-func (p probe) run(ctx context.Context, recursive bool) error {
-	note := ocinote.Note{Engine: p.engineID, Process: ocinote.Process{Groups: &[]uint32{probeGroup}}}
-	if recursive {
-		note.MountOptions = map[string][]string{probeMount: {"rro"}}
-	}
-	return p.runWith(ctx, note, p.lookForGroup)
+// proveGroup starts a container whose note gives it a group, and looks whether it has it.
+func (p probe) proveGroup(ctx context.Context) error {
+	return p.run(ctx, p.groupNote(), nil, p.lookForGroup)
 }
 
-// runWith starts a container with a note, and looks at its process.
-func (p probe) runWith(ctx context.Context, note ocinote.Note, look func(pid int) error) (err error) {
-	created, err := p.api.ContainerCreate(ctx, client.ContainerCreateOptions{
-		Name: "criadapter-probe-" + rand.Text(),
+func (p probe) groupNote() ocinote.Note {
+	return ocinote.Note{Engine: p.engineID, Process: ocinote.Process{Groups: &[]uint32{probeGroup}}}
+}
+
+// proveRecursive is proveGroup with a mount that the note makes read-only with all that is mounted below it. A runtime
+// that does not have the option may ignore it, so the container's mounts are looked at.
+func (p probe) proveRecursive(ctx context.Context) error {
+	note := p.groupNote()
+	note.MountOptions = map[string][]string{probeRecursive: {"rro"}}
+	mounts := []mount.Mount{
+		{Type: mount.TypeBind, Source: probeSubmounts, Target: probeWritable},
+		{
+			Type: mount.TypeBind, Source: probeSubmounts, Target: probeRecursive, ReadOnly: true,
+			BindOptions: &mount.BindOptions{ReadOnlyNonRecursive: true}, // the note alone is to be seen
+		},
+	}
+	return p.run(ctx, note, mounts, func(pid int) error {
+		if err := p.lookForGroup(pid); err != nil {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "mountinfo"))
+		if err != nil {
+			return err
+		}
+		return checkRecursive(string(text))
+	})
+}
+
+// checkRecursive fails unless all mounts of probeRecursive are read-only by themselves, and one below it is writable at
+// the same place of probeWritable.
+func checkRecursive(mountinfo string) error {
+	writable := map[string]bool{}
+	var readOnly []string
+	for line := range strings.Lines(mountinfo) {
+		fields := strings.Fields(line)
+		if len(fields) < 6 { // proc(5): the fifth is the place, the sixth the mount's own options
+			continue
+		}
+		place, options := fields[4], strings.Split(fields[5], ",")
+		if below, ok := strings.CutPrefix(place, probeWritable+"/"); ok {
+			writable[below] = slices.Contains(options, "rw")
+		}
+		if place != probeRecursive && !strings.HasPrefix(place, probeRecursive+"/") {
+			continue
+		}
+		if !slices.Contains(options, "ro") {
+			return fmt.Errorf("the mount at %s is writable below a recursive read-only one", place)
+		}
+		readOnly = append(readOnly, strings.TrimPrefix(place, probeRecursive+"/"))
+	}
+	if !slices.ContainsFunc(readOnly, func(below string) bool { return writable[below] }) {
+		return fmt.Errorf("%s of the node has no writable mount below it, by which recursive read-only mounts are seen to work", probeSubmounts)
+	}
+	return nil
+}
+
+// run starts a container with a note and mounts, and looks at its process.
+func (p probe) run(ctx context.Context, note ocinote.Note, mounts []mount.Mount, look func(pid int) error) (err error) {
+	created, err := p.create(ctx, client.ContainerCreateOptions{
+		Name: probeName + rand.Text(),
 		Config: &container.Config{
 			Image: pause.Reference, NetworkDisabled: true, Labels: map[string]string{probeLabel: strconv.Itoa(os.Getpid())},
 		},
 		HostConfig: &container.HostConfig{
-			Runtime: p.runtime.Name, NetworkMode: "none", IpcMode: "none", LogConfig: container.LogConfig{Type: "none"},
-			Mounts: []mount.Mount{{Type: mount.TypeBind, Source: string(p.runtime.Notes), Target: probeMount, ReadOnly: true}},
+			Runtime: p.runtime.Name, NetworkMode: "none", IpcMode: "none", LogConfig: container.LogConfig{Type: "none"}, Mounts: mounts,
 		},
 	})
 	if err != nil {

@@ -2,30 +2,59 @@ package docker
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/system"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/internal/pause"
 )
 
 // probed is an engine in memory with the runtime, whose containers all are one process with the group of probes.
 type probed struct {
 	*fakeServer
 	starts, failing atomic.Int64
+	// notes is the directory of its notes.
+	notes ocinote.Dir
 }
+
+// probedMounts makes the mounts that a probe looks for, as a runtime does that knows the option.
+const probedMounts = `set -e
+mount -t tmpfs none /mnt
+mkdir ` + probeWritable + ` ` + probeRecursive + `
+mount -t tmpfs none ` + probeWritable + `
+mount -t tmpfs none ` + probeRecursive + `
+mkdir ` + probeWritable + `/pts ` + probeRecursive + `/pts
+mount -t tmpfs none ` + probeWritable + `/pts
+mount -t tmpfs -o ro none ` + probeRecursive + `/pts
+mount -o remount,ro,bind ` + probeRecursive + `
+mount -o remount,ro,bind ` + probeRecursive + `/pts
+echo ready
+exec sleep 1000 >/dev/null`
 
 func newProbed(t *testing.T) *probed {
 	t.Helper()
-	cmd := exec.Command("sleep", "1000")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Groups: []uint32{probeGroup}}, Pdeathsig: syscall.SIGKILL}
+	cmd := exec.Command("sh", "-c", probedMounts)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Groups: []uint32{probeGroup}}, Pdeathsig: syscall.SIGKILL, Unshareflags: syscall.CLONE_NEWNS,
+	}
+	ready, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Skip("needs root: ", err)
 	}
@@ -33,8 +62,12 @@ func newProbed(t *testing.T) *probed {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
+	if line, err := io.ReadAll(ready); err != nil || string(line) != "ready\n" {
+		t.Fatalf("the process with the mounts of a probe says %q, %v", line, err)
+	}
 	p := &probed{fakeServer: newFakeServer(t)}
 	id, notes := strings.Repeat("0a", 32), t.TempDir()
+	p.notes = ocinote.Dir(notes)
 	p.change(func() {
 		p.info.Runtimes = map[string]system.RuntimeWithStatus{
 			"runc":       {Runtime: system.Runtime{Path: "runc"}},
@@ -106,11 +139,147 @@ func TestProofIsCompletedLater(t *testing.T) {
 	look(2, proofRetry, true)
 }
 
+// A client that was started anew counts on what an earlier one has proved, and one of another engine version proves it
+// itself. While it cannot, the runtime is there for pods that have it, and a failure is tried again within seconds.
+func TestProofOutlivesTheProgram(t *testing.T) {
+	p := newProbed(t)
+	first, err := p.dialAuto().Features(testContext(t))
+	if err != nil || !first.OCIRuntime.Works() || !first.OCIRuntime.RecursiveReadOnly {
+		t.Fatalf("before: %+v, %v", first.OCIRuntime, err)
+	}
+	p.starts.Store(0)
+	p.failing.Store(1000)
+	again, err := p.dialAuto().Features(testContext(t))
+	if err != nil || again.OCIRuntime != first.OCIRuntime || p.starts.Load() != 0 {
+		t.Errorf("after a restart: %+v, %v, with %d containers", again.OCIRuntime, err, p.starts.Load())
+	}
+	p.change(func() { p.version.Version = "20.10.25" })
+	c := p.dialAuto()
+	upgraded, err := c.Features(testContext(t))
+	r := upgraded.OCIRuntime
+	if err != nil || r.Works() || r.Name != "criadapter" || r.Notes != p.notes || !strings.Contains(r.Fault, "no memory") {
+		t.Errorf("after an upgrade of the engine: %+v, %v", r, err)
+	}
+	if err := CheckSpec(ContainerSpec{Note: &ocinote.Note{}}, upgraded); err != nil {
+		t.Errorf("a container with a note: %v", err)
+	}
+	if wait := time.Until(c.current.Load().until); wait > proofRetry {
+		t.Errorf("the runtime is tried again after %s", wait)
+	}
+	p.failing.Store(0)
+	past := *c.proof.Load()
+	past.until = time.Now()
+	c.proof.Store(&past)
+	c.current.Store(nil)
+	if later, err := c.Features(testContext(t)); err != nil || !later.OCIRuntime.Works() || later.OCIRuntime.Fault != "" {
+		t.Errorf("after that: %+v, %v", later.OCIRuntime, err)
+	}
+}
+
+func TestProofsThatAreNotTaken(t *testing.T) {
+	found := OCIRuntime{Name: "criadapter", Notes: ocinote.Dir(t.TempDir())}
+	for name, text := range map[string]string{
+		"damaged": "{", "of another runtime": `{"of":"other","proven":{"Name":"criadapter"}}`, "of none that works": `{"of":"this","proven":{}}`,
+	} {
+		if err := found.Notes.SaveProof([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if p := loadProof("this", found); p.proven.Works() || !p.due() || p.proven.Name != found.Name {
+			t.Errorf("%s: got %+v", name, p)
+		}
+	}
+}
+
+// A program that was replaced, or is found elsewhere, needs another proof.
+func TestProgramsAreIdentified(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "runtime")
+	identify := func() programID { return identifyPrograms("/proc/self", path)[0] }
+	missing := identify()
+	if err := os.WriteFile(path, []byte("old"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	old := identify()
+	if err := errors.Join(os.WriteFile(path, []byte("newer"), 0o755), os.Chtimes(path, time.Now(), time.Unix(1, 0))); err != nil {
+		t.Fatal(err)
+	}
+	if newer := identify(); missing == old || newer == old || missing.Path != path {
+		t.Errorf("%+v, %+v and %+v", missing, old, newer)
+	}
+	if found := identifyPrograms("/proc/self", "sh")[0]; !filepath.IsAbs(found.Path) || found.Size == 0 {
+		t.Errorf("on PATH: %+v", found)
+	}
+}
+
+// An image or a pod may have the label of probes: what has not their name and image as well is left alone.
+func TestProbesAloneAreTidied(t *testing.T) {
+	p := newProbed(t)
+	images := map[string]string{"probe": pause.Reference, "labelled": "web:1", "named": "web:1", "pause": pause.Reference}
+	names := map[string]string{"probe": "/" + probeName + "X", "labelled": "/web", "named": "/" + probeName + "Y", "pause": "/k8s_POD_web"}
+	var list []container.Summary
+	removed := make(chan string, len(images))
+	for id, image := range images {
+		list = append(list, container.Summary{ID: id, Names: []string{names[id]}, Labels: map[string]string{probeLabel: "0"}})
+		text, err := json.Marshal(map[string]any{"Id": id, "Config": map[string]any{"Image": image}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.handle("GET /containers/"+id+"/json", answer(http.StatusOK, string(text)))
+		p.handle("DELETE /containers/"+id, func(w http.ResponseWriter, _ *http.Request) {
+			removed <- id
+			w.WriteHeader(http.StatusNoContent)
+		})
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.handle("GET /containers/json", answer(http.StatusOK, string(text)))
+	if _, err := p.dialAuto().Features(testContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	close(removed)
+	var got []string
+	for id := range removed {
+		got = append(got, id)
+	}
+	if !slices.Equal(got, []string{"probe"}) {
+		t.Errorf("removed are %v", got)
+	}
+}
+
+// A runtime before runc 1.1 takes the option for data of the mount and ignores it.
+func TestCheckRecursive(t *testing.T) {
+	line := func(place, options string) string {
+		return "1 2 0:5 / " + place + " " + options + ",relatime - devpts devpts rw\n"
+	}
+	writable := line("/mnt/writable", "rw") + line("/mnt/writable/pts", "rw,nosuid") + line("/mnt/writable/ro", "ro")
+	recursive := line("/mnt/recursive", "ro")
+	for name, c := range map[string]struct{ mountinfo, want string }{
+		"works":            {writable + recursive + line("/mnt/recursive/pts", "ro,nosuid") + line("/mnt/recursive/ro", "ro"), ""},
+		"ignored":          {writable + recursive + line("/mnt/recursive/pts", "rw,nosuid") + line("/mnt/recursive/ro", "ro"), "/mnt/recursive/pts is writable"},
+		"not read-only":    {writable + line("/mnt/recursive", "rw") + line("/mnt/recursive/pts", "ro"), "/mnt/recursive is writable"},
+		"nothing to see":   {writable + recursive + line("/mnt/recursive/ro", "ro"), "no writable mount below it"},
+		"no submounts":     {recursive, "no writable mount below it"},
+		"another's prefix": {writable + recursive + line("/mnt/recursive/pts", "ro") + line("/mnt/recursively", "rw"), ""},
+	} {
+		err := checkRecursive(c.mountinfo)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 func TestProofOfEverythingIsForGood(t *testing.T) {
-	if p := (proof{retry: proofRetry}).again(OCIRuntime{}, true); !p.until.IsZero() || p.retry != 0 {
+	whole := OCIRuntime{Name: "criadapter", RecursiveReadOnly: true, UserNamespaces: true}
+	if p := (proof{retry: proofRetry}).again(whole); !p.until.IsZero() || p.retry != 0 || p.due() {
 		t.Errorf("got %+v", p)
 	}
-	if p := (proof{retry: maxProofRetry}).again(OCIRuntime{}, false); p.retry != maxProofRetry {
+	part := OCIRuntime{Name: "criadapter"}
+	if p := (proof{retry: maxPartRetry}).again(part); p.retry != maxPartRetry {
+		t.Errorf("got %+v", p)
+	}
+	part.Fault = "broken"
+	if p := (proof{retry: maxProofRetry}).again(part); p.retry != maxProofRetry {
 		t.Errorf("got %+v", p)
 	}
 }

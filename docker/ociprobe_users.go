@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/moby/moby/api/types/mount"
+
 	"github.com/criadapter/criadapter/internal/ocinote"
 	"github.com/criadapter/criadapter/internal/userns"
 )
@@ -37,7 +39,8 @@ func (p probe) proveUsers(ctx context.Context) error {
 		Engine: p.engineID, Namespaces: map[string]string{"user": child.Path("user")}, UIDMappings: ids, GIDMappings: ids,
 		MappedMounts: []string{probeMount}, DropSysctls: true,
 	}
-	return p.runWith(ctx, note, lookForUsers)
+	mounts := []mount.Mount{{Type: mount.TypeBind, Source: string(p.runtime.Notes), Target: probeMount, ReadOnly: true}}
+	return p.run(ctx, note, mounts, lookForUsers)
 }
 
 // lookForUsers fails when a process is not in the namespace of proveUsers, or its files are not.

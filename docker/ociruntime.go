@@ -31,11 +31,14 @@ const (
 // ocinote): criadapter-oci in front of the engine's default runtime. The zero value
 // is that of an engine without it.
 type OCIRuntime struct {
-	// Name is the engine's for it, of daemon.json or containerd's for the shim. It is no
+	// Name is the engine's for it, of daemon.json or containerd's for the shim, empty for none. It is no
 	// runtime handler for pods, and not among Features.Runtimes.
 	Name string
 	// Notes is where it looks for notes.
 	Notes ocinote.Dir
+	// Fault says why the runtime is used for nothing new, empty where containers have shown that it works. Containers of
+	// pods that it holds already get their notes all the same.
+	Fault string
 	// RecursiveReadOnly says whether the default runtime behind it and the kernel make
 	// mounts read-only with all that is mounted below them.
 	RecursiveReadOnly bool
@@ -44,6 +47,9 @@ type OCIRuntime struct {
 	UserNamespaces   bool
 	NoUserNamespaces string
 }
+
+// Works reports whether there is a runtime that new pods and containers may count on.
+func (r OCIRuntime) Works() bool { return r.Name != "" && r.Fault == "" }
 
 // ociProgram is the name of the program.
 const ociProgram = "criadapter-oci"
@@ -88,6 +94,17 @@ func (c *Client) FindOCIRuntime(ctx context.Context) (OCIRuntime, error) {
 		return err
 	})
 	return found, err
+}
+
+// OCIRuntimeWorks reports whether the engine has the runtime, and whether it works, as far as that is known without a
+// request. Both are false while there is no connection, and where the runtime is not looked for.
+func (c *Client) OCIRuntimeWorks() (found, works bool) {
+	s := c.current.Load()
+	if s == nil {
+		return false, false
+	}
+	r := s.features.OCIRuntime
+	return r.Name != "", r.Works()
 }
 
 // notesOf reads the program's own flag in runtimeArgs of daemon.json.

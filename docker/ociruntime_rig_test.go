@@ -55,7 +55,7 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 			}
 			own, _ := startEngine(t, env, "oci-"+name[:5], config)
 			client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
-			if err != nil || (features.OCIRuntime.Name == "criadapter") != c.proven || features.OCIRuntime.RecursiveReadOnly != c.proven || features.OCIRuntime.UserNamespaces != c.proven {
+			if err != nil || features.OCIRuntime.Works() != c.proven || features.OCIRuntime.RecursiveReadOnly != c.proven || features.OCIRuntime.UserNamespaces != c.proven {
 				t.Errorf("auto: %+v, %v", features.OCIRuntime, err)
 			}
 			if _, features, err := dialOCI(t, own, docker.OCIRuntimeOff); err != nil || features.OCIRuntime.Name != "" {
@@ -70,6 +70,35 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 				t.Errorf("left are %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestRigIgnoredMountOption has a default runtime that ignores the option of recursive read-only mounts, as runc before 1.1
+// does: the feature is not announced, and the others are.
+func TestRigIgnoredMountOption(t *testing.T) {
+	env := rigenv.Require(t)
+	dir := t.TempDir()
+	old := filepath.Join(dir, "old-runc")
+	const script = `#!/bin/sh
+for arg in "$@"; do
+	[ "$before" != --bundle ] || [ ! -f "$arg/config.json" ] || sed -i 's/"rro",//; s/,"rro"//' "$arg/config.json"
+	before=$arg
+done
+exec runc "$@"
+`
+	if err := os.WriteFile(old, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	own, _ := startEngine(t, env, "oci-old", map[string]any{
+		"default-runtime": "old",
+		"runtimes": map[string]any{
+			"old":        map[string]any{"path": old},
+			"criadapter": map[string]any{"path": env.OCIRuntime, "runtimeArgs": []string{"--criadapter-notes", filepath.Join(dir, "notes")}},
+		},
+	})
+	_, features, err := dialOCI(t, own, docker.OCIRuntimeRequired)
+	if r := features.OCIRuntime; err != nil || !r.Works() || r.RecursiveReadOnly || !r.UserNamespaces {
+		t.Errorf("got %+v, %v", r, err)
 	}
 }
 

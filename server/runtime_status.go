@@ -27,8 +27,8 @@ func (s *Server) Status(ctx context.Context, req *runtimeapi.StatusRequest) (*ru
 		}},
 		RuntimeHandlers: s.runtimeHandlers(features),
 		Features: &runtimeapi.RuntimeFeatures{
-			SupplementalGroupsPolicy: features.OCIRuntime.Name != "",
-			MountOptions:             features.OCIRuntime.Name != "",
+			SupplementalGroupsPolicy: features.OCIRuntime.Works(),
+			MountOptions:             features.OCIRuntime.Works(),
 		},
 	}
 	if !req.GetVerbose() {

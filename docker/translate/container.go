@@ -101,7 +101,7 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err := process(in.Config, config); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	more := &extra{features: in.Features, runtime: runtime}
+	more := &extra{features: in.Features, runtime: runtime, held: in.Sandbox.Namespaces != nil || in.Sandbox.UserNamespace != ""}
 	if err := containerLinux(in, config, host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}

@@ -126,6 +126,29 @@ func TestContainerCannotJoin(t *testing.T) {
 	}
 }
 
+// While the runtime has not been seen to work, the pods that it holds get containers as before, and nothing new counts on it.
+func TestRuntimeThatIsNotSeenToWork(t *testing.T) {
+	in := withoutContainer()
+	want, err := Container(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Features.OCIRuntime.Fault = "the disk is full"
+	if got, err := Container(in); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("in a pod without a sandbox container: %+v, %v", got, err)
+	}
+	in = noted(containerInput())
+	in.Features.OCIRuntime.Fault = "the disk is full"
+	in.Config.Mounts = []*runtimeapi.Mount{{HostPath: "/srv", ContainerPath: "/srv", MountOptions: []string{"noexec"}}}
+	if _, err := Container(in); !errdefs.IsNotImplemented(err) || !strings.Contains(err.Error(), "the disk is full") {
+		t.Errorf("in a pod with one: %v", err)
+	}
+	in.Sandbox.UserNamespace = "/run/netns/user"
+	if _, err := Container(in); err != nil {
+		t.Errorf("in a pod with a user namespace: %v", err)
+	}
+}
+
 // TestWithoutContainer decides which pods need a sandbox container.
 func TestWithoutContainer(t *testing.T) {
 	able := func() SandboxInput {
@@ -156,7 +179,8 @@ func TestWithoutContainer(t *testing.T) {
 		t.Errorf("on the node's: %+v, %v, %v", got, ok, err)
 	}
 	for name, change := range map[string]func(*SandboxInput){
-		"no runtime": func(in *SandboxInput) { in.Features.OCIRuntime.Name = "" },
+		"no runtime":                         func(in *SandboxInput) { in.Features.OCIRuntime.Name = "" },
+		"a runtime that is not seen to work": func(in *SandboxInput) { in.Features.OCIRuntime.Fault = "the disk is full" },
 		"a shared PID": func(in *SandboxInput) {
 			in.Config.Linux.SecurityContext.NamespaceOptions.Pid = runtimeapi.NamespaceMode_POD
 		},

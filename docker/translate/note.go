@@ -11,18 +11,25 @@ type extra struct {
 	features docker.Features
 	// runtime is the runtime that the container would have without a note.
 	runtime string
+	// held says that the pod's namespaces are joined by notes, so that its containers cannot do without.
+	held bool
 	// note is nil as long as nothing is in it.
 	note *ocinote.Note
 }
 
-// offered reports whether the container can have a note.
+// offered reports whether the container can have a note. In a pod that notes hold it can have one even while the runtime
+// has not been seen to work: without a note it could not be made at all.
 func (e *extra) offered() bool {
-	return e.features.OCIRuntime.Name != "" && e.runtime == e.features.DefaultRuntime
+	r := e.features.OCIRuntime
+	return (r.Works() || e.held && r.Name != "") && e.runtime == e.features.DefaultRuntime
 }
 
 // need returns the note for what a field asks for, or refuses the field.
 func (e *extra) need(field, what string) (*ocinote.Note, error) {
 	if !e.offered() {
+		if fault := e.features.OCIRuntime.Fault; fault != "" {
+			return nil, unsupported(field, "%s needs the OCI runtime criadapter-oci, which does not work at the moment (see docs/oci-runtime.md): %s", what, fault)
+		}
 		return nil, unsupported(field, "%s needs the OCI runtime criadapter-oci in front of the engine's default one (see docs/oci-runtime.md)", what)
 	}
 	if e.note == nil {

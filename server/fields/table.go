@@ -64,7 +64,7 @@ func hasAppArmor(f docker.Features) bool { return f.AppArmor }
 func hasSELinux(f docker.Features) bool  { return f.SELinux }
 func hasCDI(f docker.Features) bool      { return f.CDI || hasOCI(f) }
 func hasCgroup2(f docker.Features) bool  { return f.CgroupVersion >= 2 }
-func hasOCI(f docker.Features) bool      { return f.OCIRuntime.Name != "" }
+func hasOCI(f docker.Features) bool      { return f.OCIRuntime.Works() }
 func hasUsers(f docker.Features) bool    { return f.OCIRuntime.UserNamespaces }
 func hasRRO(f docker.Features) bool {
 	return len(f.RecursiveReadOnly) > 0 || f.OCIRuntime.RecursiveReadOnly

@@ -1,0 +1,141 @@
+package sandbox_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// probeRefuser is a proxy in front of an engine that fails to make the containers by which criadapter proves the OCI
+// runtime, as an engine on a full disk does.
+type probeRefuser struct {
+	refuse atomic.Bool
+	probes atomic.Int64
+}
+
+// newProbeRefuser takes the place of the engine of env.
+func newProbeRefuser(t *testing.T, env *rigenv.Env) *probeRefuser {
+	t.Helper()
+	dir, err := os.MkdirTemp(env.WorkDir, "p") // short, for the socket in it
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, engine := filepath.Join(dir, "p.sock"), strings.TrimPrefix(env.DockerHost, "unix://")
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", engine)
+	}}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "engine" },
+		Transport: transport, FlushInterval: -1,
+	}
+	p := &probeRefuser{}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Query().Get("name"), "criadapter-probe-") {
+			p.probes.Add(1)
+			if p.refuse.Load() {
+				w.Header().Set("Content-Type", "application/json")
+				http.Error(w, `{"message":"no space left on device"}`, http.StatusInternalServerError)
+				return
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	})}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		transport.CloseIdleConnections()
+	})
+	env.DockerHost = "unix://" + path
+	return p
+}
+
+// TestPodsOutliveAFailedProof restarts criadapter on an engine that cannot make another container to prove the runtime.
+// What an earlier start has proved counts. Without that, pods that the runtime holds get containers as before and new
+// pods get sandbox containers. The runtime is used again within seconds after it works.
+func TestPodsOutliveAFailedProof(t *testing.T) {
+	env := ownEngine(t, nil)
+	notes := filepath.Join(filepath.Dir(env.DockerRoot), "notes")
+	engine := newProbeRefuser(t, &env)
+	r := newRigOn(t, env, "--sandbox-container=needed")
+	_, err := runtimeapi.NewImageServiceClient(r.server.Conn).PullImage(t.Context(), &runtimeapi.PullImageRequest{
+		Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")},
+	})
+	r.must(err)
+	// made fails unless the pod has a sandbox container or has none, and runs a container in it.
+	containers := 0
+	made := func(id, name string, held bool) {
+		t.Helper()
+		if held == r.hasSandboxContainer(id) {
+			t.Errorf("pod %s has no sandbox container: %v, want %v", name, !held, held)
+		}
+		containers++
+		if got := r.exec(r.start(id, r.config(name, 0), fmt.Sprint("c", containers)), "hostname"); got != name {
+			t.Errorf("a container of pod %s has the host name %q", name, got)
+		}
+	}
+	old := r.run("old", 0)
+	if made(old, "old", true); engine.probes.Load() == 0 {
+		t.Fatal("the runtime was not proved by a container")
+	}
+
+	engine.refuse.Store(true)
+	r.must(r.server.Stop(t.Context()))
+	engine.probes.Store(0)
+	r.must(r.server.Start(t.Context()))
+	kept := r.run("kept", 0)
+	if made(kept, "kept", true); engine.probes.Load() != 0 {
+		t.Errorf("%d containers were made to prove again what was known", engine.probes.Load())
+	}
+
+	r.must(r.server.Stop(t.Context()))
+	r.must(os.Remove(filepath.Join(notes, "proof.json"))) // as after an upgrade of the engine, of which it says nothing
+	r.must(r.server.Start(t.Context()))
+	r.wantReady(old)
+	r.must(r.announced(false))
+	made(old, "old", true)
+	fresh := r.run("fresh", 0)
+	made(fresh, "fresh", false)
+
+	engine.refuse.Store(false)
+	testutil.Eventually(t, func() error { return r.announced(true) })
+	late := r.run("late", 0)
+	made(late, "late", true)
+	for _, id := range []string{old, kept, fresh, late} {
+		r.stop(id)
+		r.remove(id)
+	}
+}
+
+// hasSandboxContainer reports whether the engine has a container for the pod.
+func (r *rig) hasSandboxContainer(id string) bool {
+	_, err := r.engine.InspectContainer(r.Context(), id)
+	return err == nil
+}
+
+// announced fails unless the features that the OCI runtime adds are announced, or are not.
+func (r *rig) announced(want bool) error {
+	status, err := r.runtime().Status(r.Context(), &runtimeapi.StatusRequest{})
+	if err != nil {
+		return err
+	}
+	if got := status.GetFeatures().GetSupplementalGroupsPolicy(); got != want {
+		return fmt.Errorf("the features of the OCI runtime are announced: %v, want %v", got, want)
+	}
+	return nil
+}
