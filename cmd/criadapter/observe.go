@@ -72,9 +72,10 @@ func (o *observers) serve(ctx context.Context, cfg config.Config, services *serv
 		return func() {}
 	}
 	o.metrics.Watch(telemetry.Sources{
-		Cache:   func() telemetry.CacheStats { return cacheStats(services.cache) },
-		Logs:    func() telemetry.LogStats { return logStats(services.logs) },
-		Streams: services.streams.Sessions,
+		Cache:      func() telemetry.CacheStats { return cacheStats(services.cache) },
+		Logs:       func() telemetry.LogStats { return logStats(services.logs) },
+		Streams:    services.streams.Sessions,
+		OCIRuntime: services.engine.OCIRuntimeWorks,
 	})
 	server := telemetry.NewServer(telemetry.ServerOptions{
 		Listener: o.listener,

@@ -44,6 +44,7 @@ func TestExpositionIsClean(t *testing.T) {
 		{"criadapter_log_damaged_bytes_total", nil, 4},
 		{"criadapter_log_unwatched", nil, 5},
 		{"criadapter_cache_fresh", nil, 1},
+		{"criadapter_oci_runtime_works", nil, 1},
 		{"criadapter_pods", []string{"state", "ready"}, 2},
 		{"criadapter_containers", []string{"state", "running"}, 3},
 		{"criadapter_streaming_sessions", []string{"kind", "exec"}, 5},
@@ -82,6 +83,8 @@ func TestCacheWithoutAge(t *testing.T) {
 		Cache:   func() CacheStats { return CacheStats{} },
 		Logs:    func() LogStats { return LogStats{} },
 		Streams: func() map[string]int { return nil },
+
+		OCIRuntime: func() (found, works bool) { return false, false },
 	})
 	_, body := serve(t, ServerOptions{Metrics: m}).get("/metrics")
 	families := parse(t, strings.NewReader(body))
@@ -90,5 +93,8 @@ func TestCacheWithoutAge(t *testing.T) {
 	}
 	if _, ok := families["criadapter_cache_age_seconds"]; ok {
 		t.Error("a cache that was never filled has an age")
+	}
+	if _, ok := families["criadapter_oci_runtime_works"]; ok {
+		t.Error("it is said whether a runtime works that was not found")
 	}
 }

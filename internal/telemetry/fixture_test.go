@@ -86,7 +86,8 @@ func used() *Metrics {
 		Logs: func() LogStats {
 			return LogStats{Gaps: 1, MissingBytes: 2, MissingEntries: 3, DamagedBytes: 4, Unwatched: 5}
 		},
-		Streams: func() map[string]int { return map[string]int{"exec": 5} },
+		Streams:    func() map[string]int { return map[string]int{"exec": 5} },
+		OCIRuntime: func() (found, works bool) { return true, true },
 	})
 	return m
 }

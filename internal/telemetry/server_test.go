@@ -98,6 +98,8 @@ func TestCloseCutsOff(t *testing.T) {
 		Cache:   func() CacheStats { close(asked); <-answer; return CacheStats{} },
 		Logs:    func() LogStats { return LogStats{} },
 		Streams: func() map[string]int { return nil },
+
+		OCIRuntime: func() (found, works bool) { return false, false },
 	})
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

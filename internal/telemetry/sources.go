@@ -11,6 +11,8 @@ type Sources struct {
 	Cache   func() CacheStats
 	Logs    func() LogStats
 	Streams func() map[string]int // open streaming sessions by kind
+	// OCIRuntime reports whether the engine has the runtime criadapter-oci, and whether it works.
+	OCIRuntime func() (found, works bool)
 }
 
 // CacheStats describe the cache of pods and containers.
@@ -41,7 +43,7 @@ type watched struct {
 	fresh, age, pods, containers         *prometheus.Desc
 	streams                              *prometheus.Desc
 	gaps, lostBytes, lostEntries, damage *prometheus.Desc
-	unwatched                            *prometheus.Desc
+	unwatched, ociRuntime                *prometheus.Desc
 }
 
 func newWatched(sources Sources) *watched {
@@ -57,6 +59,7 @@ func newWatched(sources Sources) *watched {
 		lostEntries: describe("log_missing_entries_total", "Estimate of what was dropped, in lines of CRI logs."),
 		damage:      describe("log_damaged_bytes_total", "Bytes of Docker Engine's logs that held no whole record."),
 		unwatched:   describe("log_unwatched", "Container logs that are looked at periodically, because the kernel has no inotify watch left."),
+		ociRuntime:  describe("oci_runtime_works", "Whether containers have shown that the runtime criadapter-oci works: 1, or 0 while nothing new can use it; absent on an engine without it."),
 	}
 }
 
@@ -66,7 +69,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe implements prometheus.Collector.
 func (w *watched) Describe(descriptions chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{w.fresh, w.age, w.pods, w.containers, w.streams, w.gaps, w.lostBytes, w.lostEntries, w.damage, w.unwatched} {
+	for _, d := range []*prometheus.Desc{w.fresh, w.age, w.pods, w.containers, w.streams, w.gaps, w.lostBytes, w.lostEntries, w.damage, w.unwatched, w.ociRuntime} {
 		descriptions <- d
 	}
 }
@@ -80,11 +83,7 @@ func (w *watched) Collect(metrics chan<- prometheus.Metric) {
 		metrics <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(value))
 	}
 	cache := w.sources.Cache()
-	fresh := 0.0
-	if cache.Fresh {
-		fresh = 1
-	}
-	gauge(w.fresh, fresh)
+	gauge(w.fresh, truth(cache.Fresh))
 	if !cache.Relisted.IsZero() {
 		gauge(w.age, time.Since(cache.Relisted).Seconds())
 	}
@@ -99,4 +98,15 @@ func (w *watched) Collect(metrics chan<- prometheus.Metric) {
 	counter(w.lostEntries, logs.MissingEntries)
 	counter(w.damage, logs.DamagedBytes)
 	gauge(w.unwatched, float64(logs.Unwatched))
+	if found, works := w.sources.OCIRuntime(); found {
+		gauge(w.ociRuntime, truth(works))
+	}
+}
+
+// truth is 1 for what is true.
+func truth(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }
