@@ -35,7 +35,7 @@ func (l *syncLoop) allocated(ctx context.Context, pod *v1.Pod) *v1.Pod {
 	if l.allocation.Known(pod.UID) || !l.admitter.AdmittedBefore(pod) {
 		return l.allocation.Allocated(pod)
 	}
-	observed, err := l.cache.Refresh(ctx, pod.UID)
+	observed, err := l.cache.PodStatus(ctx, pod.UID)
 	if err != nil {
 		log.G(ctx).WithError(err).WithField("podUID", pod.UID).Warn("what a pod was given is not known: it is admitted with what it asks for")
 		return pod

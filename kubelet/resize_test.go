@@ -36,9 +36,9 @@ type countedSteps struct {
 	synced atomic.Int32
 }
 
-func (s *countedSteps) SyncPod(ctx context.Context, pod *v1.Pod, after time.Time) (bool, time.Duration, error) {
+func (s *countedSteps) SyncPod(ctx context.Context, pod *v1.Pod) (bool, time.Duration, error) {
 	s.synced.Add(1)
-	return s.steps.SyncPod(ctx, pod, after)
+	return s.steps.SyncPod(ctx, pod)
 }
 
 func (*countedSteps) PodStatus(_ context.Context, uid types.UID) (*model.PodStatus, error) {

@@ -161,17 +161,19 @@ func (l *syncLoop) update(pod *v1.Pod) {
 	l.workers.Update(pod)
 }
 
-// publishPending shows a pod that has not been worked on yet: it may wait for its name.
+// publishPending shows a pod of which the runtime has nothing yet: it may wait for its name.
 func (l *syncLoop) publishPending(pod *v1.Pod) {
-	if known := l.cache.Peek(pod.UID); known == nil || len(known.Sandboxes)+len(known.Containers) == 0 {
-		publish := l.status.Set
-		if model.Restored(pod) {
-			publish = l.status.Hold // it ran, and only has not been looked at
-		}
-		publish(pod, status.Generate(status.Input{
-			Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: l.status.Status(pod), HostIPs: l.hostIPs, Now: time.Now(),
-		}))
+	observed := l.cache.Peek(pod.UID) // a step may have begun since the last list
+	if l.pleg.Has(pod.UID) || observed != nil && len(observed.Sandboxes)+len(observed.Containers) > 0 {
+		return
 	}
+	publish := l.status.Set
+	if model.Restored(pod) {
+		publish = l.status.Hold // it ran, and only has not been looked at
+	}
+	publish(pod, status.Generate(status.Input{
+		Pod: pod, Runtime: &model.PodStatus{UID: pod.UID}, Old: l.status.Status(pod), HostIPs: l.hostIPs, Now: time.Now(),
+	}))
 }
 
 // handleEvent has a pod looked at to which something happened. A removed container changes nothing that a pod asks for.

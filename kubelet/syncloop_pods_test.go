@@ -32,11 +32,11 @@ import (
 // steps have nothing to do; a pod has ended when its phase says so, and one with the label slow never ends. They are a runtime without pods, too.
 type steps struct{}
 
-func (steps) SyncPod(_ context.Context, pod *v1.Pod, _ time.Time) (bool, time.Duration, error) {
+func (steps) SyncPod(_ context.Context, pod *v1.Pod) (bool, time.Duration, error) {
 	return model.Terminal(pod.Status.Phase), 0, nil
 }
 
-func (steps) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, _ podworkers.Termination, _ time.Time) error {
+func (steps) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, _ podworkers.Termination) error {
 	if pod.Labels["slow"] != "" {
 		<-ctx.Done()
 	}

@@ -21,11 +21,11 @@ import (
 // nothing has nothing to do for a pod.
 type nothing struct{}
 
-func (nothing) SyncPod(context.Context, *v1.Pod, time.Time) (bool, time.Duration, error) {
+func (nothing) SyncPod(context.Context, *v1.Pod) (bool, time.Duration, error) {
 	return false, 0, nil
 }
 
-func (nothing) SyncTerminatingPod(context.Context, *v1.Pod, podworkers.Termination, time.Time) error {
+func (nothing) SyncTerminatingPod(context.Context, *v1.Pod, podworkers.Termination) error {
 	return nil
 }
 
@@ -37,7 +37,7 @@ type held struct {
 	end chan struct{}
 }
 
-func (h held) SyncTerminatingPod(context.Context, *v1.Pod, podworkers.Termination, time.Time) error {
+func (h held) SyncTerminatingPod(context.Context, *v1.Pod, podworkers.Termination) error {
 	<-h.end
 	return nil
 }

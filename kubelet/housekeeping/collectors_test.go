@@ -56,7 +56,7 @@ func crashed(t *testing.T, r *apitest.FakeRuntimeService) {
 // over ends pods at once.
 type over struct{ nothing }
 
-func (over) SyncPod(context.Context, *v1.Pod, time.Time) (bool, time.Duration, error) {
+func (over) SyncPod(context.Context, *v1.Pod) (bool, time.Duration, error) {
 	return true, 0, nil
 }
 

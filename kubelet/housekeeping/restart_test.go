@@ -7,7 +7,6 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,7 +31,7 @@ type killer struct {
 	killed chan types.UID
 }
 
-func (k killer) SyncTerminatingPod(_ context.Context, pod *v1.Pod, _ podworkers.Termination, _ time.Time) error {
+func (k killer) SyncTerminatingPod(_ context.Context, pod *v1.Pod, _ podworkers.Termination) error {
 	k.killed <- pod.UID
 	return nil
 }

@@ -16,47 +16,91 @@ type Source interface {
 	PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error)
 }
 
-// Cache keeps the last status of each pod, until the generator's lists have it no more. It is safe for concurrent use.
+// Cache keeps the last status of each pod, until the generator's lists have it no more. A status counts until the
+// generator notices a change that it does not show. The cache asks the runtime when a status is wanted, not when the
+// change is noticed: several changes cost one question. It is safe for concurrent use.
 type Cache struct {
 	source Source
 
 	mu   sync.RWMutex
-	pods map[types.UID]*model.PodStatus
+	now  uint64 // counts changes and failures; a clock that does not depend on the machine's
+	pods map[types.UID]entry
+}
+
+// entry is what is known of one pod. Its times are in Cache.now.
+type entry struct {
+	// status is the last answer, nil before the first one; asked is when its question began.
+	status *model.PodStatus
+	asked  uint64
+	// failed is when a question had no answer.
+	failed uint64
+	// changed is when the generator noticed a change last; before and after are the pod around all changes that
+	// the status may not show.
+	changed       uint64
+	before, after *cri.Pod
+}
+
+// valid says whether the status shows all that is known to have happened.
+func (e entry) valid() bool {
+	return e.status != nil && e.failed <= e.asked && (e.changed <= e.asked || shows(e.status, e.before, e.after))
 }
 
 // NewCache makes an empty cache.
 func NewCache(source Source) *Cache {
-	return &Cache{source: source, pods: map[types.UID]*model.PodStatus{}}
+	return &Cache{source: source, pods: map[types.UID]entry{}}
 }
 
-// Get returns what the pod looked like at the given time or later, asking the runtime if that is not known.
-func (c *Cache) Get(ctx context.Context, uid types.UID, notBefore time.Time) (*model.PodStatus, error) {
-	if known := c.Peek(uid); known != nil && known.ObservedAt.After(notBefore) {
-		return known, nil
+// PodStatus returns what the pod looks like, asking the runtime only if that is not known.
+func (c *Cache) PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
+	c.mu.RLock()
+	known := c.pods[uid]
+	c.mu.RUnlock()
+	if known.valid() {
+		return known.status, nil
 	}
 	return c.Refresh(ctx, uid)
 }
 
-// Peek returns the last status, nil for none.
+// Peek returns the last status, which a change may have outdated; nil for none.
 func (c *Cache) Peek(uid types.UID) *model.PodStatus {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.pods[uid]
+	return c.pods[uid].status
 }
 
-// Refresh asks the runtime.
+// Refresh asks the runtime, because the caller changed the pod. After an error the next PodStatus asks again.
 func (c *Cache) Refresh(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
+	c.mu.RLock()
+	asked := c.now
+	c.mu.RUnlock()
 	status, err := c.source.PodStatus(ctx, uid)
-	if err != nil {
-		return nil, err
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.pods[uid]; known != nil && known.ObservedAt.After(status.ObservedAt) {
-		return known, nil // a later question was answered sooner
+	known := c.pods[uid]
+	switch {
+	case err != nil:
+		c.now++
+		known.failed = c.now
+	case known.status != nil && known.status.ObservedAt.After(status.ObservedAt):
+		return known.status, nil // a later question was answered sooner
+	default:
+		known.status, known.asked = status, asked
 	}
-	c.pods[uid] = status
-	return status, nil
+	c.pods[uid] = known
+	return status, err
+}
+
+// note keeps a change that the generator noticed.
+func (c *Cache) note(uid types.UID, before, after *cri.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.pods[uid]
+	if known.changed <= known.asked || known.valid() {
+		known.before = before
+	}
+	c.now++
+	known.changed, known.after = c.now, after
+	c.pods[uid] = known
 }
 
 // Forget drops a pod.
@@ -71,8 +115,8 @@ func (c *Cache) Forget(uid types.UID) {
 func (c *Cache) prune(listed map[types.UID]*cri.Pod, at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for uid, status := range c.pods {
-		if listed[uid] == nil && (fromStatus(status) == nil || status.ObservedAt.Before(at)) {
+	for uid, known := range c.pods {
+		if listed[uid] == nil && (conditionsOf(known.status) == nil || known.status.ObservedAt.Before(at)) {
 			delete(c.pods, uid)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// condition is what containers and sandboxes have in common.
+// condition is what containers and sandboxes have in common. Each goes through them in this order, but one whose state is
+// unknown.
 type condition int
 
 const (
@@ -78,36 +79,45 @@ func compare(uid types.UID, before, after *cri.Pod) []Event {
 	return events
 }
 
-// fromStatus is the pod as a list shows it; nil for one without anything.
-func fromStatus(status *model.PodStatus) *cri.Pod {
-	if len(status.Sandboxes) == 0 && len(status.Containers) == 0 {
+// conditionsOf is what the cache knows of a pod, as conditions has it of a list; nil for a pod without anything.
+func conditionsOf(status *model.PodStatus) map[string]condition {
+	if status == nil || len(status.Sandboxes)+len(status.Containers) == 0 {
 		return nil
 	}
-	pod := &cri.Pod{
-		UID: status.UID, Name: status.Name, Namespace: status.Namespace,
-		Sandboxes: map[string]runtimeapi.PodSandboxState{}, Containers: map[string]runtimeapi.ContainerState{},
-	}
+	out := map[string]condition{}
 	for _, sandbox := range status.Sandboxes {
-		pod.Sandboxes[sandbox.ID] = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+		out[sandbox.ID] = exited
 		if sandbox.Ready {
-			pod.Sandboxes[sandbox.ID] = runtimeapi.PodSandboxState_SANDBOX_READY
+			out[sandbox.ID] = running
 		}
 	}
 	for _, container := range status.Containers {
-		pod.Containers[container.ID] = criState(container.State)
+		switch container.State {
+		case model.StateRunning:
+			out[container.ID] = running
+		case model.StateExited:
+			out[container.ID] = exited
+		default:
+			out[container.ID] = other
+		}
 	}
-	return pod
+	return out
 }
 
-func criState(state model.ContainerState) runtimeapi.ContainerState {
-	switch state {
-	case model.StateCreated:
-		return runtimeapi.ContainerState_CONTAINER_CREATED
-	case model.StateRunning:
-		return runtimeapi.ContainerState_CONTAINER_RUNNING
-	case model.StateExited:
-		return runtimeapi.ContainerState_CONTAINER_EXITED
-	default:
-		return runtimeapi.ContainerState_CONTAINER_UNKNOWN
+// shows says whether a status has all that changed between two looks at a pod. A status that was asked for in between
+// may be further than the second look.
+func shows(status *model.PodStatus, before, after *cri.Pod) bool {
+	old, now, known := conditions(before), conditions(after), conditionsOf(status)
+	for id := range old {
+		if now[id] == absent && known[id] != absent {
+			return false
+		}
 	}
+	for id, is := range now {
+		further := old[id] < is && is < known[id]
+		if old[id] != is && known[id] != is && !further {
+			return false
+		}
+	}
+	return true
 }

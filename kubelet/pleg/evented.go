@@ -2,6 +2,7 @@ package pleg
 
 import (
 	"context"
+	"maps"
 	"math"
 	"time"
 
@@ -11,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/kubelet/cri"
 )
 
 // streamBackoff is the pause before a broken stream is opened again.
@@ -79,15 +82,52 @@ func (g *Generator) openStream(ctx context.Context, say func(bool)) (opened bool
 	return opened, err
 }
 
-// hint passes on which pod something happened to.
+// hint passes on what happened to which pod.
 func (g *Generator) hint(ctx context.Context, response *runtimeapi.ContainerEventResponse) {
 	sandbox := response.GetPodSandboxStatus()
 	uid := types.UID(sandbox.GetMetadata().GetUid())
 	if uid == "" || !g.opts.Runtime.Owns(sandbox.GetLabels()) {
-		return // nothing says whose it is (the next list will), or it is somebody else's
+		return // nothing says whose it is (the next list will), or it is another kubelet's
 	}
 	select {
-	case g.hints <- uid:
+	case g.hints <- hint{uid: uid, event: response}:
 	case <-ctx.Done():
 	}
+}
+
+// hint is an event of one pod's sandbox or container.
+type hint struct {
+	uid   types.UID
+	event *runtimeapi.ContainerEventResponse
+}
+
+// applyTo is the pod after the event, if pod is how it was listed before; nil is a pod without anything. A sandbox counts
+// from its start: until then a list would show it as one that has ended.
+func (h hint) applyTo(pod *cri.Pod) *cri.Pod {
+	sandbox, id, kind := h.event.GetPodSandboxStatus(), h.event.GetContainerId(), h.event.GetContainerEventType()
+	after := &cri.Pod{
+		UID: h.uid, Name: sandbox.GetMetadata().GetName(), Namespace: sandbox.GetMetadata().GetNamespace(),
+		Sandboxes: map[string]runtimeapi.PodSandboxState{}, Containers: map[string]runtimeapi.ContainerState{},
+	}
+	if pod != nil {
+		maps.Copy(after.Sandboxes, pod.Sandboxes)
+		maps.Copy(after.Containers, pod.Containers)
+	}
+	_, known := after.Containers[id]
+	switch isSandbox := id == sandbox.GetId(); {
+	case kind == runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT:
+		delete(after.Sandboxes, id)
+		delete(after.Containers, id)
+	case kind == runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT && isSandbox:
+		after.Sandboxes[id] = runtimeapi.PodSandboxState_SANDBOX_READY
+	case kind == runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT && isSandbox:
+		after.Sandboxes[id] = runtimeapi.PodSandboxState_SANDBOX_NOTREADY
+	case kind == runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT:
+		after.Containers[id] = runtimeapi.ContainerState_CONTAINER_RUNNING
+	case kind == runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT:
+		after.Containers[id] = runtimeapi.ContainerState_CONTAINER_EXITED
+	case kind == runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT && !isSandbox && !known:
+		after.Containers[id] = runtimeapi.ContainerState_CONTAINER_CREATED
+	}
+	return after
 }

@@ -3,6 +3,7 @@ package pleg
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -47,14 +48,14 @@ type Options struct {
 type Generator struct {
 	opts   Options
 	events chan Event
-	hints  chan types.UID
+	hints  chan hint
 
 	mu     sync.RWMutex
 	listed time.Time // of the last list that was answered
 	pods   map[types.UID]*cri.Pod
 	stream bool
 
-	retry map[types.UID]bool // pods whose status could not be had; only used by Run
+	late map[types.UID]bool // pods whose changes the reader had no room for; only used by Run
 }
 
 // New makes a generator.
@@ -66,8 +67,8 @@ func New(opts Options) *Generator {
 		opts.relistEvented = 5 * time.Minute
 	}
 	return &Generator{
-		opts: opts, events: make(chan Event, 1000), hints: make(chan types.UID, 1000),
-		pods: map[types.UID]*cri.Pod{}, retry: map[types.UID]bool{},
+		opts: opts, events: make(chan Event, 1000), hints: make(chan hint, 1000),
+		pods: map[types.UID]*cri.Pod{}, late: map[types.UID]bool{},
 	}
 }
 
@@ -93,9 +94,9 @@ func (g *Generator) Run(ctx context.Context) {
 			g.setStreaming(on)
 			timer.Reset(0) // what happened while there was no stream
 			soon = true
-		case uid := <-g.hints:
-			g.look(ctx, uid)
-			if len(g.retry) > 0 && !soon {
+		case h := <-g.hints:
+			g.take(h)
+			if len(g.late) > 0 && !soon {
 				timer.Reset(g.opts.Relist)
 				soon = true
 			}
@@ -126,7 +127,7 @@ func (g *Generator) Streaming() bool {
 func (g *Generator) pause() time.Duration {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	if g.stream && len(g.retry) == 0 && !g.listed.IsZero() {
+	if g.stream && len(g.late) == 0 && !g.listed.IsZero() {
 		return g.opts.relistEvented
 	}
 	return g.opts.Relist
@@ -194,16 +195,15 @@ func (g *Generator) relist(ctx context.Context) error {
 	g.mu.RUnlock()
 	for uid := range old {
 		if pods[uid] == nil {
-			g.emit(ctx, uid, compare(uid, old[uid], nil))
+			g.changed(uid, old[uid], nil)
 		}
 	}
 	for uid, pod := range pods {
-		g.emit(ctx, uid, compare(uid, old[uid], pod))
+		g.changed(uid, old[uid], pod)
 	}
-	for uid := range g.retry {
-		if old[uid] == nil && pods[uid] == nil {
-			g.emit(ctx, uid, nil)
-		}
+	for uid := range g.late {
+		delete(g.late, uid) // set again if it cannot be sent
+		g.send(Event{UID: uid, Kind: Changed})
 	}
 	g.opts.Cache.prune(pods, began)
 	g.mu.Lock()
@@ -212,60 +212,40 @@ func (g *Generator) relist(ctx context.Context) error {
 	return nil
 }
 
-// look compares one pod, that the runtime sent an event of, with the last list.
-func (g *Generator) look(ctx context.Context, uid types.UID) {
-	status, err := g.opts.Cache.Refresh(ctx, uid)
-	if err != nil {
-		g.retry[uid] = true
-		return
-	}
-	pod := fromStatus(status)
+// take compares one pod with the last list, after an event of the runtime.
+func (g *Generator) take(h hint) {
 	g.mu.Lock()
-	old := g.pods[uid]
-	next := make(map[types.UID]*cri.Pod, len(g.pods)+1)
-	for key, value := range g.pods {
-		next[key] = value
-	}
-	delete(next, uid)
-	if pod != nil {
-		next[uid] = pod
+	old := g.pods[h.uid]
+	pod := h.applyTo(old)
+	next := maps.Clone(g.pods)
+	delete(next, h.uid)
+	if len(pod.Sandboxes)+len(pod.Containers) > 0 {
+		next[h.uid] = pod
 	}
 	g.pods = next
 	g.mu.Unlock()
-	if pod == nil && old == nil {
-		g.opts.Cache.Forget(uid)
-	}
-	for _, event := range compare(uid, old, pod) {
-		g.send(event)
-	}
+	g.changed(h.uid, old, pod)
 }
 
-// emit refreshes the pod's status and then sends its events: who gets one finds the change in the cache. A pod whose
-// status cannot be had is tried again at the next list.
-func (g *Generator) emit(ctx context.Context, uid types.UID, events []Event) {
-	if len(events) == 0 && !g.retry[uid] {
+// changed sends what led from one look at a pod to the next. The cache knows of it before, so who gets an event finds
+// the change there.
+func (g *Generator) changed(uid types.UID, before, after *cri.Pod) {
+	events := compare(uid, before, after)
+	if len(events) == 0 {
 		return
 	}
-	if _, err := g.opts.Cache.Refresh(ctx, uid); err != nil {
-		g.retry[uid] = true
-		log.G(ctx).WithError(err).WithField("podUID", uid).Warn("pod status cannot be read; it is tried again at the next relist")
-	} else if g.retry[uid] {
-		delete(g.retry, uid) // set again if it cannot be sent
-		if len(events) == 0 {
-			events = []Event{{UID: uid, Kind: Changed}}
-		}
-	}
+	g.opts.Cache.note(uid, before, after)
 	for _, event := range events {
 		g.send(event)
 	}
 }
 
-// send sends a change, or has it sent at the next list when the reader is too far behind: were it waited for, nobody
-// would look at the runtime meanwhile.
+// send sends a change, or has it sent at the next list when the reader is too far behind. Waiting for the reader would
+// leave the runtime unobserved meanwhile.
 func (g *Generator) send(event Event) {
 	select {
 	case g.events <- event:
 	default:
-		g.retry[event.UID] = true
+		g.late[event.UID] = true
 	}
 }

@@ -167,8 +167,9 @@ func TestRelist(t *testing.T) {
 		if got := told(g); got != "a:Died" {
 			t.Errorf("stopped: %q", got)
 		}
-		if c := g.opts.Cache.Peek("a").Container("c"); c.State != model.StateExited {
-			t.Errorf("the cache says %s", c.State)
+		observed, err := g.opts.Cache.PodStatus(t.Context(), "a")
+		if err != nil || observed.Container("c").State != model.StateExited {
+			t.Errorf("the cache says %+v, %v", observed, err)
 		}
 	})
 }
@@ -193,39 +194,77 @@ func TestRuntimeAway(t *testing.T) {
 	})
 }
 
-// TestStatusIsRetried tells of a pod again whose status could not be had.
-func TestStatusIsRetried(t *testing.T) {
+// TestCacheAsksOnce counts the questions for a pod: none for what the cache shows, one for all changes that it does not.
+func TestCacheAsksOnce(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
+	asked := func() int {
+		return len(slices.DeleteFunc(r.GetCalls(), func(call string) bool { return call != "PodSandboxStatus" }))
+	}
 	inBubble(t, r, func(g *Generator) {
-		told(g)
-		r.pod(t, "a", "us")
-		r.InjectError("ContainerStatus", errors.New("no luck"))
+		look := func(want int, when string) {
+			t.Helper()
+			told(g)
+			before := asked()
+			for range 3 {
+				if _, err := g.opts.Cache.PodStatus(t.Context(), "a"); err != nil {
+					t.Error(err)
+				}
+			}
+			if got := asked() - before; got != want {
+				t.Errorf("%s: asked %d times, want %d", when, got, want)
+			}
+		}
+		container := r.pod(t, "a", "us")
+		look(1, "never asked before")
 		time.Sleep(time.Second)
-		if got := told(g); got != "a:Started a:Started" {
-			t.Errorf("%q", got)
+		look(0, "listed for the first time, as the cache has it")
+		if err := r.StopContainer(t.Context(), container, 0); err != nil {
+			t.Error(err)
 		}
-		if g.opts.Cache.Peek("a") != nil {
-			t.Error("a status is cached that could not be had")
+		look(0, "died, and the generator has not listed yet")
+		time.Sleep(time.Second)
+		look(1, "died")
+		if err := r.StartContainer(t.Context(), container); err != nil {
+			t.Error(err)
 		}
 		time.Sleep(time.Second)
-		if got := told(g); got != "a:Changed" || g.opts.Cache.Peek("a") == nil {
-			t.Errorf("%q", got)
+		look(1, "runs again")
+		time.Sleep(time.Minute)
+		look(0, "idle")
+		r.InjectError("ListPodSandbox", errors.New("no luck"))
+		if _, err := g.opts.Cache.Refresh(t.Context(), "a"); err == nil {
+			t.Error("no error")
 		}
+		look(1, "the caller's own question failed")
 	})
 }
 
-// TestEvented looks at once at pods that the runtime tells of, lists rarely, and falls back when the stream ends.
+// event is an event of a pod's container, or of its sandbox with the sandbox's own id.
+func event(uid, sandbox, id string, kind runtimeapi.ContainerEventType) *runtimeapi.ContainerEventResponse {
+	return &runtimeapi.ContainerEventResponse{
+		ContainerId: id, ContainerEventType: kind,
+		PodSandboxStatus: &runtimeapi.PodSandboxStatus{
+			Id: sandbox, Metadata: &runtimeapi.PodSandboxMetadata{Uid: uid}, Labels: map[string]string{model.LabelOwner: "us"},
+		},
+	}
+}
+
+// TestEvented sends at once what the runtime has events of, lists rarely, and falls back when the stream ends.
 func TestEvented(t *testing.T) {
+	const (
+		created = runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT
+		started = runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT
+		stopped = runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT
+		deleted = runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT
+	)
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService()}
 	synctest.Test(t, func(t *testing.T) {
-		events, broken := make(chan string), make(chan struct{})
+		events, broken := make(chan *runtimeapi.ContainerEventResponse), make(chan struct{})
 		r.stream = func(ctx context.Context, out chan *runtimeapi.ContainerEventResponse) error {
 			for {
 				select {
-				case uid := <-events:
-					out <- &runtimeapi.ContainerEventResponse{PodSandboxStatus: &runtimeapi.PodSandboxStatus{
-						Metadata: &runtimeapi.PodSandboxMetadata{Uid: uid}, Labels: map[string]string{model.LabelOwner: "us"},
-					}}
+				case event := <-events:
+					out <- event
 				case <-broken:
 					return status.Error(codes.Unavailable, "gone")
 				case <-ctx.Done():
@@ -240,32 +279,46 @@ func TestEvented(t *testing.T) {
 		go g.Run(ctx)
 		told(g)
 		container := r.pod(t, "a", "us")
-		events <- "a"
+		sandbox := r.Containers[container].SandboxID
+		events <- event("a", sandbox, sandbox, created) // the first event opens the stream, and has all pods listed
 		if got := told(g); got != "a:Started a:Started" || !g.Streaming() {
 			t.Errorf("%q, streaming %v", got, g.Streaming())
 		}
-		lists := len(r.GetCalls())
+		calls := len(r.GetCalls())
+		for _, step := range []struct {
+			event *runtimeapi.ContainerEventResponse
+			want  string
+		}{
+			{event("a", sandbox, sandbox, started), ""}, // the list had it
+			{event("a", sandbox, container, created), ""},
+			{event("a", sandbox, container, started), ""},
+			{event("a", sandbox, "next", created), "a:Changed"},
+			{event("a", sandbox, "next", started), "a:Started"},
+			{event("a", sandbox, "next", stopped), "a:Died"},
+			{event("a", sandbox, "next", stopped), ""},
+			{event("a", sandbox, "next", deleted), "a:Removed"},
+			{event("a", sandbox, "next", deleted), ""},
+			{event("a", sandbox, container, stopped), "a:Died"},
+			{event("b", "sandbox", "sandbox", created), ""},
+			{event("b", "sandbox", "sandbox", started), "b:Started"},
+			{event("b", "sandbox", "sandbox", stopped), "b:Died"},
+			{event("b", "sandbox", "sandbox", deleted), "b:Removed"},
+		} {
+			events <- step.event
+			if got := told(g); got != step.want {
+				t.Errorf("%v: %q, want %q", step.event, got, step.want)
+			}
+		}
 		time.Sleep(4 * time.Minute)
-		if extra := len(r.GetCalls()) - lists; extra > 10 {
-			t.Errorf("%d calls while events are streamed", extra)
+		if extra := r.GetCalls()[calls:]; len(extra) > 0 {
+			t.Errorf("calls while events are streamed: %q", extra)
 		}
-		if err := r.StopContainer(t.Context(), container, 0); err != nil {
-			t.Error(err)
-		}
-		events <- "a"
-		if got := told(g); got != "a:Died" {
-			t.Errorf("%q", got)
-		}
-		events <- "nobody" // is not there, and must not stay in the cache
-		if got := told(g); got != "" || g.opts.Cache.Peek("nobody") != nil {
-			t.Errorf("%q", got)
-		}
-		if err := r.StartContainer(t.Context(), container); err != nil {
-			t.Error(err)
+		if pods := g.Pods(); len(pods) != 1 || pods["a"] == nil {
+			t.Errorf("pods %v", pods)
 		}
 		broken <- struct{}{}
 		if got := told(g); got != "a:Started" || g.Streaming() {
-			t.Errorf("after the stream's end: %q, streaming %v", got, g.Streaming())
+			t.Errorf("after the stream's end, when the container runs: %q, streaming %v", got, g.Streaming())
 		}
 		if err := r.StopContainer(t.Context(), container, 0); err != nil {
 			t.Error(err)
@@ -274,7 +327,52 @@ func TestEvented(t *testing.T) {
 		if got := told(g); got != "a:Died" {
 			t.Errorf("listed: %q", got)
 		}
+		if left := g.opts.Cache.Peek("b"); left != nil {
+			t.Errorf("the cache keeps %+v", left)
+		}
 	})
+}
+
+// TestShows compares what a status shows of a container with a change of it.
+func TestShows(t *testing.T) {
+	pod := func(c condition) *cri.Pod {
+		if c == absent {
+			return nil
+		}
+		return &cri.Pod{Containers: map[string]runtimeapi.ContainerState{"c": map[condition]runtimeapi.ContainerState{
+			other: runtimeapi.ContainerState_CONTAINER_CREATED, running: runtimeapi.ContainerState_CONTAINER_RUNNING,
+			exited: runtimeapi.ContainerState_CONTAINER_EXITED,
+		}[c]}}
+	}
+	known := func(c condition) *model.PodStatus {
+		if c == absent {
+			return &model.PodStatus{}
+		}
+		return &model.PodStatus{Containers: []model.ContainerStatus{{ID: "c", State: map[condition]model.ContainerState{
+			other: model.StateCreated, running: model.StateRunning, exited: model.StateExited,
+		}[c]}}}
+	}
+	for _, test := range []struct {
+		name                 string
+		known, before, after condition
+		want                 bool
+	}{
+		{"as the change left it", running, other, running, true},
+		{"before the change", other, other, running, false},
+		{"it was asked for after it ended, too", exited, other, running, true},
+		{"it ended, and runs again", exited, exited, running, false},
+		{"its state is unknown now", exited, running, other, false},
+		{"removed, and still shown", exited, exited, absent, false},
+		{"removed, and not shown", absent, exited, absent, true},
+		{"made, and not shown", absent, absent, other, false},
+		{"no change", absent, running, running, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := shows(known(test.known), pod(test.before), pod(test.after)); got != test.want {
+				t.Errorf("shows %v, want %v", got, test.want)
+			}
+		})
+	}
 }
 
 // TestCacheKeepsTheLaterAnswer drops an answer to an earlier question that comes later.
@@ -292,7 +390,7 @@ func TestCacheKeepsTheLaterAnswer(t *testing.T) {
 			t.Errorf("%v, %v", got, err)
 		}
 	}
-	if got, err := c.Get(t.Context(), "a", time.Unix(1, 0)); err != nil || got != late {
+	if got, err := c.PodStatus(t.Context(), "a"); err != nil || got != late {
 		t.Errorf("known well enough: %v, %v", got, err)
 	}
 }
@@ -333,26 +431,6 @@ func TestRemovedPodLeavesTheCache(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if left := g.opts.Cache.Peek("a"); left != nil {
-			t.Errorf("the cache keeps %+v", left)
-		}
-	})
-}
-
-// TestVanishedPodIsNotRetriedForEver lists rarely again after a pod is gone whose status could not be had.
-func TestVanishedPodIsNotRetriedForEver(t *testing.T) {
-	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
-	inBubble(t, r, func(g *Generator) {
-		told(g)
-		g.setStreaming(true)
-		r.InjectError("ListPodSandbox", errors.New("no luck"))
-		g.hints <- "gone"
-		time.Sleep(3 * time.Second)
-		calls := len(r.GetCalls())
-		time.Sleep(time.Minute)
-		if extra := len(r.GetCalls()) - calls; extra > 0 {
-			t.Errorf("%d calls in a minute for a pod that is gone", extra)
-		}
-		if left := g.opts.Cache.Peek("gone"); left != nil {
 			t.Errorf("the cache keeps %+v", left)
 		}
 	})

@@ -50,8 +50,8 @@ type Syncer struct {
 func New(opts Options) *Syncer { return &Syncer{opts: opts} }
 
 // SyncPod makes the pod's cgroup and volumes, then does whatever its containers need.
-func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod, after time.Time) (ended bool, again time.Duration, err error) {
-	observed, err := s.opts.Cache.Get(ctx, pod.UID, after)
+func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again time.Duration, err error) {
+	observed, err := s.opts.Cache.PodStatus(ctx, pod.UID)
 	if err != nil {
 		return false, 0, err
 	}
@@ -161,19 +161,17 @@ func (s *Syncer) fail(pod *v1.Pod, why *model.Failure) {
 }
 
 // SyncTerminatingPod ends the pod's containers and stops its sandboxes.
-func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworkers.Termination, after time.Time) error {
-	observed, err := s.opts.Cache.Get(ctx, pod.UID, after)
+func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworkers.Termination) error {
+	observed, err := s.opts.Cache.PodStatus(ctx, pod.UID)
 	if err != nil {
 		return err
 	}
 	s.fail(pod, t.Failure)
 	s.opts.Prober.Update(pod, observed, true)
 	s.publish(pod, observed, true, nil)
-	if err := s.opts.Runtime.KillPod(ctx, pod, observed, kuberuntime.KillOptions{Reason: t.Reason, Grace: t.Grace}); err != nil {
-		return err
-	}
+	killErr := s.opts.Runtime.KillPod(ctx, pod, observed, kuberuntime.KillOptions{Reason: t.Reason, Grace: t.Grace})
 	observed, err = s.opts.Cache.Refresh(ctx, pod.UID)
-	if err != nil {
+	if err := errors.Join(killErr, err); err != nil {
 		return err
 	}
 	if observed.Running() {

@@ -50,7 +50,7 @@ func (specs) Container(_ context.Context, in podspec.ContainerInput) (*runtimeap
 	return &runtimeapi.ContainerConfig{
 		Metadata: &runtimeapi.ContainerMetadata{Name: in.Container.Name, Attempt: in.Attempt},
 		Image:    &runtimeapi.ImageSpec{Image: in.ImageID}, Labels: labels(in.Pod),
-		Annotations: map[string]string{model.AnnotationHash: model.ContainerHash(in.Container)},
+		Annotations: map[string]string{model.AnnotationHash: model.ContainerHash(in.Container), model.AnnotationResources: "{}"},
 	}, func() {}, nil
 }
 
@@ -66,6 +66,7 @@ func (specs) PodResources(*v1.Pod) (overhead, resources *runtimeapi.LinuxContain
 type bench struct {
 	*Syncer
 	fake    *apitest.FakeRuntimeService
+	evented *eventedFake
 	runtime *cri.Runtime
 	cgroups *cgroup.Manager
 	events  *events.Recorder
@@ -78,7 +79,8 @@ func newBench(t *testing.T, options ...cgroup.Options) *bench {
 	images := apitest.NewFakeImageService()
 	images.SetFakeImages([]string{"image"})
 	b := &bench{fake: apitest.NewFakeRuntimeService(), events: events.New("n")}
-	b.runtime = cri.New(b.fake, images, "us")
+	b.evented = &eventedFake{FakeRuntimeService: b.fake}
+	b.runtime = cri.New(b.evented, images, "us")
 	b.cgroups = cgroup.New(t.Context(), append(options, cgroup.Options{})[0])
 	probes := prober.New(t.Context(), prober.Options{Exec: b.runtime})
 	t.Cleanup(probes.Wait)
@@ -120,17 +122,17 @@ func (b *bench) running(t *testing.T, pod *v1.Pod) bool {
 func TestNetworkNotReady(t *testing.T) {
 	b := newBench(t)
 	old, pod, host := testPod("old", false), testPod("pod", false), testPod("host", true)
-	if _, _, err := b.SyncPod(t.Context(), old, time.Time{}); err != nil || !b.running(t, old) {
+	if _, _, err := b.SyncPod(t.Context(), old); err != nil || !b.running(t, old) {
 		t.Fatalf("while the network is ready: %v", err)
 	}
 	b.network = errors.New("no CNI configuration")
-	if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err == nil || !strings.Contains(err.Error(), "network is not ready: no CNI configuration") {
+	if _, _, err := b.SyncPod(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "network is not ready: no CNI configuration") {
 		t.Errorf("error %v", err)
 	}
 	if b.running(t, pod) {
 		t.Error("a pod of the pod network runs without one")
 	}
-	if _, _, err := b.SyncPod(t.Context(), old, time.Time{}); err == nil || !strings.Contains(err.Error(), "network is not ready") || !b.running(t, old) {
+	if _, _, err := b.SyncPod(t.Context(), old); err == nil || !strings.Contains(err.Error(), "network is not ready") || !b.running(t, old) {
 		t.Errorf("a pod that runs already: %v", err)
 	}
 	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodPending {
@@ -139,26 +141,26 @@ func TestNetworkNotReady(t *testing.T) {
 	if recorded := b.events.List(); len(recorded) == 0 || recorded[len(recorded)-1].Reason != "NetworkNotReady" {
 		t.Errorf("events %v", recorded)
 	}
-	if _, _, err := b.SyncPod(t.Context(), host, time.Time{}); err != nil || !b.running(t, host) {
+	if _, _, err := b.SyncPod(t.Context(), host); err != nil || !b.running(t, host) {
 		t.Errorf("a pod of the host's network: %v", err)
 	}
-	if err := b.SyncTerminatingPod(t.Context(), old, podworkers.Termination{}, time.Now()); err != nil || b.running(t, old) {
+	if err := b.SyncTerminatingPod(t.Context(), old, podworkers.Termination{}); err != nil || b.running(t, old) {
 		t.Errorf("the end of a pod: %v", err)
 	}
 	b.network = nil
-	if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err != nil || !b.running(t, pod) {
+	if _, _, err := b.SyncPod(t.Context(), pod); err != nil || !b.running(t, pod) {
 		t.Errorf("when the network is ready: %v", err)
 	}
 }
 
-// TestIdleSyncAsksNobody anything: pods that are as they should be are looked at again and again.
-func TestIdleSyncAsksNobody(t *testing.T) {
+// TestIdleSyncMakesNoCRICall: the step after the one that started the pod finds all in the cache.
+func TestIdleSyncMakesNoCRICall(t *testing.T) {
 	b := newBench(t)
 	pod := testPod("pod", false)
 	var calls int
-	for range 3 { // the second one learns what the container was made with
+	for range 2 {
 		calls = len(b.fake.GetCalls())
-		if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err != nil {
+		if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -183,7 +185,7 @@ func TestRestoredReadinessIsHeld(t *testing.T) {
 				PeriodSeconds: 60, SuccessThreshold: 1, FailureThreshold: 1,
 			}
 			for range 2 {
-				if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err != nil {
+				if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -198,7 +200,7 @@ func TestRestoredReadinessIsHeld(t *testing.T) {
 				server.Status.ContainerStatuses[0].Ready = true
 				pod = server
 			}
-			if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err != nil {
+			if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
 				t.Fatal(err)
 			}
 			if shown := b.opts.Status.Get(pod.UID); b.opts.Status.Held(pod.UID) || !shown.Status.ContainerStatuses[0].Ready {
@@ -216,22 +218,22 @@ func TestFailureOfTheNode(t *testing.T) {
 	why := podworkers.Termination{Failure: &model.Failure{Reason: model.ReasonEvicted, Message: "too much"}}
 	pod, half, over := testPod("pod", false), testPod("half", false), testPod("over", false)
 	for _, each := range []*v1.Pod{pod, half} {
-		if _, _, err := b.SyncPod(t.Context(), each, time.Time{}); err != nil {
+		if _, _, err := b.SyncPod(t.Context(), each); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.SyncTerminatingPod(t.Context(), pod, why, time.Now()); err != nil || b.running(t, pod) {
+	if err := b.SyncTerminatingPod(t.Context(), pod, why); err != nil || b.running(t, pod) {
 		t.Errorf("the end of a pod: %v", err)
 	}
 	if got := b.opts.Status.Status(pod); got.Phase != v1.PodFailed || got.Reason != "Evicted" || got.Message != "too much" {
 		t.Errorf("%s %s: %s", got.Phase, got.Reason, got.Message)
 	}
 	b.opts.Status.Set(half, status.Failing(b.opts.Status.Status(half), *why.Failure, time.Now()))
-	if ended, _, err := b.SyncPod(t.Context(), half, time.Time{}); !ended || err != nil {
+	if ended, _, err := b.SyncPod(t.Context(), half); !ended || err != nil {
 		t.Errorf("a pod that is half ended: ended %v, %v", ended, err)
 	}
 	b.opts.Status.Set(over, v1.PodStatus{Phase: v1.PodSucceeded})
-	if err := b.SyncTerminatingPod(t.Context(), over, why, time.Now()); err != nil {
+	if err := b.SyncTerminatingPod(t.Context(), over, why); err != nil {
 		t.Error(err)
 	}
 	if got := b.opts.Status.Status(over); got.Phase != v1.PodSucceeded || got.Reason != "" {
@@ -257,7 +259,7 @@ func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 		container.Resources.Limits = v1.ResourceList{v1.ResourceMemory: resource.MustParse(memory)}
 	}
 	limit("64Mi")
-	if _, _, err := b.SyncPod(t.Context(), pod, time.Time{}); err != nil {
+	if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
 	observed, err := b.runtime.PodStatus(t.Context(), pod.UID)
@@ -275,7 +277,7 @@ func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 		if c.err != nil {
 			b.fake.InjectError("StopContainer", c.err)
 		}
-		if _, _, err := b.SyncPod(t.Context(), pod, time.Now()); (err == nil) != (c.err == nil) {
+		if _, _, err := b.SyncPod(t.Context(), pod); (err == nil) != (c.err == nil) {
 			t.Errorf("error %v, want %v", err, c.err)
 		}
 		if got := memoryLimit(t, b.cgroups.Parent(pod)); got != c.want {

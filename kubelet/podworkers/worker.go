@@ -73,20 +73,17 @@ func (k *worker) stateNow() State {
 
 // run does one step per wake-up, and goes on at once while the pod is ending.
 func (k *worker) run() {
-	var last time.Time // the end of the last step
 	for {
 		select {
 		case <-k.all.ctx.Done():
 			return
 		case <-k.signal:
 		}
-		for k.step(last) {
-			last = time.Now()
+		for k.step() {
 			if k.all.ctx.Err() != nil {
 				return
 			}
 		}
-		last = time.Now()
 		if k.finished() {
 			return
 		}
@@ -115,7 +112,7 @@ func (k *worker) begin() (ctx context.Context, pod *v1.Pod, state State, t Termi
 }
 
 // step does what the state asks for, and says whether there is more to do at once.
-func (k *worker) step(last time.Time) (more bool) {
+func (k *worker) step() (more bool) {
 	ctx, pod, state, termination := k.begin()
 	defer k.endStep()
 	var err error
@@ -126,7 +123,7 @@ func (k *worker) step(last time.Time) (more bool) {
 	case Syncing:
 		var ended bool
 		var again time.Duration
-		ended, again, err = k.all.opts.PodSyncer.SyncPod(ctx, pod, last)
+		ended, again, err = k.all.opts.PodSyncer.SyncPod(ctx, pod)
 		if err == nil && ended {
 			k.end(Termination{Reason: "the pod has completed"})
 			return true
@@ -135,7 +132,7 @@ func (k *worker) step(last time.Time) (more bool) {
 			k.plan(again)
 		}
 	case Terminating:
-		if err = k.all.opts.PodSyncer.SyncTerminatingPod(ctx, pod, termination, last); err == nil {
+		if err = k.all.opts.PodSyncer.SyncTerminatingPod(ctx, pod, termination); err == nil {
 			k.enter(Terminated)
 			return true
 		}

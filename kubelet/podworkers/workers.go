@@ -11,14 +11,14 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// PodSyncer is what is done to a pod. Calls for one pod come one after the other. What was done before the time after
-// must be visible to the call.
+// PodSyncer is what is done to a pod. Calls for one pod come one after the other. What one call did must be visible to the
+// next.
 type PodSyncer interface {
 	// SyncPod brings the pod closer to what it asks for. Ended says that it never has to run again. Again is when
 	// another call makes sense at the latest, 0 for the usual time.
-	SyncPod(ctx context.Context, pod *v1.Pod, after time.Time) (ended bool, again time.Duration, err error)
+	SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again time.Duration, err error)
 	// SyncTerminatingPod ends the pod's containers; it returns nil when none is left.
-	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination, after time.Time) error
+	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination) error
 	// SyncTerminatedPod removes what the pod had beside its containers.
 	SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error
 }

@@ -39,7 +39,7 @@ func (s *steps) take() []string {
 	return calls
 }
 
-func (s *steps) SyncPod(ctx context.Context, pod *v1.Pod, _ time.Time) (bool, time.Duration, error) {
+func (s *steps) SyncPod(ctx context.Context, pod *v1.Pod) (bool, time.Duration, error) {
 	s.note("sync %s %s", pod.UID, pod.Labels["v"])
 	if s.sync != nil {
 		return s.sync(ctx, pod)
@@ -47,7 +47,7 @@ func (s *steps) SyncPod(ctx context.Context, pod *v1.Pod, _ time.Time) (bool, ti
 	return false, 0, nil
 }
 
-func (s *steps) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination, _ time.Time) error {
+func (s *steps) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination) error {
 	s.note("terminate %s", pod.UID)
 	if s.terminate != nil {
 		return s.terminate(ctx, pod, t)

@@ -1,0 +1,217 @@
+package podsync
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+	apitest "k8s.io/cri-api/pkg/apis/testing"
+
+	"github.com/criadapter/criadapter/kubelet/pleg"
+	"github.com/criadapter/criadapter/kubelet/podworkers"
+)
+
+// eventedFake is a runtime that streams an event of each change, unless events is nil.
+type eventedFake struct {
+	*apitest.FakeRuntimeService
+	events chan *runtimeapi.ContainerEventResponse
+}
+
+func (f *eventedFake) GetContainerEvents(ctx context.Context, out chan *runtimeapi.ContainerEventResponse,
+	_ func(runtimeapi.RuntimeService_GetContainerEventsClient)) error {
+	for {
+		select {
+		case event := <-f.events:
+			out <- event
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tell streams what happened to a container or, with its own id, to the sandbox.
+func (f *eventedFake) tell(sandbox, id string, kinds ...runtimeapi.ContainerEventType) {
+	if f.events == nil || sandbox == "" {
+		return
+	}
+	f.Lock()
+	defer f.Unlock()
+	known := f.Sandboxes[sandbox]
+	for _, kind := range kinds {
+		f.events <- &runtimeapi.ContainerEventResponse{
+			ContainerId: id, ContainerEventType: kind,
+			PodSandboxStatus: &runtimeapi.PodSandboxStatus{Id: sandbox, Metadata: known.Metadata, State: known.State, Labels: known.Labels},
+		}
+	}
+}
+
+func (f *eventedFake) sandboxOf(container string) string {
+	f.Lock()
+	defer f.Unlock()
+	if known := f.Containers[container]; known != nil {
+		return known.SandboxID
+	}
+	return ""
+}
+
+func (f *eventedFake) RunPodSandbox(ctx context.Context, config *runtimeapi.PodSandboxConfig, handler string) (string, error) {
+	id, err := f.FakeRuntimeService.RunPodSandbox(ctx, config, handler)
+	f.tell(id, id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
+	return id, err
+}
+
+func (f *eventedFake) StopPodSandbox(ctx context.Context, id string) error {
+	err := f.FakeRuntimeService.StopPodSandbox(ctx, id)
+	f.tell(id, id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+	return err
+}
+
+func (f *eventedFake) CreateContainer(ctx context.Context, sandbox string, config *runtimeapi.ContainerConfig, pod *runtimeapi.PodSandboxConfig) (string, error) {
+	id, err := f.FakeRuntimeService.CreateContainer(ctx, sandbox, config, pod)
+	f.tell(sandbox, id, runtimeapi.ContainerEventType_CONTAINER_CREATED_EVENT)
+	return id, err
+}
+
+func (f *eventedFake) StartContainer(ctx context.Context, id string) error {
+	err := f.FakeRuntimeService.StartContainer(ctx, id)
+	f.tell(f.sandboxOf(id), id, runtimeapi.ContainerEventType_CONTAINER_STARTED_EVENT)
+	return err
+}
+
+func (f *eventedFake) StopContainer(ctx context.Context, id string, grace int64) error {
+	err := f.FakeRuntimeService.StopContainer(ctx, id, grace)
+	f.tell(f.sandboxOf(id), id, runtimeapi.ContainerEventType_CONTAINER_STOPPED_EVENT)
+	return err
+}
+
+func (f *eventedFake) RemoveContainer(ctx context.Context, id string) error {
+	sandbox := f.sandboxOf(id)
+	err := f.FakeRuntimeService.RemoveContainer(ctx, id)
+	f.tell(sandbox, id, runtimeapi.ContainerEventType_CONTAINER_DELETED_EVENT)
+	return err
+}
+
+// node runs one pod with workers and a generator, in fake time.
+type node struct {
+	*bench
+	workers *podworkers.Workers
+	calls   int
+}
+
+func inNode(t *testing.T, evented bool, test func(n *node)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{bench: newBench(t)}
+		generator := pleg.New(pleg.Options{Runtime: n.runtime, Cache: n.opts.Cache, NoEvents: !evented})
+		if evented {
+			n.evented.events = make(chan *runtimeapi.ContainerEventResponse, 100)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		n.workers = podworkers.New(ctx, podworkers.Options{PodSyncer: n.Syncer})
+		var parts sync.WaitGroup
+		parts.Go(func() { generator.Run(ctx) })
+		parts.Go(func() {
+			tick := time.NewTicker(time.Second)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case event := <-generator.Events():
+					if event.Kind != pleg.Removed {
+						n.workers.Wake(event.UID)
+					}
+				case now := <-tick.C:
+					n.workers.WakeDue(now)
+				}
+			}
+		})
+		test(n)
+		cancel()
+		parts.Wait()
+		n.workers.Wait()
+	})
+}
+
+// since waits and returns how often each method was called since the last time.
+func (n *node) since(wait time.Duration) string {
+	time.Sleep(wait)
+	synctest.Wait()
+	all := n.fake.GetCalls()
+	counts := map[string]int{}
+	for _, call := range all[n.calls:] {
+		counts[call]++
+	}
+	n.calls = len(all)
+	var words []string
+	for _, call := range slices.Sorted(maps.Keys(counts)) {
+		words = append(words, fmt.Sprintf("%s:%d", call, counts[call]))
+	}
+	return strings.Join(words, " ")
+}
+
+// TestCRICallsOfAPod counts the calls of a pod's life. Without the runtime's events, lists each second are among them.
+// Each step that changes the pod asks for its status once, and a change that the runtime makes is asked for once.
+func TestCRICallsOfAPod(t *testing.T) {
+	for _, test := range []struct {
+		evented                         bool
+		start, idle, restart, end, over string
+	}{
+		{
+			evented: false,
+			start: "ContainerStatus:1 CreateContainer:1 ListContainers:12 ListPodSandbox:12 PodSandboxStatus:2 " +
+				"RunPodSandbox:1 StartContainer:1",
+			idle: "ListContainers:600 ListPodSandbox:600",
+			restart: "ContainerStatus:3 CreateContainer:1 ListContainers:12 ListPodSandbox:12 PodSandboxStatus:2 " +
+				"StartContainer:1 StopContainer:1",
+			end:  "ContainerStatus:2 ListContainers:11 ListPodSandbox:11 PodSandboxStatus:1 StopContainer:1 StopPodSandbox:1",
+			over: "ListContainers:600 ListPodSandbox:600",
+		},
+		{
+			evented: true,
+			// The first event opens the stream, which has all pods listed.
+			start: "ContainerStatus:1 CreateContainer:1 ListContainers:3 ListPodSandbox:3 PodSandboxStatus:2 " +
+				"RunPodSandbox:1 StartContainer:1",
+			idle: "ListContainers:2 ListPodSandbox:2",
+			restart: "ContainerStatus:3 CreateContainer:1 ListContainers:2 ListPodSandbox:2 PodSandboxStatus:2 " +
+				"StartContainer:1 StopContainer:1",
+			end:  "ContainerStatus:2 ListContainers:1 ListPodSandbox:1 PodSandboxStatus:1 StopContainer:1 StopPodSandbox:1",
+			over: "ListContainers:2 ListPodSandbox:2",
+		},
+	} {
+		t.Run(fmt.Sprintf("evented %v", test.evented), func(t *testing.T) {
+			inNode(t, test.evented, func(n *node) {
+				n.since(10 * time.Second)
+				count := func(what string, wait time.Duration, want string) {
+					t.Helper()
+					if got := n.since(wait); got != want {
+						t.Errorf("%s: got  %s\nwant %s", what, got, want)
+					}
+				}
+				pod := testPod("pod", false)
+				n.workers.Update(pod)
+				count("start", 10*time.Second, test.start)
+				count("idle", 10*time.Minute, test.idle)
+				container := n.opts.Cache.Peek(pod.UID).Containers[0]
+				if err := n.evented.StopContainer(t.Context(), container.ID, 0); err != nil {
+					t.Fatal(err)
+				}
+				count("restart", 10*time.Second, test.restart)
+				if !n.running(t, pod) {
+					t.Error("the container does not run again")
+				}
+				n.since(0)
+				n.workers.Terminate(pod, podworkers.Termination{})
+				count("end", 10*time.Second, test.end)
+				count("over", 10*time.Minute, test.over)
+			})
+		})
+	}
+}
