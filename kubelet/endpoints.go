@@ -7,15 +7,30 @@ import (
 	"strconv"
 
 	"github.com/containerd/log"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/apiserver"
+	"github.com/criadapter/criadapter/kubelet/cri"
+	"github.com/criadapter/criadapter/kubelet/model"
 	"github.com/criadapter/criadapter/kubelet/nodeapi"
+	"github.com/criadapter/criadapter/kubelet/pleg"
 )
 
 // endpoints are what is served over HTTP; each is nil when it is not wanted.
 type endpoints struct {
 	readOnly *nodeapi.Server
 	nodeAPI  *nodeapi.API
+}
+
+// apiRuntime is the runtime as clients of the kubelet's API see it: pods look as their published statuses say, at least.
+type apiRuntime struct {
+	*cri.Runtime
+	cache *pleg.Cache
+}
+
+// PodStatus is nodeapi.Runtime.
+func (r apiRuntime) PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
+	return r.cache.PodStatus(ctx, uid)
 }
 
 // listen opens the endpoints that are wanted. The read-only one fills in what both need.

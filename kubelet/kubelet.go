@@ -165,7 +165,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		Volumes: steps.Volumes, Cgroups: steps.Cgroups,
 	})
 	k.collectors = housekeeping.NewCollectors(housekeeping.CollectorsOptions{
-		Runtime: k.runtime, RuntimeErr: k.runtimeErr, PodConfig: config, Workers: k.workers, PodLogsDir: k.opts.PodLogsDir,
+		Runtime: k.runtime, Cache: cache, RuntimeErr: k.runtimeErr, PodConfig: config, Workers: k.workers, PodLogsDir: k.opts.PodLogsDir,
 		Pulled: pulled, GC: k.opts.GC, Logs: k.opts.Logs,
 	})
 	k.stats = podstats.New(podstats.Options{
@@ -179,7 +179,7 @@ func (k *Kubelet) wire(ctx context.Context) error {
 		rejected: rejected, cleaner: k.cleaner, cluster: k.cluster, status: k.status, events: recorder,
 		allocation: allocated, userIDs: ids,
 	}
-	k.endpoints, err = listen(k.opts, nodeapi.Options{Address: k.opts.ReadAddress, Reads: k.reads(), Events: recorder.List}, k.runtime, k.cluster)
+	k.endpoints, err = listen(k.opts, nodeapi.Options{Address: k.opts.ReadAddress, Reads: k.reads(), Events: recorder.List}, apiRuntime{k.runtime, cache}, k.cluster)
 	return err
 }
 

@@ -3,6 +3,7 @@ package cri
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -41,13 +42,9 @@ func (p *Pod) Running() bool {
 
 // Pods lists all pods of our owner, by UID, in two calls.
 func (r *Runtime) Pods(ctx context.Context) (map[types.UID]*Pod, error) {
-	sandboxes, err := r.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: r.selector("")})
+	sandboxes, containers, err := r.list(ctx, "")
 	if err != nil {
-		return nil, fmt.Errorf("list sandboxes: %w", err)
-	}
-	containers, err := r.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: r.selector("")})
-	if err != nil {
-		return nil, fmt.Errorf("list containers: %w", err)
+		return nil, err
 	}
 	pods := map[types.UID]*Pod{}
 	get := func(labels map[string]string) *Pod {
@@ -71,24 +68,80 @@ func (r *Runtime) Pods(ctx context.Context) (map[types.UID]*Pod, error) {
 	return pods, nil
 }
 
+// Attempts lists all pods of our owner, by UID, in two calls, with what the lists have of each sandbox and container:
+// its identity, attempt, state and time of creation.
+func (r *Runtime) Attempts(ctx context.Context) (map[types.UID]*model.PodStatus, error) {
+	sandboxes, containers, err := r.list(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	pods := map[types.UID]*model.PodStatus{}
+	get := func(labels map[string]string) *model.PodStatus {
+		uid := types.UID(labels[model.LabelPodUID])
+		if pods[uid] == nil {
+			pods[uid] = &model.PodStatus{UID: uid, Name: labels[model.LabelPodName], Namespace: labels[model.LabelPodNamespace]}
+		}
+		return pods[uid]
+	}
+	for _, s := range sandboxes {
+		pod := get(s.GetLabels())
+		pod.Sandboxes = append(pod.Sandboxes, model.SandboxStatus{
+			ID: s.GetId(), Attempt: s.GetMetadata().GetAttempt(), Ready: s.GetState() == runtimeapi.PodSandboxState_SANDBOX_READY,
+			CreatedAt: at(s.GetCreatedAt()),
+		})
+	}
+	for _, c := range containers {
+		pod := get(c.GetLabels())
+		pod.Containers = append(pod.Containers, model.ContainerStatus{
+			ID: c.GetId(), SandboxID: c.GetPodSandboxId(), Name: c.GetMetadata().GetName(), Attempt: c.GetMetadata().GetAttempt(),
+			State: containerState(c.GetState()), CreatedAt: at(c.GetCreatedAt()),
+		})
+	}
+	for _, pod := range pods {
+		newestFirst(pod)
+	}
+	return pods, nil
+}
+
+// list lists what is ours, of one pod or of all.
+func (r *Runtime) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSandbox, []*runtimeapi.Container, error) {
+	sandboxes, err := r.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: r.selector(uid)})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list sandboxes: %w", err)
+	}
+	containers, err := r.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: r.selector(uid)})
+	if err != nil {
+		return nil, nil, fmt.Errorf("list containers: %w", err)
+	}
+	return sandboxes, containers, nil
+}
+
+// newestFirst puts sandboxes and containers into the order that model.PodStatus has. A runtime's clock may be coarse.
+func newestFirst(pod *model.PodStatus) {
+	slices.SortStableFunc(pod.Sandboxes, func(a, b model.SandboxStatus) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Attempt, a.Attempt))
+	})
+	slices.SortStableFunc(pod.Containers, func(a, b model.ContainerStatus) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Attempt, a.Attempt))
+	})
+}
+
 // PodStatus asks for everything about one pod. A pod that does not exist has a status without sandboxes and containers.
 // What vanishes between the list and the question is left out.
 func (r *Runtime) PodStatus(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
 	pod := &model.PodStatus{UID: uid, ObservedAt: time.Now()}
-	if err := r.addSandboxes(ctx, pod); err != nil {
+	sandboxes, containers, err := r.list(ctx, uid)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.addContainers(ctx, pod); err != nil {
+	if err := errors.Join(r.addSandboxes(ctx, pod, sandboxes), r.addContainers(ctx, pod, containers)); err != nil {
 		return nil, err
 	}
+	newestFirst(pod)
 	return pod, nil
 }
 
-func (r *Runtime) addSandboxes(ctx context.Context, pod *model.PodStatus) error {
-	listed, err := r.ListPodSandbox(ctx, &runtimeapi.PodSandboxFilter{LabelSelector: r.selector(pod.UID)})
-	if err != nil {
-		return fmt.Errorf("list sandboxes: %w", err)
-	}
+func (r *Runtime) addSandboxes(ctx context.Context, pod *model.PodStatus, listed []*runtimeapi.PodSandbox) error {
 	for _, sandbox := range listed {
 		answer, err := r.PodSandboxStatus(ctx, sandbox.GetId(), false)
 		if status.Code(err) == codes.NotFound {
@@ -100,17 +153,10 @@ func (r *Runtime) addSandboxes(ctx context.Context, pod *model.PodStatus) error 
 		pod.Name, pod.Namespace = sandbox.GetMetadata().GetName(), sandbox.GetMetadata().GetNamespace()
 		pod.Sandboxes = append(pod.Sandboxes, sandboxStatus(answer.GetStatus()))
 	}
-	slices.SortStableFunc(pod.Sandboxes, func(a, b model.SandboxStatus) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Attempt, a.Attempt)) // a runtime's clock may be coarse
-	})
 	return nil
 }
 
-func (r *Runtime) addContainers(ctx context.Context, pod *model.PodStatus) error {
-	listed, err := r.ListContainers(ctx, &runtimeapi.ContainerFilter{LabelSelector: r.selector(pod.UID)})
-	if err != nil {
-		return fmt.Errorf("list containers: %w", err)
-	}
+func (r *Runtime) addContainers(ctx context.Context, pod *model.PodStatus, listed []*runtimeapi.Container) error {
 	for _, container := range listed {
 		answer, err := r.ContainerStatus(ctx, container.GetId(), false)
 		if status.Code(err) == codes.NotFound {
@@ -123,9 +169,6 @@ func (r *Runtime) addContainers(ctx context.Context, pod *model.PodStatus) error
 		pod.Name, pod.Namespace = labels[model.LabelPodName], labels[model.LabelPodNamespace]
 		pod.Containers = append(pod.Containers, containerStatus(ctx, container.GetPodSandboxId(), answer.GetStatus()))
 	}
-	slices.SortStableFunc(pod.Containers, func(a, b model.ContainerStatus) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Attempt, a.Attempt))
-	})
 	return nil
 }
 

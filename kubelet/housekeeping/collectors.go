@@ -12,6 +12,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/imagemanager"
 	"github.com/criadapter/criadapter/kubelet/kuberuntime"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
@@ -44,6 +45,7 @@ type LogOptions struct {
 // CollectorsOptions configure Collectors. All are required.
 type CollectorsOptions struct {
 	Runtime    *cri.Runtime
+	Cache      *pleg.Cache
 	RuntimeErr func() error // why nothing may be changed now
 	PodConfig  PodConfig
 	Workers    *podworkers.Workers
@@ -97,7 +99,7 @@ func (c *Collectors) removable() *imagemanager.Pulled {
 
 // Run collects garbage and rotates logs until ctx ends, and returns nil then.
 func (c *Collectors) Run(ctx context.Context) error {
-	logs := &kuberuntime.Rotator{Runtime: c.opts.Runtime, MaxSize: c.opts.Logs.MaxSize, MaxFiles: c.opts.Logs.MaxFiles}
+	logs := &kuberuntime.Rotator{Runtime: c.opts.Runtime, Pods: c.opts.Cache.All, MaxSize: c.opts.Logs.MaxSize, MaxFiles: c.opts.Logs.MaxFiles}
 	var loops sync.WaitGroup
 	defer loops.Wait()
 	loops.Go(func() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/pleg"
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
@@ -85,7 +86,7 @@ func TestRemoveDead(t *testing.T) {
 				synctest.Wait()
 				runtimeErr := down
 				c := NewCollectors(CollectorsOptions{
-					Runtime: runtime, RuntimeErr: func() error { return runtimeErr }, PodConfig: sources{seen: true, listed: true},
+					Runtime: runtime, Cache: pleg.NewCache(runtime), RuntimeErr: func() error { return runtimeErr }, PodConfig: sources{seen: true, listed: true},
 					PodLogsDir: t.TempDir(), Workers: workers,
 				})
 				if err := errors.Join(c.RemoveDead(ctx), c.RemoveImages(ctx)); !errors.Is(err, down) {
@@ -115,7 +116,7 @@ func TestSilentSource(t *testing.T) {
 				crashed(t, fake)
 				runtime := cri.New(fake, apitest.NewFakeImageService(), "us")
 				c := NewCollectors(CollectorsOptions{
-					Runtime: runtime, RuntimeErr: func() error { return nil }, PodConfig: listed, PodLogsDir: t.TempDir(),
+					Runtime: runtime, Cache: pleg.NewCache(runtime), RuntimeErr: func() error { return nil }, PodConfig: listed, PodLogsDir: t.TempDir(),
 					Workers: podworkers.New(t.Context(), podworkers.Options{PodSyncer: nothing{}}),
 				})
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

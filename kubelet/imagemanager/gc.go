@@ -44,6 +44,8 @@ type Collector struct {
 
 	mu    sync.Mutex
 	known map[string]record
+	// mounted are the images that each container has mounted, by its id: they never change.
+	mounted map[string][]string
 }
 
 // record is when an image was observed first, and in use last.
@@ -152,25 +154,44 @@ func (c *Collector) look(ctx context.Context) ([]*runtimeapi.Image, error) {
 	return unused, nil
 }
 
-// used are the names of all images that the containers run or have mounted.
+// used are the names of all images that the containers run or have mounted. The caller holds mu.
 func (c *Collector) used(ctx context.Context, containers []*runtimeapi.Container) (map[string]bool, error) {
-	used := map[string]bool{}
+	used, mounted := map[string]bool{}, map[string][]string{}
 	for _, container := range containers {
 		used[container.GetImageId()], used[container.GetImageRef()], used[container.GetImage().GetImage()] = true, true, true
-		answer, err := c.opts.Containers.ContainerStatus(ctx, container.GetId(), false)
-		if status.Code(err) == codes.NotFound {
-			continue // it has just gone
-		}
-		if err != nil {
-			return nil, fmt.Errorf("images that container %s has mounted: %w", container.GetId(), err)
-		}
-		for _, mount := range answer.GetStatus().GetMounts() {
-			if image := mount.GetImage().GetImage(); image != "" {
-				used[image] = true
+		id := container.GetId()
+		images, known := c.mounted[id]
+		if !known {
+			var err error
+			if images, err = c.mounts(ctx, id); err != nil {
+				return nil, fmt.Errorf("images that container %s has mounted: %w", id, err)
 			}
 		}
+		mounted[id] = images
+		for _, image := range images {
+			used[image] = true
+		}
 	}
+	c.mounted = mounted
 	return used, nil
+}
+
+// mounts asks which images a container has mounted; none where it has just gone.
+func (c *Collector) mounts(ctx context.Context, id string) ([]string, error) {
+	answer, err := c.opts.Containers.ContainerStatus(ctx, id, false)
+	if status.Code(err) == codes.NotFound {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var images []string
+	for _, mount := range answer.GetStatus().GetMounts() {
+		if image := mount.GetImage().GetImage(); image != "" {
+			images = append(images, image)
+		}
+	}
+	return images, nil
 }
 
 func inUse(image *runtimeapi.Image, used map[string]bool) bool {

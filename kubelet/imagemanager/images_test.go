@@ -156,6 +156,35 @@ func (c containers) ContainerStatus(_ context.Context, id string, _ bool) (*runt
 	return nil, status.Error(codes.NotFound, "gone")
 }
 
+// counted are containers that count the questions for their status.
+type counted struct {
+	containers
+	asked int
+}
+
+func (c *counted) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	c.asked++
+	return c.containers.ContainerStatus(ctx, id, verbose)
+}
+
+// TestMountedImagesAreAskedOnce for each container, because a container's mounts never change.
+func TestMountedImagesAreAskedOnce(t *testing.T) {
+	s := &service{present: []*runtimeapi.Image{{Id: "mounted", Size: 10}}}
+	used := &counted{containers: containers{{Id: "c", ImageId: "other", Annotations: map[string]string{"volume": "mounted"}}}}
+	c := NewCollector(CollectorOptions{
+		Images: s, Containers: used, HighPercent: 90, LowPercent: 80,
+		Disk: func(string) (uint64, uint64, error) { return 100, 0, nil },
+	})
+	for range 3 {
+		if err := c.Collect(t.Context()); err == nil {
+			t.Error("nothing to remove from a full disk is no error")
+		}
+	}
+	if used.asked != 1 || len(s.removed) > 0 {
+		t.Errorf("asked %d times, removed %v", used.asked, s.removed)
+	}
+}
+
 // TestImagesOfVolumesStay needs no more than the list of what is used.
 func TestImagesOfVolumesStay(t *testing.T) {
 	s := &service{present: []*runtimeapi.Image{{Id: "mounted", Size: 10}, {Id: "free", Size: 10}}}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/cri"
@@ -28,22 +30,17 @@ type Collector struct {
 // Collect removes what is dead. Exists says of a pod that it is still wanted or being ended; of one that is not,
 // nothing is kept.
 func (c *Collector) Collect(ctx context.Context, exists func(types.UID) bool) error {
-	pods, err := c.Runtime.Pods(ctx)
+	pods, err := c.Runtime.Attempts(ctx)
 	if err != nil {
 		return err
 	}
 	var errs []error
-	for uid := range pods {
-		status, err := c.Runtime.PodStatus(ctx, uid)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
+	for uid, pod := range pods {
 		keep := 0
 		if exists(uid) {
 			keep = c.Keep
 		}
-		errs = append(errs, c.containers(ctx, status, keep), c.sandboxes(ctx, status, exists(uid)))
+		errs = append(errs, c.containers(ctx, pod, keep), c.sandboxes(ctx, pod, exists(uid)))
 	}
 	errs = append(errs, c.logs(pods, exists))
 	return errors.Join(errs...)
@@ -51,11 +48,11 @@ func (c *Collector) Collect(ctx context.Context, exists func(types.UID) bool) er
 
 // containers removes dead attempts but the newest ones of each name. An attempt that was made and not started may be
 // about to be: it counts as dead only if there is a newer one.
-func (c *Collector) containers(ctx context.Context, status *model.PodStatus, keep int) error {
+func (c *Collector) containers(ctx context.Context, pod *model.PodStatus, keep int) error {
 	var errs []error
 	attempts := map[string]int{} // dead ones by name
 	newer := map[string]bool{}
-	for _, container := range status.Containers { // newest first
+	for _, container := range pod.Containers { // newest first
 		dead := container.State == model.StateExited || container.State == model.StateUnknown ||
 			container.State == model.StateCreated && (newer[container.Name] || keep == 0)
 		newer[container.Name] = true
@@ -65,13 +62,24 @@ func (c *Collector) containers(ctx context.Context, status *model.PodStatus, kee
 		if attempts[container.Name]++; attempts[container.Name] <= keep {
 			continue
 		}
-		if err := c.Runtime.RemoveContainer(ctx, container.ID); err != nil {
-			errs = append(errs, fmt.Errorf("remove container %s: %w", container.ID, err))
-			continue
-		}
-		errs = append(errs, removeLog(container.LogPath))
+		errs = append(errs, c.remove(ctx, container.ID))
 	}
 	return errors.Join(errs...)
+}
+
+// remove removes a container with its log, whose path no list has.
+func (c *Collector) remove(ctx context.Context, id string) error {
+	answer, err := c.Runtime.ContainerStatus(ctx, id, false)
+	if status.Code(err) == codes.NotFound {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("log of container %s: %w", id, err)
+	}
+	if err := c.Runtime.RemoveContainer(ctx, id); err != nil {
+		return fmt.Errorf("remove container %s: %w", id, err)
+	}
+	return removeLog(answer.GetStatus().GetLogPath())
 }
 
 // removeLog removes a container's log with what rotation made of it.
@@ -94,15 +102,15 @@ func removeLog(path string) error {
 
 // sandboxes removes those that are not ready and hold no container, but the newest of a pod that exists: it has the
 // next attempt's number.
-func (c *Collector) sandboxes(ctx context.Context, status *model.PodStatus, exists bool) error {
+func (c *Collector) sandboxes(ctx context.Context, pod *model.PodStatus, exists bool) error {
 	full := map[string]bool{}
 	if exists {
-		for _, container := range status.Containers {
+		for _, container := range pod.Containers {
 			full[container.SandboxID] = true
 		}
 	}
 	var errs []error
-	for i, sandbox := range status.Sandboxes {
+	for i, sandbox := range pod.Sandboxes {
 		if sandbox.Ready || full[sandbox.ID] || exists && i == 0 {
 			continue
 		}
@@ -119,7 +127,7 @@ func (c *Collector) sandboxes(ctx context.Context, status *model.PodStatus, exis
 }
 
 // logs removes the log directories of pods of this kubelet that are gone: those that it marked as its own.
-func (c *Collector) logs(pods map[types.UID]*cri.Pod, exists func(types.UID) bool) error {
+func (c *Collector) logs(pods map[types.UID]*model.PodStatus, exists func(types.UID) bool) error {
 	entries, err := os.ReadDir(c.PodLogsDir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

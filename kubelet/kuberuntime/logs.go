@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
-
 	"github.com/criadapter/criadapter/kubelet/cri"
 	"github.com/criadapter/criadapter/kubelet/model"
 )
@@ -22,6 +20,8 @@ import (
 // one. Older ones are compressed, the oldest removed. The names are the kubelet's: LOG.20060102-150405, and .gz.
 type Rotator struct {
 	Runtime *cri.Runtime
+	// Pods returns the pods as they are known without asking the runtime.
+	Pods func() []*model.PodStatus
 	// MaxSize is the size in bytes from which a log is rotated, MaxFiles how many there are with the current one.
 	MaxSize  int64
 	MaxFiles int
@@ -35,28 +35,21 @@ const (
 
 // Rotate looks at the logs of all running containers.
 func (r *Rotator) Rotate(ctx context.Context) error {
-	containers, err := r.Runtime.ListContainers(ctx, &runtimeapi.ContainerFilter{
-		State:         &runtimeapi.ContainerStateValue{State: runtimeapi.ContainerState_CONTAINER_RUNNING},
-		LabelSelector: map[string]string{model.LabelOwner: r.Runtime.Owner()},
-	})
-	if err != nil {
-		return fmt.Errorf("list containers: %w", err)
-	}
 	var errs []error
-	for _, container := range containers {
-		if err := r.rotate(ctx, container.GetId()); err != nil {
-			errs = append(errs, fmt.Errorf("rotate the log of container %s: %w", container.GetId(), err))
+	for _, pod := range r.Pods() {
+		for _, container := range pod.Containers {
+			if container.State != model.StateRunning {
+				continue
+			}
+			if err := r.rotate(ctx, container.ID, container.LogPath); err != nil {
+				errs = append(errs, fmt.Errorf("rotate the log of container %s: %w", container.ID, err))
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (r *Rotator) rotate(ctx context.Context, id string) error {
-	answer, err := r.Runtime.ContainerStatus(ctx, id, false)
-	if err != nil {
-		return err
-	}
-	path := answer.GetStatus().GetLogPath()
+func (r *Rotator) rotate(ctx context.Context, id, path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):

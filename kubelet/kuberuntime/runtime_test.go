@@ -639,6 +639,27 @@ func TestDeadSandboxIsStopped(t *testing.T) {
 	}
 }
 
+// TestIdlePodCostsListsAlone: the garbage collection lists, and the look at the logs asks nothing.
+func TestIdlePodCostsListsAlone(t *testing.T) {
+	b := newBench(t)
+	pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+	b.sync(pod, Probes{})
+	observed := b.status(pod)
+	observed.Containers[0].LogPath = filepath.Join(b.dir, "0.log")
+	if err := os.WriteFile(observed.Containers[0].LogPath, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := len(b.fake.GetCalls())
+	c := &Collector{Runtime: b.runtime, PodLogsDir: b.dir, Keep: 1}
+	r := &Rotator{Runtime: b.runtime, Pods: func() []*model.PodStatus { return []*model.PodStatus{observed} }, MaxSize: 10, MaxFiles: 2}
+	if err := errors.Join(c.Collect(t.Context(), func(types.UID) bool { return true }), r.Rotate(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if got, want := b.fake.GetCalls()[before:], []string{"ListPodSandbox", "ListContainers"}; !slices.Equal(got, want) {
+		t.Errorf("calls %q, want %q", got, want)
+	}
+}
+
 func TestTidyLogs(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "0.log")
 	for name, text := range map[string]string{

@@ -68,6 +68,19 @@ func (c *Cache) Peek(uid types.UID) *model.PodStatus {
 	return c.pods[uid].status
 }
 
+// All returns the statuses that no change has outdated.
+func (c *Cache) All() []*model.PodStatus {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var all []*model.PodStatus
+	for _, known := range c.pods {
+		if known.valid() {
+			all = append(all, known.status)
+		}
+	}
+	return all
+}
+
 // Refresh asks the runtime, because the caller changed the pod. After an error the next PodStatus asks again.
 func (c *Cache) Refresh(ctx context.Context, uid types.UID) (*model.PodStatus, error) {
 	c.mu.RLock()
