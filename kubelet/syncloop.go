@@ -22,6 +22,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/prober"
 	"github.com/criadapter/criadapter/kubelet/status"
 	"github.com/criadapter/criadapter/kubelet/userns"
+	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
 // notReadyBackoff is how long the loop rests while the runtime is not ready.
@@ -86,10 +87,10 @@ func (l *syncLoop) next(ctx context.Context, tick, clean <-chan time.Time) {
 		l.handleEvent(ctx, event)
 	case uid := <-l.prober.Changed():
 		l.workers.Wake(uid)
-	case <-l.objects.Changed():
-		l.workers.WakeAll()
-	case <-l.cluster.ObjectsChanged():
-		l.workers.WakeAll()
+	case changed := <-l.objects.Changed():
+		l.wakeUsers(changed)
+	case changed := <-l.cluster.ObjectsChanged():
+		l.wakeUsers(changed)
 	case now := <-tick:
 		l.workers.WakeDue(now)
 	case <-clean:
@@ -97,6 +98,18 @@ func (l *syncLoop) next(ctx context.Context, tick, clean <-chan time.Time) {
 		l.retryResizes()
 		l.forgetAllocations(ctx)
 		l.cluster.ReconcileMirrorPods(l.config)
+	}
+}
+
+// wakeUsers has those pods synced that name a changed object.
+func (l *syncLoop) wakeUsers(changed map[volumekinds.Object]bool) {
+	for uid, known := range l.workers.Pods() {
+		for object := range volumekinds.ObjectsOf(known.Pod) {
+			if changed[object] {
+				l.workers.Wake(uid)
+				break
+			}
+		}
 	}
 }
 

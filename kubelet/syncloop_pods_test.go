@@ -27,6 +27,7 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 	"github.com/criadapter/criadapter/kubelet/status"
 	"github.com/criadapter/criadapter/kubelet/userns"
+	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
 // steps have nothing to do; a pod has ended when its phase says so, and one with the label slow never ends. They are a runtime without pods, too.
@@ -170,6 +171,28 @@ func TestObjectsOfEndedPods(t *testing.T) {
 			_, err := l.cluster.Objects().Secret(pod, pod.Name)
 			if watched := !errdefs.IsFailedPrecondition(err); err == nil || watched != want {
 				t.Errorf("the secret of %s is watched: %t (%v)", pod.Name, watched, err)
+			}
+		}
+	})
+}
+
+// TestChangedObjectWakesItsUsers and no other pod.
+func TestChangedObjectWakesItsUsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, counted := testLoop(t), &countedSteps{}
+		l.workers = podworkers.New(t.Context(), podworkers.Options{PodSyncer: counted, Ended: l.cluster.PodFinished})
+		user, other := bound("user", 1), bound("other", 2)
+		user.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "named"}}
+		l.add(t.Context(), user, other)
+		for name, want := range map[string]int32{"named": 1, "unnamed": 0} {
+			synctest.Wait()
+			before := counted.synced.Load()
+			l.wakeUsers(map[volumekinds.Object]bool{
+				{Resource: volumekinds.Secrets, NamespacedName: types.NamespacedName{Namespace: "default", Name: name}}: true,
+			})
+			synctest.Wait()
+			if got := counted.synced.Load() - before; got != want {
+				t.Errorf("the secret %s: %d pods were synced, want %d", name, got, want)
 			}
 		}
 	})

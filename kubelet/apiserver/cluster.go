@@ -135,9 +135,9 @@ func (c *Cluster) Objects() volumekinds.Objects {
 	return objects.ByOrigin(c.opts.Static, c.conn.objects)
 }
 
-// ObjectsChanged receives a value when the server's config maps or secrets changed. It has one reader, and is nil
-// without a cluster.
-func (c *Cluster) ObjectsChanged() <-chan struct{} {
+// ObjectsChanged receives the server's config maps and secrets that changed. It has one reader, and is nil without a
+// cluster.
+func (c *Cluster) ObjectsChanged() <-chan map[volumekinds.Object]bool {
 	if c.conn == nil {
 		return nil
 	}

@@ -16,9 +16,11 @@ import (
 	"github.com/containerd/errdefs"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/kubelet/model"
+	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
 func podText(name, image string) string {
@@ -138,7 +140,12 @@ func TestFileObjects(t *testing.T) {
 	f.write("o.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {a: b}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: other}\nstringData: {a: b}\ndata: {c: ZA==}\n")
 	f.images()
 	select {
-	case <-f.objects.Changed():
+	case changed := <-f.objects.Changed():
+		m := volumekinds.Object{Resource: volumekinds.ConfigMaps, NamespacedName: types.NamespacedName{Namespace: "default", Name: "m"}}
+		s := volumekinds.Object{Resource: volumekinds.Secrets, NamespacedName: types.NamespacedName{Namespace: "other", Name: "s"}}
+		if len(changed) != 2 || !changed[m] || !changed[s] {
+			t.Errorf("changed %v", changed)
+		}
 	default:
 		t.Error("no change is signalled")
 	}

@@ -8,11 +8,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
 // Objects holds the config maps and secrets of the manifests. It is safe for concurrent use.
 type Objects struct {
-	changed chan struct{}
+	changes *volumekinds.Changes
 
 	mu         sync.RWMutex
 	configMaps map[types.NamespacedName]*v1.ConfigMap
@@ -20,10 +22,10 @@ type Objects struct {
 }
 
 // NewObjects makes an empty store.
-func NewObjects() *Objects { return &Objects{changed: make(chan struct{}, 1)} }
+func NewObjects() *Objects { return &Objects{changes: volumekinds.NewChanges()} }
 
-// Changed receives a value after each Replace that changed something; several changes may be one value.
-func (o *Objects) Changed() <-chan struct{} { return o.changed }
+// Changed receives objects after they came, changed or went.
+func (o *Objects) Changed() <-chan map[volumekinds.Object]bool { return o.changes.Wait() }
 
 // replace sets what exists.
 func (o *Objects) replace(configMaps []*v1.ConfigMap, secrets []*v1.Secret) {
@@ -35,15 +37,24 @@ func (o *Objects) replace(configMaps []*v1.ConfigMap, secrets []*v1.Secret) {
 		newSecrets[types.NamespacedName{Namespace: namespace(object.Namespace), Name: object.Name}] = complete(object)
 	}
 	o.mu.Lock()
-	same := equality.Semantic.DeepEqual(o.configMaps, newMaps) && equality.Semantic.DeepEqual(o.secrets, newSecrets)
+	oldMaps, oldSecrets := o.configMaps, o.secrets
 	o.configMaps, o.secrets = newMaps, newSecrets
 	o.mu.Unlock()
-	if same {
-		return
+	addChanges(o.changes, volumekinds.ConfigMaps, oldMaps, newMaps)
+	addChanges(o.changes, volumekinds.Secrets, oldSecrets, newSecrets)
+}
+
+// addChanges adds the objects of one resource that are not as they were.
+func addChanges[T any](changes *volumekinds.Changes, of volumekinds.Resource, before, after map[types.NamespacedName]T) {
+	for name, old := range before {
+		if now, ok := after[name]; !ok || !equality.Semantic.DeepEqual(old, now) {
+			changes.Add(volumekinds.Object{Resource: of, NamespacedName: name})
+		}
 	}
-	select {
-	case o.changed <- struct{}{}:
-	default: // the value that waits there stands for this change, too
+	for name := range after {
+		if _, ok := before[name]; !ok {
+			changes.Add(volumekinds.Object{Resource: of, NamespacedName: name})
+		}
 	}
 }
 

@@ -177,10 +177,13 @@ func (k *worker) enter(state State) {
 	k.state = state
 }
 
+// resyncJitter spreads the syncs of pods that came together: each is up to half a Resync later, as with the kubelet.
+const resyncJitter = 0.5
+
 // plan sets the next sync, after the given time or the usual one.
 func (k *worker) plan(again time.Duration) {
 	if again == 0 || again > k.all.opts.Resync {
-		again = k.all.opts.Resync
+		again = wait.Jitter(k.all.opts.Resync, resyncJitter)
 	}
 	k.again(again)
 }

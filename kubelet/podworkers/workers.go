@@ -39,7 +39,8 @@ type Termination struct {
 // Options configure Workers. PodSyncer is required.
 type Options struct {
 	PodSyncer PodSyncer
-	// Resync is how often a pod is synced without reason. Zero means a minute, as the kubelet.
+	// Resync is the shortest time between syncs without reason; up to half of it is added. Zero means a minute, as the
+	// kubelet.
 	Resync time.Duration
 	// Retry is the longest pause before a step that failed is tried again; the first is half a second, and it doubles.
 	// Zero means ten seconds, which is the kubelet's pause.

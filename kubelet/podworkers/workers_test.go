@@ -118,7 +118,7 @@ func TestResyncRetryAndAgain(t *testing.T) {
 		w.Update(pod("a", "a", ""))
 		tick(59 * time.Second)
 		want(t, s, "sync a ")
-		tick(2 * time.Second)
+		tick(32 * time.Second) // a minute, and half of it at most
 		want(t, s, "sync a ")
 		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 0, errors.New("no luck") }
 		w.Wake("a")

@@ -19,7 +19,7 @@ var configMap = Kind{
 	validate: func(_ *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
 		return fieldcheck.Required(at.Child("name"), source.ConfigMap.Name)
 	},
-	references: func(source *v1.VolumeSource) []Reference { return []Reference{{ConfigMaps, source.ConfigMap.Name}} },
+	references: func(source *v1.VolumeSource) []reference { return []reference{{ConfigMaps, source.ConfigMap.Name}} },
 	Files: func(_ context.Context, in Input, source *v1.VolumeSource) (Files, error) {
 		of := source.ConfigMap
 		return in.configMap(of.Name, keys{items: of.Items, mode: mode(of.DefaultMode), optional: of.Optional})

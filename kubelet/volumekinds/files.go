@@ -60,8 +60,8 @@ const (
 	Secrets    Resource = "secret"
 )
 
-// Reference names an object of the pod's namespace.
-type Reference struct {
+// reference names an object of the pod's namespace.
+type reference struct {
 	Resource Resource
 	Name     string
 }

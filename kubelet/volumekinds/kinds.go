@@ -31,7 +31,7 @@ type Kind struct {
 	// validate names the fields that are wrong. At is the path of Field.
 	validate func(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList
 	// references are the objects whose content the volume shows.
-	references func(source *v1.VolumeSource) []Reference
+	references func(source *v1.VolumeSource) []reference
 	// Files are what the volume holds now. A kind without them is mounted by package volumemanager.
 	Files func(ctx context.Context, in Input, source *v1.VolumeSource) (Files, error)
 	// describe says for a person what the volume is.
@@ -118,9 +118,9 @@ func Validate(pod *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorL
 	return errs
 }
 
-// References are the objects whose content a volume shows.
-func References(source *v1.VolumeSource) []Reference {
-	var found []Reference
+// shownBy are the objects whose content a volume shows.
+func shownBy(source *v1.VolumeSource) []reference {
+	var found []reference
 	for _, name := range fields(source) {
 		if kind, ok := Lookup(name); ok && kind.references != nil {
 			found = append(found, kind.references(source)...)

@@ -96,21 +96,21 @@ func namesObject(of reflect.Type, name string) bool {
 func TestReferences(t *testing.T) {
 	tests := map[string]struct {
 		source v1.VolumeSource
-		want   []Reference
+		want   []reference
 	}{
 		"nothing":    {v1.VolumeSource{}, nil},
 		"host path":  {v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: "/"}}, nil},
-		"config map": {v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}}, []Reference{{ConfigMaps, "a"}}},
-		"secret":     {v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "b"}}, []Reference{{Secrets, "b"}}},
+		"config map": {v1.VolumeSource{ConfigMap: &v1.ConfigMapVolumeSource{LocalObjectReference: v1.LocalObjectReference{Name: "a"}}}, []reference{{ConfigMaps, "a"}}},
+		"secret":     {v1.VolumeSource{Secret: &v1.SecretVolumeSource{SecretName: "b"}}, []reference{{Secrets, "b"}}},
 		"projected": {v1.VolumeSource{Projected: &v1.ProjectedVolumeSource{Sources: []v1.VolumeProjection{
 			{Secret: &v1.SecretProjection{LocalObjectReference: v1.LocalObjectReference{Name: "c"}}},
 			{DownwardAPI: &v1.DownwardAPIProjection{}},
 			{ConfigMap: &v1.ConfigMapProjection{LocalObjectReference: v1.LocalObjectReference{Name: "d"}}},
-		}}}, []Reference{{Secrets, "c"}, {ConfigMaps, "d"}}},
+		}}}, []reference{{Secrets, "c"}, {ConfigMaps, "d"}}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := References(&test.source); !slices.Equal(got, test.want) {
+			if got := shownBy(&test.source); !slices.Equal(got, test.want) {
 				t.Errorf("references %v, want %v", got, test.want)
 			}
 		})

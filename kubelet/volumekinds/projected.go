@@ -27,14 +27,14 @@ var projected = Kind{
 		fillPointer(&source.Projected.DefaultMode, v1.ProjectedVolumeSourceDefaultMode)
 	},
 	validate: validateTokens,
-	references: func(source *v1.VolumeSource) []Reference {
-		var found []Reference
+	references: func(source *v1.VolumeSource) []reference {
+		var found []reference
 		for i := range source.Projected.Sources {
 			if of := source.Projected.Sources[i].ConfigMap; of != nil {
-				found = append(found, Reference{ConfigMaps, of.Name})
+				found = append(found, reference{ConfigMaps, of.Name})
 			}
 			if of := source.Projected.Sources[i].Secret; of != nil {
-				found = append(found, Reference{Secrets, of.Name})
+				found = append(found, reference{Secrets, of.Name})
 			}
 		}
 		return found

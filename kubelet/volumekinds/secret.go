@@ -20,7 +20,7 @@ var secret = Kind{
 	validate: func(_ *v1.Pod, source *v1.VolumeSource, at *field.Path) field.ErrorList {
 		return fieldcheck.Required(at.Child("secretName"), source.Secret.SecretName)
 	},
-	references: func(source *v1.VolumeSource) []Reference { return []Reference{{Secrets, source.Secret.SecretName}} },
+	references: func(source *v1.VolumeSource) []reference { return []reference{{Secrets, source.Secret.SecretName}} },
 	Files: func(_ context.Context, in Input, source *v1.VolumeSource) (Files, error) {
 		of := source.Secret
 		return in.secret(of.SecretName, keys{items: of.Items, mode: mode(of.DefaultMode), optional: of.Optional})

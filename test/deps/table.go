@@ -137,7 +137,7 @@ func kubeletRules() []Rule {
 			"fixtures depend on nothing that they test"},
 		{"kubelet/manifest", []string{"kubelet/model", "kubelet/fieldcheck", "kubelet/volumekinds"},
 			"reading and validating a manifest is pure"},
-		{"kubelet/podconfig", []string{"kubelet/manifest", "kubelet/model"},
+		{"kubelet/podconfig", []string{"kubelet/manifest", "kubelet/volumekinds", "kubelet/model"},
 			"sources give the desired pods and do not depend on the running ones; the API server is one source among others"},
 		{"kubelet/podconfig/podconfigtest", []string{"kubelet/podconfig"},
 			"tests of sources check the pods that these give, and nothing else"},

@@ -10,6 +10,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/criadapter/criadapter/kubelet/volumekinds"
 )
 
 // object is a config map or a secret; the zero value is none.
@@ -20,7 +22,7 @@ type object struct {
 
 // item is what is known of one object, and the reflector.Store of its watch. It is safe for concurrent use.
 type item struct {
-	key key
+	key volumekinds.Object
 	// users counts the pods that name it; the Manager's lock guards it.
 	users int
 	// cancel ends the watch, nil as long as there is none; the Manager's lock guards it.
@@ -36,7 +38,7 @@ type item struct {
 	problem   error
 }
 
-func newItem(k key, changed func()) *item {
+func newItem(k volumekinds.Object, changed func()) *item {
 	return &item{key: k, changed: changed, synced: make(chan struct{})}
 }
 
@@ -104,9 +106,6 @@ func ofSecret(s *v1.Secret) object {
 func identity(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID}
 }
-
-// String names the object in messages.
-func (k key) String() string { return fmt.Sprintf("%s %q", k.resource, k.NamespacedName) }
 
 // cell is the reflector.Store of one object.
 type cell[T any] struct {

@@ -33,14 +33,14 @@ type Options struct {
 // is safe for concurrent use.
 type Manager struct {
 	opts    Options
-	changed chan struct{}
+	changes *volumekinds.Changes
 	stopped chan struct{} // closed when Run ends: nothing more is answered
 	watches sync.WaitGroup
 
 	mu    sync.Mutex
 	ctx   context.Context // of Run, nil before it
-	pods  map[types.UID]map[key]bool
-	items map[key]*item
+	pods  map[types.UID]map[volumekinds.Object]bool
+	items map[volumekinds.Object]*item
 }
 
 // New makes a manager without objects. Nothing is requested before Run.
@@ -49,8 +49,8 @@ func New(opts Options) *Manager {
 		opts.patience = time.Second
 	}
 	return &Manager{
-		opts: opts, changed: make(chan struct{}, 1), stopped: make(chan struct{}),
-		pods: map[types.UID]map[key]bool{}, items: map[key]*item{},
+		opts: opts, changes: volumekinds.NewChanges(), stopped: make(chan struct{}),
+		pods: map[types.UID]map[volumekinds.Object]bool{}, items: map[volumekinds.Object]*item{},
 	}
 }
 
@@ -70,9 +70,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Changed receives a value after the objects of registered pods changed, or were read for the first time; several
-// changes may be one value.
-func (m *Manager) Changed() <-chan struct{} { return m.changed }
+// Changed receives objects of registered pods after they changed, or were read for the first time.
+func (m *Manager) Changed() <-chan map[volumekinds.Object]bool { return m.changes.Wait() }
 
 // RegisterPod watches all that the pod names, until UnregisterPod. Registering it again with another specification
 // lets go of what it no longer names. Static pods and mirror pods name nothing at the server.
@@ -80,7 +79,7 @@ func (m *Manager) RegisterPod(pod *v1.Pod) {
 	if model.IsStatic(pod) || model.IsMirror(pod) {
 		return
 	}
-	named := references(pod)
+	named := volumekinds.ObjectsOf(pod)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	old := m.pods[pod.UID]
@@ -108,10 +107,10 @@ func (m *Manager) UnregisterPod(uid types.UID) {
 }
 
 // use counts one more pod for an object. The caller holds mu.
-func (m *Manager) use(k key) {
+func (m *Manager) use(k volumekinds.Object) {
 	it := m.items[k]
 	if it == nil {
-		it = newItem(k, m.signal)
+		it = newItem(k, func() { m.changes.Add(k) })
 		m.items[k] = it
 		m.start(it)
 	}
@@ -119,7 +118,7 @@ func (m *Manager) use(k key) {
 }
 
 // release counts one pod less, and forgets an object without one. The caller holds mu.
-func (m *Manager) release(k key) {
+func (m *Manager) release(k volumekinds.Object) {
 	it := m.items[k]
 	if it.users--; it.users > 0 {
 		return
@@ -144,7 +143,7 @@ func (m *Manager) start(it *item) {
 	it.cancel = cancel
 	m.watches.Go(func() {
 		defer cancel()
-		switch namespace := it.key.Namespace; it.key.resource {
+		switch namespace := it.key.Namespace; it.key.Resource {
 		case volumekinds.ConfigMaps:
 			watchOne(ctx, m.opts.Core.ConfigMaps(namespace), cell[*v1.ConfigMap]{it, ofConfigMap, cancel}, m.opts.retry)
 		case volumekinds.Secrets:
@@ -161,28 +160,21 @@ func watchOne[T, L runtime.Object](ctx context.Context, client reflector.Client[
 	})
 }
 
-func (m *Manager) signal() {
-	select {
-	case m.changed <- struct{}{}:
-	default: // the value that waits there stands for this change, too
-	}
-}
-
 // ConfigMap is volumekinds.Objects. An object that the server does not have is an errdefs.ErrNotFound. One that the
 // server has not answered for within Options.patience is an errdefs.ErrUnavailable with the reason; Changed has a
 // value when it has.
 func (m *Manager) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
-	found, err := m.get(key{volumekinds.ConfigMaps, types.NamespacedName{Namespace: pod.Namespace, Name: name}})
+	found, err := m.get(volumekinds.Object{Resource: volumekinds.ConfigMaps, NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: name}})
 	return found.configMap, err
 }
 
 // Secret is volumekinds.Objects, with the errors of ConfigMap.
 func (m *Manager) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
-	found, err := m.get(key{volumekinds.Secrets, types.NamespacedName{Namespace: pod.Namespace, Name: name}})
+	found, err := m.get(volumekinds.Object{Resource: volumekinds.Secrets, NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: name}})
 	return found.secret, err
 }
 
-func (m *Manager) get(k key) (object, error) {
+func (m *Manager) get(k volumekinds.Object) (object, error) {
 	m.mu.Lock()
 	it := m.items[k]
 	m.mu.Unlock()
