@@ -59,6 +59,7 @@ type Kubelet struct {
 	cgroups    *cgroup.Manager
 	volumes    *volumemanager.Manager
 	stats      *podstats.Provider
+	images     *imagemanager.Images
 	monitor    *eviction.Monitor
 	eviction   *eviction.Manager
 	shutdown   *nodeshutdown.Manager
@@ -88,7 +89,9 @@ func New(ctx context.Context, opts Options) (_ *Kubelet, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubelet: %w", err)
 	}
-	k := &Kubelet{opts: opts, root: root, runtime: runtime, state: cri.NewState(runtime), status: status.NewManager()}
+	images := imagemanager.NewImages(runtime.Images)
+	runtime.Images = images // the node status and the collection keep its list recent
+	k := &Kubelet{opts: opts, root: root, runtime: runtime, images: images, state: cri.NewState(runtime), status: status.NewManager()}
 	k.alive, k.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := k.wire(ctx); err != nil {
 		k.end(err)
@@ -234,7 +237,7 @@ func (k *Kubelet) newSteps(ctx context.Context, cache *pleg.Cache, recorder *eve
 		Runtime: kuberuntime.New(kuberuntime.Options{
 			Runtime: k.runtime, Specs: specs, Events: recorder, Allocation: allocated, RuntimeHandler: k.cluster.RuntimeHandler, Backoff: k.opts.CrashBackoff,
 			Images: imagemanager.New(imagemanager.Options{
-				Service: k.runtime.Images, Secrets: k.cluster.Objects(), Backoff: k.opts.PullBackoff, Parallel: k.opts.ParallelPulls,
+				Service: k.images, Secrets: k.cluster.Objects(), Backoff: k.opts.PullBackoff, Parallel: k.opts.ParallelPulls,
 				Pulled: pulled, Files: credentialFiles(k.opts.RootDir),
 			}),
 		}),

@@ -100,7 +100,7 @@ func TestPullTriesCredentialsInOrder(t *testing.T) {
 		r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "gone"}, {Name: "new"}, {Name: "old"}}
 		told = nil
 		r.Record = func(reason, _ string) { told = append(told, reason) }
-		_, _, err := New(Options{Service: g, Secrets: known}).Ensure(t.Context(), r)
+		_, _, err := New(Options{Service: NewImages(g), Secrets: known}).Ensure(t.Context(), r)
 		return g.tried, err
 	}
 	tried, err := pull("old")
@@ -128,7 +128,7 @@ func TestSecretsThatCannotBeRead(t *testing.T) {
 		r := request("example.org/image", v1.PullAlways)
 		r.Pod.Spec.ImagePullSecrets = []v1.LocalObjectReference{{Name: "s"}}
 		s := &service{}
-		_, _, err := New(Options{Service: s, Secrets: secrets{"s": secret}}).Ensure(t.Context(), r)
+		_, _, err := New(Options{Service: NewImages(s), Secrets: secrets{"s": secret}}).Ensure(t.Context(), r)
 		if !errdefs.IsInvalidArgument(err) || len(s.pulls) > 0 || strings.Contains(fmt.Sprint(err), "s3cr3t") {
 			t.Errorf("%s: %v after %v", name, err, s.pulls)
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
-	internalapi "k8s.io/cri-api/pkg/apis"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/criadapter/criadapter/kubelet/backoff"
@@ -23,7 +22,7 @@ type Secrets interface {
 
 // Options configure a Puller. Service is required.
 type Options struct {
-	Service internalapi.ImageManagerService
+	Service *Images
 	// Secrets answers imagePullSecrets; nil pulls everything without credentials.
 	Secrets Secrets
 	// Files are Docker's configuration files, whose credentials count after those of the pod's secrets. Those that do not
@@ -85,7 +84,7 @@ func (p *Puller) Ensure(ctx context.Context, r Request) (*runtimeapi.Image, time
 		r.Record("BackOff", err.Err.Error())
 		return nil, wait, err
 	}
-	image, err = p.pull(ctx, r)
+	image, err = p.pull(ctx, r, image)
 	if err != nil {
 		now := time.Now()
 		p.backoff.Fail(key, now)
@@ -105,7 +104,8 @@ func (p *Puller) status(ctx context.Context, name, written string) (*runtimeapi.
 	return answer.GetImage(), nil
 }
 
-func (p *Puller) pull(ctx context.Context, r Request) (*runtimeapi.Image, error) {
+// pull pulls an image. Had is what the runtime has of that name before, nil for nothing.
+func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*runtimeapi.Image, error) {
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
@@ -120,7 +120,7 @@ func (p *Puller) pull(ctx context.Context, r Request) (*runtimeapi.Image, error)
 	}
 	r.Record("Pulling", fmt.Sprintf("Pulling image %q", name))
 	began := time.Now()
-	before := p.present(ctx)
+	before := p.present(ctx, had)
 	ref, err := p.transfer(ctx, r, credentials)
 	if err != nil {
 		r.Record("Failed", fmt.Sprintf("Failed to pull image %q: %v", name, err))
@@ -142,18 +142,18 @@ func (p *Puller) pull(ctx context.Context, r Request) (*runtimeapi.Image, error)
 	return image, nil
 }
 
-// present are the ids of the images that the runtime has before a pull; nil when nobody wants to know what was pulled,
-// or when the runtime does not say: then the image counts as one that was there.
-func (p *Puller) present(ctx context.Context) map[string]bool {
+// present are the ids of the images that the runtime has before a pull. It is nil when no pull is remembered, or when the
+// runtime does not say: then the image counts as one that was there.
+func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]bool {
 	if p.opts.Pulled == nil {
 		return nil
 	}
-	images, err := p.opts.Service.ListImages(ctx, nil)
+	images, err := p.opts.Service.Recent(ctx)
 	if err != nil {
 		log.G(ctx).WithError(err).Debug("images before a pull could not be listed")
 		return nil
 	}
-	ids := map[string]bool{}
+	ids := map[string]bool{had.GetId(): true} // it may be newer than the list
 	for _, image := range images {
 		ids[image.GetId()] = true
 	}

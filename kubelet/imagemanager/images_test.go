@@ -26,6 +26,7 @@ type service struct {
 	pullable map[string]error
 	pulls    []string
 	removed  []string
+	lists    int
 }
 
 func (s *service) ImageStatus(_ context.Context, spec *runtimeapi.ImageSpec, _ bool) (*runtimeapi.ImageStatusResponse, error) {
@@ -48,6 +49,7 @@ func (s *service) PullImage(_ context.Context, spec *runtimeapi.ImageSpec, _ *ru
 }
 
 func (s *service) ListImages(context.Context, *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	s.lists++
 	return s.present, nil
 }
 
@@ -80,7 +82,7 @@ func TestPullPolicies(t *testing.T) {
 			if test.present {
 				s.present = []*runtimeapi.Image{{Id: "id", RepoTags: []string{"image"}}}
 			}
-			image, _, err := New(Options{Service: s}).Ensure(t.Context(), request("image", test.policy))
+			image, _, err := New(Options{Service: NewImages(s)}).Ensure(t.Context(), request("image", test.policy))
 			if len(s.pulls) != test.pulls {
 				t.Errorf("pulled %d times", len(s.pulls))
 			}
@@ -105,7 +107,7 @@ func TestPullBackoffAndReasons(t *testing.T) {
 	s := &service{pullable: map[string]error{
 		"bad": errors.New("no such thing"), "busy": errors.New("RegistryUnavailable: try later"), "fake": errors.New("SignatureValidationFailed: who are you"),
 	}}
-	p := New(Options{Service: s, Backoff: backoff.Options{First: time.Hour}})
+	p := New(Options{Service: NewImages(s), Backoff: backoff.Options{First: time.Hour}})
 	reasonOf := func(image string) (string, time.Duration) {
 		_, again, err := p.Ensure(t.Context(), request(image, v1.PullAlways))
 		var reason *model.ReasonError

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -22,7 +24,7 @@ func TestOthersImagesStay(t *testing.T) {
 		}
 		return p
 	}
-	puller := New(Options{Service: s, Pulled: open()})
+	puller := New(Options{Service: NewImages(s), Pulled: open()})
 	for _, image := range []string{"ours", "again"} {
 		if _, _, err := puller.Ensure(t.Context(), request(image, v1.PullAlways)); err != nil {
 			t.Fatal(err)
@@ -51,6 +53,42 @@ func TestOthersImagesStay(t *testing.T) {
 	if got := collect(nil); len(got) == 0 {
 		t.Error("told to take all images, it took none")
 	}
+}
+
+// TestPullsShareAList, which also shows that a removed image is not there before it is pulled again.
+func TestPullsShareAList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &service{}
+		images := NewImages(s)
+		pulled, err := OpenPulled(filepath.Join(t.TempDir(), "pulled.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		puller := New(Options{Service: images, Pulled: pulled})
+		pull := func(image string, lists int) {
+			t.Helper()
+			before := s.lists
+			if _, _, err := puller.Ensure(t.Context(), request(image, v1.PullAlways)); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.lists - before; got != lists {
+				t.Errorf("the pull of %s listed %d times, want %d", image, got, lists)
+			}
+		}
+		pull("a", 1)
+		pull("b", 0)
+		s.present = append(s.present, &runtimeapi.Image{Id: "id-built", RepoTags: []string{"built"}})
+		pull("built", 0)
+		if !pulled.has("id-a") || !pulled.has("id-b") || pulled.has("id-built") {
+			t.Errorf("remembered %v, want a and b", pulled.ids)
+		}
+		time.Sleep(recentAge)
+		pull("c", 1)
+		if err := images.RemoveImage(t.Context(), &runtimeapi.ImageSpec{Image: "id-a"}); err != nil {
+			t.Error(err)
+		}
+		pull("d", 1)
+	})
 }
 
 func TestPulledFileIsBroken(t *testing.T) {

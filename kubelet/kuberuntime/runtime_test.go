@@ -182,7 +182,7 @@ func newBench(t *testing.T) *bench {
 	}
 	b.Manager = New(Options{
 		Allocation: allocated,
-		Runtime:    b.runtime, Specs: specs{b.dir}, Events: b.events, Images: imagemanager.New(imagemanager.Options{Service: imageService}),
+		Runtime:    b.runtime, Specs: specs{b.dir}, Events: b.events, Images: imagemanager.New(imagemanager.Options{Service: imagemanager.NewImages(imageService)}),
 	})
 	return b
 }

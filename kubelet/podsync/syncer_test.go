@@ -94,7 +94,7 @@ func newBench(t *testing.T, options ...cgroup.Options) *bench {
 		Volumes: volumemanager.New(volumemanager.Options{RootDir: t.TempDir()}), Cgroups: b.cgroups,
 		Prober: probes, Status: status.NewManager(), Events: b.events,
 		Runtime: kuberuntime.New(kuberuntime.Options{
-			Runtime: b.runtime, Specs: specs{}, Allocation: allocated, Events: b.events, Images: imagemanager.New(imagemanager.Options{Service: images}),
+			Runtime: b.runtime, Specs: specs{}, Allocation: allocated, Events: b.events, Images: imagemanager.New(imagemanager.Options{Service: imagemanager.NewImages(images)}),
 		}),
 	})
 	return b

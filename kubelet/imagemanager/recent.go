@@ -1,0 +1,61 @@
+package imagemanager
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	internalapi "k8s.io/cri-api/pkg/apis"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// recentAge is how old a list may be that Recent returns. The node status lists more often.
+const recentAge = time.Minute
+
+// Images is a runtime's image service that keeps its last list of all images. It is safe for concurrent use.
+type Images struct {
+	internalapi.ImageManagerService
+
+	mu     sync.Mutex
+	last   []*runtimeapi.Image
+	listed time.Time // when the question for last began; zero for none
+}
+
+// NewImages has no list yet.
+func NewImages(service internalapi.ImageManagerService) *Images {
+	return &Images{ImageManagerService: service}
+}
+
+// ListImages always asks the runtime.
+func (i *Images) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter) ([]*runtimeapi.Image, error) {
+	began := time.Now()
+	images, err := i.ImageManagerService.ListImages(ctx, filter)
+	if err == nil && filter == nil {
+		i.keep(images, began)
+	}
+	return images, err
+}
+
+// Recent returns the last list, and asks only when that is older than recentAge. An image that this kubelet removed is
+// never in it; one that came since may be missing.
+func (i *Images) Recent(ctx context.Context) ([]*runtimeapi.Image, error) {
+	i.mu.Lock()
+	last, listed := i.last, i.listed
+	i.mu.Unlock()
+	if !listed.IsZero() && time.Since(listed) < recentAge {
+		return last, nil
+	}
+	return i.ListImages(ctx, nil)
+}
+
+// RemoveImage removes an image and forgets the list.
+func (i *Images) RemoveImage(ctx context.Context, image *runtimeapi.ImageSpec) error {
+	defer i.keep(nil, time.Time{})
+	return i.ImageManagerService.RemoveImage(ctx, image)
+}
+
+func (i *Images) keep(images []*runtimeapi.Image, began time.Time) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.last, i.listed = images, began
+}
