@@ -43,15 +43,43 @@ const (
 	shmDir    = "shm"
 )
 
-// Alive says of the record of a pod without a sandbox container whether its namespaces are alive.
-func Alive(record checkpoint.Record) bool {
-	if record.Namespaces == nil {
-		return false
+// Alive reports whether the namespaces of a pod without a sandbox container are alive and its /dev/shm is mounted. An
+// error means that this cannot be told now.
+func Alive(record checkpoint.Record) (bool, error) {
+	ns := record.Namespaces
+	if ns == nil {
+		return false, nil
 	}
-	if _, err := os.Stat(filepath.Join(record.Namespaces.Dir, ownerFile)); err != nil {
-		return false
+	if _, err := os.Lstat(filepath.Join(ns.Dir, ownerFile)); err != nil {
+		return false, ignoreMissing(err)
+	}
+	if ns.Shm != "" {
+		if mounted, err := hasOwnFileSystem(ns.Shm); !mounted || err != nil {
+			return false, ignoreMissing(err)
+		}
 	}
 	return setOf(record).Alive()
+}
+
+// hasOwnFileSystem reports whether a directory is the mount point of another file system than its parent's. In a plain
+// directory in the place of the pod's /dev/shm, containers would fill the node's /run.
+func hasOwnFileSystem(dir string) (bool, error) {
+	var own, parent unix.Stat_t
+	if err := unix.Lstat(dir, &own); err != nil {
+		return false, &os.PathError{Op: "lstat", Path: dir, Err: err}
+	}
+	if err := unix.Lstat(filepath.Dir(dir), &parent); err != nil {
+		return false, &os.PathError{Op: "lstat", Path: filepath.Dir(dir), Err: err}
+	}
+	return own.Dev != parent.Dev, nil
+}
+
+// ignoreMissing drops the error for a file that is certainly not there.
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+		return nil
+	}
+	return err
 }
 
 func setOf(record checkpoint.Record) netns.Set {
@@ -187,7 +215,7 @@ func (h kernelHolder) stop(ctx context.Context, id string) error {
 // remove implements holder. The directory goes after all that is in it.
 func (h kernelHolder) remove(_ context.Context, id string) error {
 	ns := h.namespacesOf(id)
-	if _, err := os.Lstat(ns.Dir); errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	if _, err := os.Lstat(ns.Dir); err != nil && ignoreMissing(err) == nil {
 		return nil
 	}
 	if err := (netns.Set{IPC: ns.IPC, UTS: ns.UTS, User: filepath.Join(ns.Dir, userFile)}).Unpin(); err != nil {
@@ -208,7 +236,7 @@ func unmountShm(dir string) error {
 	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // EINVAL: it is not mounted
 		return fmt.Errorf("unmounting the pod's /dev/shm: %w", err)
 	}
-	if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := removeTree(dir); err != nil {
 		return fmt.Errorf("removing the pod's /dev/shm: %w", err)
 	}
 	return nil

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/containerd/errdefs"
 	"golang.org/x/sys/unix"
@@ -272,8 +274,8 @@ func TestCgroupIsMadeForAPodOfTheKernel(t *testing.T) {
 
 // Alive is false for a pod with a sandbox container.
 func TestAliveIsOfTheKernelAlone(t *testing.T) {
-	if Alive(checkpoint.Record{NetnsPath: "/proc/self/ns/net"}) {
-		t.Error("a pod with a sandbox container is alive without it")
+	if alive, err := Alive(checkpoint.Record{NetnsPath: "/proc/self/ns/net"}); alive || err != nil {
+		t.Errorf("a pod with a sandbox container is alive without it: %v, %v", alive, err)
 	}
 }
 
@@ -297,4 +299,87 @@ func TestUnfinishedDirectoriesAreSwept(t *testing.T) {
 		n.must(n.Remove(n.Context(), living))
 		n.wantNothing()
 	})
+}
+
+// withoutFiles does something while this program can open no file.
+func (n *node) withoutFiles(do func()) {
+	n.Helper()
+	var limit unix.Rlimit
+	n.must(unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	n.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max}))
+	defer func() { n.must(unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	do()
+}
+
+// Pods run on while the program has too many files open to look at their namespaces. One whose namespaces were out of
+// sight is READY again when they are back.
+func TestPodOfTheKernelThatCannotBeSeenGoesOn(t *testing.T) {
+	onNode(t, withKernel, func(n *node) {
+		web, other := n.run("web"), n.run("other")
+		relist := func() {
+			time.Sleep(6 * time.Minute)
+			synctest.Wait()
+		}
+		n.withoutFiles(relist)
+		n.wantState(web, ready)
+		n.wantState(other, ready)
+		owner := filepath.Join(kernelHolder{n.Service}.dirOf(web), ownerFile)
+		n.must(os.Rename(owner, owner+".away"))
+		relist()
+		n.wantState(web, notReady)
+		n.withoutFiles(relist)
+		n.wantState(web, notReady)
+		n.must(os.Rename(owner+".away", owner))
+		relist()
+		n.wantState(web, ready)
+		n.wantState(other, ready)
+		for _, id := range []string{web, other} {
+			n.must(n.Remove(n.Context(), id))
+		}
+		n.wantNothing()
+	})
+}
+
+// A pod whose /dev/shm somebody has unmounted is not ready, and goes with all that was written since. Nothing that is
+// mounted in its directory loses a file.
+func TestPodOfTheKernelWhoseShmIsUnmounted(t *testing.T) {
+	for name, mess := range map[string]func(n *node, dir, shm string){
+		"unmounted":     func(*node, string, string) {},
+		"mounted twice": func(n *node, _, shm string) { n.must(unix.Mount("shm", shm, "tmpfs", 0, "")) },
+		"files in its place": func(n *node, _, shm string) {
+			n.must(os.MkdirAll(filepath.Join(shm, "a/b"), 0o700))
+			n.must(os.WriteFile(filepath.Join(shm, "a/b/c"), nil, 0o600))
+			n.must(os.Symlink("/etc", filepath.Join(shm, "link")))
+		},
+		"files beside it": func(n *node, dir, _ string) { n.must(os.WriteFile(filepath.Join(dir, "new"), nil, 0o600)) },
+		"a mount in it": func(n *node, _, shm string) {
+			n.must(os.MkdirAll(filepath.Join(shm, "a"), 0o700))
+			n.must(unix.Mount(filepath.Join(n.dir, "precious"), filepath.Join(shm, "a"), "", unix.MS_BIND, ""))
+		},
+		"a mount in its place": func(n *node, _, shm string) {
+			n.must(unix.Mount(filepath.Join(n.dir, "precious"), shm, "", unix.MS_BIND, ""))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onNode(t, withKernel, func(n *node) {
+				precious := filepath.Join(n.dir, "precious", "file")
+				n.must(os.Mkdir(filepath.Dir(precious), 0o700))
+				n.must(os.WriteFile(precious, nil, 0o600))
+				id := n.run("web")
+				ns := n.pod(id).Status.Namespaces
+				n.must(unix.Unmount(ns.Shm, unix.MNT_DETACH))
+				if alive, err := Alive(checkpoint.Record{NetnsPath: n.pod(id).Status.NetnsPath, Namespaces: ns}); alive || err != nil {
+					n.Errorf("without its /dev/shm the pod is alive: %v, %v", alive, err)
+				}
+				mess(n, ns.Dir, ns.Shm)
+				n.must(n.Stop(n.Context(), id))
+				n.wantState(id, notReady)
+				n.must(n.Remove(n.Context(), id))
+				n.wantNothing()
+				if _, err := os.Stat(precious); err != nil {
+					n.Errorf("a file of another file system is gone: %v", err)
+				}
+			})
+		})
+	}
 }

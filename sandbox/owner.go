@@ -43,7 +43,7 @@ func makeOwned(dir string, o owner) error {
 	return nil
 }
 
-// removeOwned removes a directory that has nothing but its owner.
+// removeOwned removes a directory with its owner, and what else is left there.
 func removeOwned(dir, rootDirectory string) error {
 	defer step.At("pod directory: remove")()
 	removing := filepath.Join(filepath.Dir(dir), unfinished(rootDirectory)+filepath.Base(dir))
@@ -55,7 +55,7 @@ func removeOwned(dir, rootDirectory string) error {
 
 func removeUnfinished(dir string) error {
 	defer step.At("pod directory: remove unfinished")()
-	return errors.Join(ignoreNotExist(os.Remove(filepath.Join(dir, ownerFile))), ignoreNotExist(os.Remove(dir)))
+	return errors.Join(ignoreNotExist(os.Remove(filepath.Join(dir, ownerFile))), removeTree(dir))
 }
 
 // sweepUnfinished removes what a crash has left of directories that were made or removed, but for those of pods that are

@@ -39,7 +39,7 @@ func onEachMapped(t *testing.T, test func(*node, *runtimeapi.PodSandboxConfig)) 
 	}
 }
 
-func (n *node) usersAlive(path string) bool { return netns.Set{User: path}.Alive() }
+func (n *node) usersAlive(path string) bool { alive, _ := netns.Set{User: path}.Alive(); return alive }
 
 func TestPodWithUsersOfItsOwn(t *testing.T) {
 	onEachMapped(t, func(n *node, config *runtimeapi.PodSandboxConfig) {

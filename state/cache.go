@@ -35,9 +35,9 @@ type Options struct {
 	// what carries the mark of another one is left out, unless Records holds
 	// its pod, as after the directory was moved.
 	RootDirectory string
-	// Alive says of the record of a pod without a sandbox container whether the pod runs all the same. Nil says that none
-	// does. It is quick.
-	Alive func(checkpoint.Record) bool
+	// Alive reports whether the pod of a record runs without a sandbox container. With an error that is not known, and the
+	// pod stays as it was. It is quick. Nil stands for no such pods.
+	Alive func(checkpoint.Record) (bool, error)
 	// Unrecorded, when not nil, returns what is known otherwise of pods without a sandbox container, whose records may be
 	// lost.
 	Unrecorded func() []checkpoint.Record
@@ -94,7 +94,7 @@ func New(opts Options) *Cache {
 		opts.relistPeriod = 5 * time.Minute
 	}
 	if opts.Alive == nil {
-		opts.Alive = func(checkpoint.Record) bool { return false }
+		opts.Alive = func(checkpoint.Record) (bool, error) { return false, nil }
 	}
 	opts.quietPeriod = cmp.Or(opts.quietPeriod, 4*time.Second)
 	opts.probeTimeout = cmp.Or(opts.probeTimeout, 8*time.Second)

@@ -1,6 +1,8 @@
 package state
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -23,8 +25,8 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 	onNode(t, dockertest.Options{}, func(n *node) {
 		var alive atomic.Bool
 		alive.Store(true)
-		n.cache = New(Options{Engine: n.engine, Records: n.records, Alive: func(r checkpoint.Record) bool {
-			return r.SandboxID != "dead" && alive.Load()
+		n.cache = New(Options{Engine: n.engine, Records: n.records, Alive: func(r checkpoint.Record) (bool, error) {
+			return r.SandboxID != "dead" && alive.Load(), nil
 		}})
 		n.records.save(kernelRecord("kernel", "web"))
 		n.records.save(kernelRecord("dead", "old"))
@@ -45,6 +47,62 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 		change, err := changes.Next(n.Context())
 		if err != nil || change.ID != "kernel" || change.Type != Stopped {
 			n.Errorf("told was %+v, %v", change, err)
+		}
+	})
+}
+
+// Nothing is known of a pod whose namespaces cannot be looked at: it stays as it was, also where its record cannot be
+// read. One that was taken for dead and is alive is READY again, unless it was stopped.
+func TestPodThatCannotBeSeenStaysAsItWas(t *testing.T) {
+	onNode(t, dockertest.Options{}, func(n *node) {
+		var alive atomic.Bool
+		var failure atomic.Pointer[error]
+		n.cache = New(Options{Engine: n.engine, Records: n.records, Alive: func(checkpoint.Record) (bool, error) {
+			if err := failure.Load(); err != nil {
+				return false, *err
+			}
+			return alive.Load(), nil
+		}})
+		relist := func(isAlive bool, err error) {
+			alive.Store(isAlive)
+			if failure.Store(nil); err != nil {
+				failure.Store(&err)
+			}
+			time.Sleep(6 * time.Minute)
+		}
+		unseen := errors.New("too many open files")
+		failure.Store(&unseen)
+		n.records.save(kernelRecord("web", "web"))
+		n.sync()
+		n.wantPod("web", podReady) // the start of the program ends no pod
+		relist(false, unseen)
+		n.wantPod("web", podReady)
+		n.records.err = errors.New("an input/output error")
+		relist(true, nil)
+		n.wantPod("web", podReady)
+		relist(false, nil)
+		n.wantPod("web", podNotReady)
+		n.records.err = nil
+		relist(false, unseen)
+		n.wantPod("web", podNotReady)
+		changes := n.cache.Subscribe()
+		defer changes.Close()
+		relist(true, nil)
+		n.wantPod("web", podReady)
+		if status := n.pod("web").Status; !status.finishedAt.IsZero() {
+			n.Errorf("the pod is %+v", status)
+		}
+		ctx, cancel := context.WithTimeout(n.Context(), time.Minute)
+		defer cancel()
+		if change, err := changes.Next(ctx); err != nil || change.ID != "web" || change.Type != Started {
+			n.Errorf("told was %+v, %v", change, err)
+		}
+		n.cache.UpdatePod("web", func(s *PodStatus) { s.Stopping = true })
+		n.cache.EndPod("web")
+		relist(true, nil)
+		n.wantPod("web", podNotReady)
+		if status := n.pod("web").Status; status.Running {
+			n.Errorf("the stopped pod is %+v", status)
 		}
 	})
 }
@@ -78,7 +136,7 @@ func TestPodWhoseRecordIsLostIsShown(t *testing.T) {
 		n.records.save(kept)
 		n.cache = New(Options{
 			Engine: n.engine, Records: n.records,
-			Alive:      func(checkpoint.Record) bool { return true },
+			Alive:      func(checkpoint.Record) (bool, error) { return true, nil },
 			Unrecorded: func() []checkpoint.Record { return []checkpoint.Record{kept, kernelRecord("lost", "web")} },
 		})
 		n.sync()

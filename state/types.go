@@ -67,6 +67,13 @@ func (s *PodStatus) end() {
 	}
 }
 
+// revive makes a pod run that was taken for dead. One that is being stopped stays as it is.
+func (s *PodStatus) revive() {
+	if !s.Running && !s.Stopping {
+		s.Running, s.finishedAt = true, time.Time{}
+	}
+}
+
 // State is READY only while the sandbox runs with a complete network and nobody has asked to stop it.
 func (s PodStatus) State() runtimeapi.PodSandboxState {
 	if s.Running && s.NetworkReady && !s.Stopping {

@@ -37,9 +37,25 @@ func (c *Cache) vanished(ctx context.Context, id string) {
 		log.G(ctx).WithError(err).WithField("podSandboxID", id).Warn("cannot read checkpoint of pod sandbox without container")
 	case !known:
 		c.PutPod(c.orphan(ctx, record))
-	case err == nil && c.alive(record):
-	default:
+	case pod.Status.Namespaces == nil:
 		c.EndPod(id)
+	default:
+		c.lookAlive(ctx, pod)
+	}
+}
+
+// lookAlive looks whether a known pod without a sandbox container still runs, by what memory holds of it. One that was
+// taken for dead and is not is shown as running again.
+func (c *Cache) lookAlive(ctx context.Context, pod *Pod) {
+	alive, known := c.alive(ctx, checkpoint.Record{
+		SandboxID: pod.ID, NetnsPath: pod.Status.NetnsPath, Namespaces: pod.Status.Namespaces, UserNamespace: pod.Status.UserNamespace,
+	})
+	switch {
+	case !known, alive && pod.Status.Running:
+	case alive:
+		c.UpdatePod(pod.ID, (*PodStatus).revive)
+	default:
+		c.EndPod(pod.ID)
 	}
 }
 
@@ -96,15 +112,23 @@ func (c *Cache) showLost(ctx context.Context, list []container.Summary) {
 // orphan is a pod that the engine does not have: only its record is left, or it is alive without a sandbox container.
 func (c *Cache) orphan(ctx context.Context, record checkpoint.Record) Pod {
 	pod := PodOf(ctx, record)
-	if !c.alive(record) {
+	if alive, known := c.alive(ctx, record); known && !alive {
 		pod.Status.Running = false
 		pod.Status.finishedAt = record.CreatedAt
 	}
 	return pod
 }
 
-func (c *Cache) alive(record checkpoint.Record) bool {
-	return record.Namespaces != nil && c.opts.Alive(record)
+// alive asks Options.Alive. What it cannot tell is not known.
+func (c *Cache) alive(ctx context.Context, record checkpoint.Record) (alive, known bool) {
+	if record.Namespaces == nil {
+		return false, true
+	}
+	alive, err := c.opts.Alive(record)
+	if err != nil {
+		log.G(ctx).WithError(err).WithField("podSandboxID", record.SandboxID).Warn("cannot look at the pod's namespaces, leaving it as it was until the next look")
+	}
+	return alive, err == nil
 }
 
 // PodOf makes the cache's entry of a running pod without a sandbox container.

@@ -67,7 +67,7 @@ var kindNames = map[int]string{unix.CLONE_NEWNET: "network", unix.CLONE_NEWIPC: 
 func openKind(path string, kind int) (*os.File, error) {
 	// Without O_NONBLOCK a named pipe in the file's place would block.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ESRCH) {
 		return nil, fmt.Errorf("%s namespace %s is gone: %w", kindNames[kind], path, errdefs.ErrNotFound)
 	}
 	if err != nil {

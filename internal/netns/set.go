@@ -209,16 +209,22 @@ func pinFile(file, path string) error {
 	return pin(ns, path)
 }
 
-// Alive reports whether all namespaces of the set are pinned.
-func (s Set) Alive() bool {
+// Alive reports whether all namespaces of the set are pinned. With an error that is not known: no namespace was seen to
+// be gone, but one could not be looked at, for example because this program has too many files open.
+func (s Set) Alive() (bool, error) {
+	var unseen error
 	for _, p := range s.all() {
 		ns, err := openKind(p.path, p.flag)
-		if err != nil {
-			return false
+		switch {
+		case err == nil:
+			ns.Close()
+		case errdefs.IsNotFound(err), errdefs.IsFailedPrecondition(err):
+			return false, nil
+		default:
+			unseen = errors.Join(unseen, err)
 		}
-		ns.Close()
 	}
-	return true
+	return unseen == nil, unseen
 }
 
 // Unpin lets the namespaces go, as Handle.Unpin does for one. It is idempotent.

@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -31,6 +32,16 @@ func newSet(t *testing.T) Set {
 	return s
 }
 
+// alive is Alive, which must not be in doubt.
+func alive(t *testing.T, s Set) bool {
+	t.Helper()
+	alive, err := s.Alive()
+	if err != nil {
+		t.Error(err)
+	}
+	return alive
+}
+
 // inside runs a command in the namespaces of a set.
 func inside(t *testing.T, s Set, command ...string) string {
 	t.Helper()
@@ -51,13 +62,13 @@ func TestSetIsMade(t *testing.T) {
 	}
 	s.Hostname = "web-0"
 	s.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "7", "kernel.shm_rmid_forced": "1"}
-	if s.Alive() {
+	if alive(t, s) {
 		t.Error("alive before it was made")
 	}
 	if err := s.Make(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !s.Alive() {
+	if !alive(t, s) {
 		t.Error("not alive")
 	}
 	for want, command := range map[string][]string{
@@ -81,12 +92,12 @@ func TestSetIsMade(t *testing.T) {
 	if after, err := os.Hostname(); err != nil || after != before {
 		t.Errorf("the node is called %q, %v, and was %q", after, err, before)
 	}
-	if err := s.Make(t.Context()); !errdefs.IsAlreadyExists(err) || !s.Alive() {
-		t.Errorf("a second Make: %v, and alive is %v", err, s.Alive())
+	if err := s.Make(t.Context()); !errdefs.IsAlreadyExists(err) || !alive(t, s) {
+		t.Errorf("a second Make: %v, and alive is %v", err, alive(t, s))
 	}
 	for range 2 {
-		if err := s.Unpin(); err != nil || s.Alive() {
-			t.Errorf("Unpin: %v, alive is %v", err, s.Alive())
+		if err := s.Unpin(); err != nil || alive(t, s) {
+			t.Errorf("Unpin: %v, alive is %v", err, alive(t, s))
 		}
 	}
 }
@@ -99,8 +110,8 @@ func TestSetLeavesOutTheNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	entries, err := os.ReadDir(filepath.Dir(s.IPC))
-	if err != nil || len(entries) != 1 || !s.Alive() {
-		t.Errorf("pinned are %v, %v; alive is %v", entries, err, s.Alive())
+	if err != nil || len(entries) != 1 || !alive(t, s) {
+		t.Errorf("pinned are %v, %v; alive is %v", entries, err, alive(t, s))
 	}
 }
 
@@ -125,14 +136,56 @@ func TestSetOfAnotherKindIsNotAlive(t *testing.T) {
 	if err := s.Make(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if swapped := (Set{IPC: s.Network}); swapped.Alive() {
+	if swapped := (Set{IPC: s.Network}); alive(t, swapped) {
 		t.Error("a network namespace passes for an IPC namespace")
 	}
 	if err := unix.Unmount(s.UTS, unix.MNT_DETACH); err != nil {
 		t.Fatal(err)
 	}
-	if s.Alive() {
+	if alive(t, s) {
 		t.Error("alive without its UTS namespace")
+	}
+}
+
+// TestSetThatCannotBeSeen is of a program that has too many files open: nothing is said of the namespaces. One that is
+// gone for certain is enough.
+func TestSetThatCannotBeSeen(t *testing.T) {
+	s := newSet(t)
+	if err := s.Make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	sees, err := s.Alive()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if sees || !errors.Is(err, unix.EMFILE) {
+		t.Errorf("without a file to open: %v, %v", sees, err)
+	}
+	if !alive(t, s) {
+		t.Error("not alive afterwards")
+	}
+	loop := s.IPC + "-loop" // can neither be opened nor is it missing
+	if err := os.Symlink(loop, loop); err != nil {
+		t.Fatal(err)
+	}
+	if sees, err := (Set{IPC: loop}).Alive(); sees || err == nil {
+		t.Errorf("a link to itself: %v, %v", sees, err)
+	}
+	if alive(t, Set{Network: s.Network + "-missing", IPC: loop}) || alive(t, Set{Network: loop, IPC: s.Network}) {
+		t.Error("alive with a namespace that is gone")
+	}
+	if alive(t, Set{Network: filepath.Join(s.UTS, "x")}) {
+		t.Error("alive below a file")
+	}
+	if err := os.Remove(loop); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -151,7 +204,7 @@ func TestSetOfAUserNamespace(t *testing.T) {
 	if err := s.Make(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !s.Alive() {
+	if !alive(t, s) {
 		t.Error("not alive")
 	}
 	script := "id -u; hostname; cat /proc/self/uid_map /proc/sys/net/ipv4/ping_group_range /proc/sys/kernel/shm_rmid_forced /proc/sys/fs/mqueue/msg_max; " +
@@ -174,10 +227,10 @@ func TestSetOfAUserNamespace(t *testing.T) {
 		t.Error("a failed Make leaves a pin")
 	}
 	alone := Set{User: s.User + "3", UIDs: s.UIDs, GIDs: s.GIDs}
-	if err := alone.Make(t.Context()); err != nil || !alone.Alive() {
+	if err := alone.Make(t.Context()); err != nil || !alive(t, alone) {
 		t.Errorf("a user namespace alone: %v", err)
 	}
-	if err := alone.Unpin(); err != nil || alone.Alive() {
+	if err := alone.Unpin(); err != nil || alive(t, alone) {
 		t.Errorf("unpinned: %v", err)
 	}
 }
