@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -21,34 +22,31 @@ type call struct {
 	systemd bool
 }
 
-// valued are the flags of runc, and of those who have its command line, that take a
-// value: before the verb, and behind it.
-var (
-	valuedGlobal = []string{ocinote.DirFlag, "root", "log", "log-format", "log-level", "criu", "rootless", "cgroup-manager"}
-	valued       = []string{
-		"bundle", "b", "console-socket", "pidfd-socket", "pid-file", "preserve-fds", "process", "p", "cwd", "env", "e", "user", "u",
-		"additional-gids", "g", "process-label", "apparmor", "cap", "c", "cgroup", "image-path", "work-path", "manage-cgroups-mode",
-		"empty-ns", "lsm-profile", "lsm-mount-context", "file", "f", "config",
-	}
-)
+// making are the verbs that make a container. runc takes their flags behind the id, too.
+var making = []string{"create", "run", "restore"}
 
 // passed are the verbs of runc and crun that no note is about.
 var passed = []string{
 	"start", "kill", "delete", "state", "ps", "list", "events", "pause", "resume", "update", "checkpoint", "features", "mounts", "spec", "help", "h",
 }
 
-// parseCall reads a runtime's command line. A flag that it does not know passes: see
-// prepare for what it takes for the verb when that flag has a value.
+// parseCall reads a runtime's command line. A flag that it does not know passes as one without a value: see prepare for
+// what it takes for the verb when that flag has one.
 func parseCall(args []string) call {
 	c := call{notes: ocinote.DefaultDir, args: slices.Clone(args)}
+	takesValue := globalValued
 	for i := 0; i < len(args); i++ {
-		name, value, isFlag, width := readFlag(args[i:], c.verb == "")
+		name, value, isFlag, width := readFlag(args[i:], takesValue)
 		switch {
+		case args[i] == "--":
 		case !isFlag && c.verb == "":
-			c.verb = args[i]
+			c.verb, takesValue = args[i], valued[args[i]]
+		case !isFlag && c.verb == "mounts" && (args[i] == "add" || args[i] == "remove"): // crun's have verbs of their own
 		case !isFlag:
-			c.container = args[i]
-			return c // behind it may be a command with flags of its own
+			c.container = cmp.Or(c.container, args[i])
+			if !slices.Contains(making, c.verb) {
+				return c // behind it may be a command with flags of its own
+			}
 		case name == ocinote.DirFlag && i == 0:
 			c.notes = ocinote.Dir(value)
 			c.args = slices.Clone(args[width:])
@@ -75,17 +73,13 @@ func (c *call) set(name, value string) {
 
 // readFlag reads the flag at the beginning of args: -name value, --name value or
 // --name=value. width is how many arguments it takes.
-func readFlag(args []string, global bool) (name, value string, isFlag bool, width int) {
+func readFlag(args []string, takesValue map[string]bool) (name, value string, isFlag bool, width int) {
 	text := args[0]
-	if !strings.HasPrefix(text, "-") || text == "-" || text == "--" {
+	if !strings.HasPrefix(text, "-") || text == "-" {
 		return "", "", false, 1
 	}
 	name, value, given := strings.Cut(strings.TrimLeft(text, "-"), "=")
-	flags := valued
-	if global {
-		flags = valuedGlobal
-	}
-	if given || !slices.Contains(flags, name) || len(args) == 1 {
+	if given || !takesValue[name] || len(args) == 1 {
 		return name, value, true, 1
 	}
 	return name, args[1], true, 2

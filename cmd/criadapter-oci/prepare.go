@@ -17,7 +17,7 @@ import (
 // flag before the verb, and the verb create.
 func prepare(c *call) error {
 	switch {
-	case c.verb == "create", c.verb == "run", c.verb == "restore":
+	case slices.Contains(making, c.verb):
 		return prepareContainer(c)
 	case c.verb == "exec":
 		return prepareCommand(c)

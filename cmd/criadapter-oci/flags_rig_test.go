@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+var helpOfFlag = regexp.MustCompile(`(?m)^ {3}(-.*?)(?: {2,}.*)?$`)
+
+// TestRigFlagsAreThoseOfRunc compares the flags with the help of the runc that is installed.
+func TestRigFlagsAreThoseOfRunc(t *testing.T) {
+	rigenv.Require(t)
+	compared := 0
+	compare := func(where string, known map[string]bool, args ...string) {
+		text, err := exec.Command("runc", append(args, "--help")...).CombinedOutput()
+		if err != nil {
+			t.Errorf("runc %s --help: %v\n%s", where, err, text)
+		}
+		_, options, _ := strings.Cut(string(text), "OPTIONS:\n")
+		for _, line := range helpOfFlag.FindAllStringSubmatch(options, -1) {
+			for _, flag := range strings.Split(line[1], ", ") {
+				name, takesValue := strings.CutSuffix(strings.TrimLeft(flag, "-"), " value")
+				compared++
+				if known[name] != takesValue {
+					t.Errorf("runc %s %s: it takes a value is %v, and known is %v", where, flag, takesValue, known[name])
+				}
+			}
+		}
+	}
+	compare("", globalValued)
+	for _, verb := range append(making, "exec", "checkpoint", "delete", "events", "kill", "list", "ps", "spec", "update") {
+		compare(verb, valued[verb], verb)
+	}
+	if compared < 100 {
+		t.Errorf("%d flags were compared", compared)
+	}
+}
