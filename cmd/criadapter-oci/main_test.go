@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
@@ -16,7 +18,10 @@ import (
 const asProgram = "CRIADAPTER_TEST_RUNS_MAIN"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if how := os.Getenv(asProgram); how != "" {
+		if how != "1" {
+			_, _ = os.ReadFile(how) // waits for its writer
+		}
 		main()
 	}
 	os.Exit(m.Run())
@@ -186,6 +191,46 @@ func TestContainerKeepsItsRuntime(t *testing.T) {
 	}
 	if told, _ := p.run("kill", strings.Repeat("0b", 32), "9"); !strings.HasPrefix(told, "--real") {
 		t.Errorf("another container: %q", told)
+	}
+}
+
+// An upgrade replaces the program while it runs: its successor, which PATH leads to, is no runtime.
+func TestSuccessorIsNotTheRuntime(t *testing.T) {
+	p := newPlace(t)
+	runtime, err := p.notes.LoadRuntime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.notes = ocinote.Dir(filepath.Join(t.TempDir(), "none"))
+	program := filepath.Join(filepath.Dir(p.installed()), ociName)
+	ours, linked, real := filepath.Join(filepath.Dir(program), runcDir), t.TempDir(), t.TempDir()
+	for dir, target := range map[string]string{linked: program, real: runtime.Path} {
+		if err := os.Symlink(target, filepath.Join(dir, "runc")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// It waits for its log, a named pipe, in the middle of the call: by then it is another file.
+	fifo := filepath.Join(t.TempDir(), "replaced")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "--criadapter-notes", string(p.notes), "delete", someID)
+	cmd.Env = append(os.Environ(), asProgram+"="+fifo, "PATH="+ours+":"+linked+":"+real)
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	replaced, err := os.OpenFile(fifo, os.O_WRONLY, 0) // the program runs
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write(program+".new", "#!/bin/sh\necho the successor\n")
+	if err := errors.Join(os.Chmod(program+".new", 0o755), os.Rename(program+".new", program), replaced.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != 3 || strings.TrimSpace(output.String()) != "delete "+someID {
+		t.Errorf("%v: %s", err, output.String())
 	}
 }
 

@@ -31,16 +31,25 @@ func (c *call) runtime() (ocinote.Runtime, error) {
 	return runtime, err
 }
 
-// findOther looks a program up on PATH, where this one may stand under its name.
+// findOther looks a program up on PATH, where this one may stand under its name, or the one that an upgrade has put in
+// its place since it began.
 func findOther(name, path string) (string, error) {
 	self, err := os.Stat("/proc/self/exe")
 	if err != nil {
 		return "", err
 	}
+	own, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	successor := filepath.Join(filepath.Dir(own), ociName)
 	for _, dir := range strings.Split(path, string(filepath.ListSeparator)) {
 		candidate := filepath.Join(dir, name)
 		stat, err := os.Stat(candidate)
 		if err != nil || os.SameFile(stat, self) || !filepath.IsAbs(candidate) {
+			continue
+		}
+		if target, err := filepath.EvalSymlinks(candidate); err != nil || target == successor {
 			continue
 		}
 		if stat.Mode().IsRegular() && stat.Mode().Perm()&0o111 != 0 {
