@@ -340,7 +340,7 @@ func TestPodOfTheKernelThatCannotBeSeenGoesOn(t *testing.T) {
 	})
 }
 
-// A pod whose /dev/shm somebody has unmounted is not ready, and goes with all that was written since. Nothing that is
+// A pod whose /dev/shm was unmounted is not ready, and goes with all that was written since. Nothing that is
 // mounted in its directory loses a file.
 func TestPodOfTheKernelWhoseShmIsUnmounted(t *testing.T) {
 	for name, mess := range map[string]func(n *node, dir, shm string){

@@ -2,11 +2,11 @@ package main
 
 import "strings"
 
-// globalValued are the flags before the verb that take a value: those of runc up to 1.5 and of crun up to 1.29, which
-// have one command line, and youki's like them. Any other flag stands alone.
+// globalValued holds the flags before the verb that take a value. runc 1.1 to 1.5 and crun up to 1.29 share one command
+// line. Any other flag stands alone.
 var globalValued = names("criadapter-notes root log log-format log-level criu rootless cgroup-manager")
 
-// valued are the flags behind a verb that take a value, in the two programs. No flag takes one in one program alone.
+// valued holds the flags behind each verb that take a value in either program. None of them stands alone in the other.
 var valued = map[string]map[string]bool{
 	"checkpoint": names("image-path work-path parent-path status-fd page-server manage-cgroups-mode empty-ns"),
 	"create":     names("bundle b config f console-socket pidfd-socket pid-file preserve-fds"),
