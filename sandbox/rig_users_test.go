@@ -117,6 +117,8 @@ func (r *rig) lookAtVolumes(env rigenv.Env, sandboxID string, pod *runtimeapi.Po
 			Mounts: []*runtimeapi.Mount{{
 				ContainerPath: "/img", Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, Readonly: true,
 				UidMappings: ownUsers().GetUids(), GidMappings: ownUsers().GetGids(),
+			}, {
+				ContainerPath: "/unasked", Image: &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, Readonly: true,
 			}},
 			Linux: &runtimeapi.LinuxContainerConfig{SecurityContext: &runtimeapi.LinuxContainerSecurityContext{
 				NamespaceOptions: pod.GetLinux().GetSecurityContext().GetNamespaceOptions(), RunAsUser: &runtimeapi.Int64Value{},
@@ -126,7 +128,7 @@ func (r *rig) lookAtVolumes(env rigenv.Env, sandboxID string, pod *runtimeapi.Po
 	r.must(err)
 	_, err = r.runtime().StartContainer(r.Context(), &runtimeapi.StartContainerRequest{ContainerId: created.GetContainerId()})
 	r.must(err)
-	if got := r.exec(created.GetContainerId(), "cd /evil-volume && touch /var/evil/a b && stat -c %u:%g . b /var/evil/a /img /img/bin | xargs"); got != "0:0 0:0 0:0 0:0 0:0" {
+	if got := r.exec(created.GetContainerId(), "cd /evil-volume && touch /var/evil/a b && stat -c %u:%g . b /var/evil/a /img /img/bin /unasked/bin | xargs"); got != "0:0 0:0 0:0 0:0 0:0 0:0" {
 		r.Errorf("the volumes of the image and the mounted one are of %q", got)
 	}
 }

@@ -158,17 +158,19 @@ func (u Users) are(uids, gids []*runtimeapi.IDMapping) bool {
 	return len(uids) == 1 && len(gids) == 1 && mapping(uids[0]) == u.UIDs && mapping(gids[0]) == u.GIDs
 }
 
-// mapMount shows a mount's files with the owners inside of the pod's user namespace, if the mount asks for it.
+// mapMount shows a mount's files with the owners inside of the pod's user namespace, if the mount asks for it or is an
+// image, whose owners mean users of its container.
 func mapMount(field string, m *runtimeapi.Mount, target string, in ContainerInput, more *extra) error {
 	users := PodUsers(in.Sandbox.Config)
 	if users != nil && m.GetPropagation() == runtimeapi.MountPropagation_PROPAGATION_BIDIRECTIONAL {
 		return invalid(field+".propagation", "a pod with a user namespace of its own cannot pass mounts on to the node: use another than PROPAGATION_BIDIRECTIONAL")
 	}
 	uids, gids := m.GetUidMappings(), m.GetGidMappings()
-	if len(uids) == 0 && len(gids) == 0 {
+	asks := len(uids) > 0 || len(gids) > 0
+	if !asks && (users == nil || m.GetImage().GetImage() == "") {
 		return nil
 	}
-	if users == nil || !users.are(uids, gids) {
+	if asks && (users == nil || !users.are(uids, gids)) {
 		part := ".gidMappings"
 		if len(uids) > 0 {
 			part = ".uidMappings"

@@ -136,6 +136,26 @@ func TestContainerJoinsItsPodsUsers(t *testing.T) {
 	}
 }
 
+// The files of an image are the pod's, whoever asks for it: no mount of an image has owners of its own.
+func TestImagesAreMappedInAUserNamespace(t *testing.T) {
+	for _, ids := range [][]*runtimeapi.IDMapping{nil, userIDs(65536, 1000)} {
+		in := mappedContainer()
+		in.Config.Mounts = []*runtimeapi.Mount{{ContainerPath: "/img", Image: &runtimeapi.ImageSpec{Image: "models:1"}}}
+		if ids != nil {
+			in.Config.Mounts[0].UidMappings, in.Config.Mounts[0].GidMappings = ids, userIDs(131072, 1000)
+		}
+		in.ImageSources = map[int]ImageSource{0: {ID: "sha256:1", Path: "/images/1/fs"}}
+		spec, err := Container(in)
+		if err != nil || !reflect.DeepEqual(spec.Note.MappedMounts, []string{"/img"}) {
+			t.Errorf("%v: %+v, %v", ids, spec.Note, err)
+		}
+		podOptions(in).UsernsOptions, options(in).UsernsOptions, in.Config.Mounts[0].UidMappings, in.Config.Mounts[0].GidMappings = nil, nil, nil, nil
+		if spec, err := Container(in); err != nil || len(spec.Note.MappedMounts) > 0 {
+			t.Errorf("the node's users: %+v, %v", spec.Note, err)
+		}
+	}
+}
+
 func TestUsersThatAContainerCannotHave(t *testing.T) {
 	mounted := func(m *runtimeapi.Mount) func(*ContainerInput) {
 		m.HostPath, m.ContainerPath = "/srv", "/data"

@@ -25,11 +25,11 @@ func ids(first uint32) []*runtimeapi.IDMapping {
 	return []*runtimeapi.IDMapping{{HostId: first, Length: userns.Length}}
 }
 
-// mapMounts has files belong to the users in the container to whom they belong on the host: without it all of them
-// would be nobody's. The runtime maps an image's by itself.
+// mapMounts asks the runtime to show files with the ids that they have on the host, as the kubelet does for all mounts.
+// Without it the overflow id would own them in the container.
 func mapMounts(mounts []*runtimeapi.Mount, users *runtimeapi.UserNamespace) {
 	for _, mount := range mounts {
-		if users != nil && mount.GetImage() == nil {
+		if users != nil {
 			mount.UidMappings, mount.GidMappings = users.GetUids(), users.GetGids()
 		}
 	}

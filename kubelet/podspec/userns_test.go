@@ -56,3 +56,15 @@ func TestUserNamespace(t *testing.T) {
 		t.Errorf("without ids: %v", err)
 	}
 }
+
+// An image's files belong to the overflow id unless the runtime maps them as well.
+func TestEachMountIsMapped(t *testing.T) {
+	users := &runtimeapi.UserNamespace{Uids: ids(131072), Gids: ids(131072)}
+	mounts := []*runtimeapi.Mount{{HostPath: "/srv"}, {Image: &runtimeapi.ImageSpec{Image: "models:1"}}}
+	mapMounts(mounts, users)
+	for _, mount := range mounts {
+		if !mapped(mount.GetUidMappings(), 131072) || !mapped(mount.GetGidMappings(), 131072) {
+			t.Errorf("%v is not mapped", mount)
+		}
+	}
+}
