@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/criadapter/criadapter/checkpoint"
 	"github.com/criadapter/criadapter/cni"
+	"github.com/criadapter/criadapter/docker/translate"
 	"github.com/criadapter/criadapter/internal/netns"
 )
 
@@ -25,6 +27,11 @@ func (s *Service) connect(ctx context.Context, p *pending) error {
 	}
 	if err := p.holder.connect(ctx, p); err != nil {
 		return err
+	}
+	if values := translate.InterfaceSysctls(p.config); len(values) > 0 && !s.opts.EngineBridge {
+		if err := netns.Open(p.record.NetnsPath).SetSysctls(ctx, values); err != nil {
+			return fmt.Errorf("config.linux.sysctls: %w", err)
+		}
 	}
 	return s.opts.Files.writeHosts(p.record.SandboxID, p.config, p.record.Network.IPs)
 }

@@ -20,7 +20,9 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 	r.must(err)
 	config := r.config("web", 3)
 	config.Linux.CgroupParent = "/" + env.Cgroup() + "/" + r.namespace
-	config.Linux.Sysctls = map[string]string{"net.ipv4.ip_unprivileged_port_start": "80", "kernel.shm_rmid_forced": "1"}
+	config.Linux.Sysctls = map[string]string{
+		"net.ipv4.ip_unprivileged_port_start": "80", "kernel.shm_rmid_forced": "1", "net.ipv4.conf.eth0.rp_filter": "2",
+	}
 	config.Linux.Resources = &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 64 << 20}
 	response, err := r.runtime().RunPodSandbox(t.Context(), &runtimeapi.RunPodSandboxRequest{Config: config})
 	r.must(err)
@@ -42,6 +44,7 @@ func TestPodWithoutASandboxContainer(t *testing.T) {
 	for command, want := range map[string]string{
 		"hostname; echo $HOSTNAME": "web\nweb",
 		"cat /proc/sys/net/ipv4/ip_unprivileged_port_start /proc/sys/kernel/shm_rmid_forced": "80\n1",
+		"cat /proc/sys/net/ipv4/conf/eth0/rp_filter":                                         "2",
 		"cat /proc/sys/net/ipv4/ping_group_range":                                            "0\t2147483647",
 		"grep -c ' /dev/shm tmpfs ' /proc/mounts":                                            "1",
 		"tail -n 1 /etc/hosts":                                                               address + "\tweb",

@@ -153,8 +153,33 @@ func TestSysctls(t *testing.T) {
 		"kernel.sem":                       "250 32000 32 128",
 		"fs.mqueue.msg_max":                "100",
 	}
+	ofInterface := maps.Clone(in.Config.Linux.Sysctls)
+	general := maps.Clone(ofInterface)
+	delete(general, "net.ipv4.conf.eth0/100.rp_filter")
+	maps.DeleteFunc(ofInterface, func(name, _ string) bool { return general[name] != "" })
+	in.PublishPorts = true // the engine makes the interface
 	if got := mustSandbox(t, in).Host.Sysctls; !maps.Equal(got, in.Config.Linux.Sysctls) {
 		t.Errorf("got %v", got)
+	}
+	in.PublishPorts = false // CNI makes it in the running sandbox
+	if got := mustSandbox(t, in).Host.Sysctls; !maps.Equal(got, general) {
+		t.Errorf("got %v", got)
+	}
+	if got := InterfaceSysctls(in.Config); !maps.Equal(got, ofInterface) {
+		t.Errorf("interfaces have %v", got)
+	}
+}
+
+func TestInterfaceSysctls(t *testing.T) {
+	for name, want := range map[string]bool{
+		"net.ipv4.conf.eth0.forwarding": true, "net.ipv6.conf.net1/7.accept_ra": true, "net.ipv6.neigh.eth0.ucast_solicit": true,
+		"net.mpls.conf.eth0.input": true, "net.ipv4.conf.all.forwarding": false, "net.ipv4.conf.default.rp_filter": false,
+		"net.ipv6.conf.lo.mtu": false, "net.ipv4.ip_forward": false, "net.core.somaxconn": false, "kernel.sem": false,
+	} {
+		config := &runtimeapi.PodSandboxConfig{Linux: &runtimeapi.LinuxPodSandboxConfig{Sysctls: map[string]string{name: "1"}}}
+		if got := InterfaceSysctls(config)[name] == "1"; got != want {
+			t.Errorf("%s: of an interface is %v", name, got)
+		}
 	}
 }
 

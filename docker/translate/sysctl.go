@@ -32,6 +32,23 @@ func sysctls(field string, values map[string]string, ns *runtimeapi.NamespaceOpt
 	return maps.Clone(values), nil
 }
 
+// InterfaceSysctls returns the sysctls of a pod that belong to a network interface, except the loopback interface. They can
+// be set when CNI has made the interface. With SandboxInput.PublishPorts the engine sets them.
+func InterfaceSysctls(config *runtimeapi.PodSandboxConfig) map[string]string {
+	values := maps.Clone(config.GetLinux().GetSysctls())
+	maps.DeleteFunc(values, func(name, _ string) bool { return !isInterfaceSysctl(name) })
+	return values
+}
+
+// isInterfaceSysctl knows net.FAMILY.conf.INTERFACE and net.FAMILY.neigh.INTERFACE.
+func isInterfaceSysctl(name string) bool {
+	parts := strings.SplitN(name, ".", 5)
+	if len(parts) < 5 || parts[0] != "net" || parts[2] != "conf" && parts[2] != "neigh" {
+		return false
+	}
+	return !slices.Contains([]string{"all", "default", "lo"}, parts[3])
+}
+
 // checkSysctl refuses names that could name another file below /proc/sys than
 // their prefix says.
 func checkSysctl(field, name, value string) error {

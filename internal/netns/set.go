@@ -160,6 +160,11 @@ func raiseLoopback() error {
 	return nil
 }
 
+// SetSysctls sets sysctls of the network namespace. It fails as [Set.Make] and [Handle.Do] do.
+func (h Handle) SetSysctls(ctx context.Context, values map[string]string) error {
+	return h.Do(ctx, func() error { return writeSysctls(values) })
+}
+
 // writeSysctls sets what belongs to the namespaces of the calling thread, in the order of the names.
 func writeSysctls(values map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {

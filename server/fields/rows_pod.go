@@ -41,7 +41,7 @@ func podRows() []row {
 		},
 		{
 			fields: of("LinuxPodSandboxConfig", "sysctls"), is: implemented,
-			says: "Those of the pod's network and IPC namespaces are set in the sandbox; others, and those of a namespace of the node, are invalid.",
+			says: "Sysctls of the pod's network and IPC namespaces are set in the sandbox, and sysctls of an interface (net.ipv4.conf.eth0) after CNI ADD. Others, and sysctls of a namespace of the node, are invalid.",
 		},
 		{
 			fields: of("LinuxPodSandboxConfig", "overhead", "resources"), is: implemented,
