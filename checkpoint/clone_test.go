@@ -11,7 +11,7 @@ func TestRecordsShareNoMemoryWithTheStore(t *testing.T) {
 	saved := fullRecord("abc")
 	mustSave(t, s, saved)
 	loaded := mustLoad(t, s, "abc")
-	records, _, err := s.List(t.Context())
+	listing, err := s.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func TestRecordsShareNoMemoryWithTheStore(t *testing.T) {
 	if err := s.Update(t.Context(), "abc", func(r *Record) error { kept = r; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	for name, r := range map[string]*Record{"saved": &saved, "loaded": &loaded, "listed": &records[0], "updated": kept} {
+	for name, r := range map[string]*Record{"saved": &saved, "loaded": &loaded, "listed": &listing.Records[0], "updated": kept} {
 		t.Run(name, func(t *testing.T) {
 			scribble(t, reflect.ValueOf(r).Elem())
 			requireRecord(t, mustLoad(t, s, "abc"), fullRecord("abc"))

@@ -92,9 +92,9 @@ func otherWork(ctx context.Context, s *Store) error {
 	if r.Name != "old" {
 		return fmt.Errorf("memory has the name %q before the disk write ended", r.Name)
 	}
-	records, _, err := s.List(ctx)
-	if err == nil && len(records) != 2 {
-		err = fmt.Errorf("List returned %d records, want 2", len(records))
+	listing, err := s.List(ctx)
+	if err == nil && len(listing.Records) != 2 {
+		err = fmt.Errorf("List returned %d records, want 2", len(listing.Records))
 	}
 	if err != nil {
 		return err

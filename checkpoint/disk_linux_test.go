@@ -125,11 +125,11 @@ func TestKilledWhileSaving(t *testing.T) {
 	for round := range 10 {
 		promised := killSaver(t, dir, time.Duration(round)*3*time.Millisecond)
 		s := mustOpen(t, dir)
-		records, quarantined, err := s.List(t.Context())
-		if err != nil || len(quarantined) != 0 || len(records) != 1 {
-			t.Fatalf("round %d: List returned %d records, %v, %v", round, len(records), quarantined, err)
+		listing, err := s.List(t.Context())
+		if err != nil || len(listing.Quarantined) != 0 || len(listing.Records) != 1 {
+			t.Fatalf("round %d: List returned %d records, %v, %v", round, len(listing.Records), listing.Quarantined, err)
 		}
-		if got := records[0].Attempt; got != promised && got != promised+1 {
+		if got := listing.Records[0].Attempt; got != promised && got != promised+1 {
 			t.Fatalf("round %d: save %d is on disk, %d was promised", round, got, promised)
 		}
 		requireFiles(t, dir, "abc.json")

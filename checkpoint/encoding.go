@@ -19,10 +19,16 @@ type envelope struct {
 	Record        json.RawMessage `json:"record"`
 }
 
-// newerVersion is how decode reports a file of a higher schema version.
-type newerVersion int
+// refusal is how decode reports a record of another program: nothing is wrong with it, but this program would lose some
+// of it.
+type refusal struct {
+	reason string
+	// head is what every schema has at the same place, as far as it could be read.
+	head Record
+}
 
-func (v newerVersion) Error() string { return fmt.Sprintf("schema version %d", int(v)) }
+// Error implements error.
+func (r *refusal) Error() string { return r.reason }
 
 // encodeRecord returns r as indented JSON, nested one level deep; the same record always gives the same bytes. HTML
 // characters stay readable: nobody puts these files into a web page. A config that is not JSON gives
@@ -46,8 +52,8 @@ func wrap(record []byte) []byte {
 	return file.Bytes()
 }
 
-// decode returns the record in a file's content. It returns a newerVersion for a file of a higher schema version and
-// for everything else it cannot trust another error. JSON parts of the record (configs, CNI result) come back compact.
+// decode returns the record in a file's content. It returns a *refusal for the record of a newer program, and another
+// error for a file it cannot trust. JSON parts of the record (configs, CNI result) come back compact.
 func decode(file []byte) (Record, error) {
 	// The version comes first and alone: a newer program may have changed the rest of the envelope.
 	var version struct {
@@ -56,14 +62,18 @@ func decode(file []byte) (Record, error) {
 	if err := json.Unmarshal(file, &version); err != nil {
 		return Record{}, fmt.Errorf("not a checkpoint file: %w", err)
 	}
+	var env envelope
+	err := json.Unmarshal(file, &env)
 	switch v := version.SchemaVersion; {
 	case v > schemaVersion:
-		return Record{}, newerVersion(v)
+		return Record{}, &refusal{
+			reason: fmt.Sprintf("has schema version %d and this program knows up to %d", v, schemaVersion),
+			head:   decodeHead(env.Record),
+		}
 	case v < 1:
 		return Record{}, fmt.Errorf("schema version %d does not exist", v)
 	}
-	var env envelope
-	if err := json.Unmarshal(file, &env); err != nil {
+	if err != nil {
 		return Record{}, fmt.Errorf("not a checkpoint file: %w", err)
 	}
 	if len(env.Record) == 0 {
@@ -75,18 +85,45 @@ func decode(file []byte) (Record, error) {
 	return decodeRecord(env.Record)
 }
 
-// decodeRecord reads a record's JSON. It compacts it first, so that a config
-// looks the same to its reader whether it comes from the file or from memory.
+// decodeRecord reads a record's JSON. It compacts it first, so that a config looks the same to its reader whether it
+// comes from the file or from memory. A field that Record does not have is a *refusal: the next write would drop it.
 func decodeRecord(raw []byte) (Record, error) {
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, raw); err != nil {
 		return Record{}, fmt.Errorf("the record is not JSON: %w", err)
 	}
-	var r Record
-	if err := json.Unmarshal(compact.Bytes(), &r); err != nil {
+	var known Record
+	if err := json.Unmarshal(compact.Bytes(), &known); err != nil {
 		return Record{}, fmt.Errorf("the record does not have the layout of schema version %d: %w", schemaVersion, err)
 	}
+	var r Record
+	strict := json.NewDecoder(&compact)
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&r); err != nil {
+		return Record{}, &refusal{
+			reason: fmt.Sprintf("has what schema version %d has not (%v)", schemaVersion, err),
+			head:   headOf(known),
+		}
+	}
 	return r, nil
+}
+
+// decodeHead reads the head of a newer program's record. What cannot be read stays empty.
+func decodeHead(raw []byte) Record {
+	var head Record
+	var compact bytes.Buffer
+	if json.Compact(&compact, raw) != nil || json.Unmarshal(compact.Bytes(), &head) != nil {
+		return Record{}
+	}
+	return headOf(head)
+}
+
+// headOf returns the fields of r that every schema has: enough to show the pod.
+func headOf(r Record) Record {
+	return Record{
+		SandboxID: r.SandboxID, Name: r.Name, Namespace: r.Namespace, UID: r.UID, Attempt: r.Attempt,
+		CreatedAt: r.CreatedAt, Config: r.Config,
+	}
 }
 
 // checksum returns the checksum of a record's bytes as it stands in the file.

@@ -26,23 +26,25 @@ func (e *corruptError) Error() string {
 // Unwrap makes the error match errdefs.ErrDataLoss and its cause.
 func (e *corruptError) Unwrap() []error { return []error{errdefs.ErrDataLoss, e.err} }
 
-// versionError says that a record was written by a newer program. The file is left as it is and refused for reading,
+// refusedError says that a record was written by a newer program. The file is left as it is and refused for reading,
 // writing and deletion. It matches errdefs.ErrFailedPrecondition.
-type versionError struct {
+type refusedError struct {
 	// path is the record's file.
 	path string
-	// version is the file's schema version, higher than schemaVersion.
-	version int
+	// reason is what this program does not know of it.
+	reason string
+	// head is what List reports of the record.
+	head Record
 }
 
 // Error implements error.
-func (e *versionError) Error() string {
-	return fmt.Sprintf("the checkpoint %s has schema version %d and this program knows up to %d: start the newer program again, or move the file away once its pod is gone",
-		e.path, e.version, schemaVersion)
+func (e *refusedError) Error() string {
+	return fmt.Sprintf("the checkpoint %s %s: start the newer program again, or move the file away to have the pod removed like one whose checkpoint is lost",
+		e.path, e.reason)
 }
 
 // Unwrap makes the error match errdefs.ErrFailedPrecondition.
-func (e *versionError) Unwrap() error { return errdefs.ErrFailedPrecondition }
+func (e *refusedError) Unwrap() error { return errdefs.ErrFailedPrecondition }
 
 // notFound is the error for a sandbox without a record.
 func notFound(sandboxID string) error {

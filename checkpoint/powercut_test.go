@@ -218,12 +218,12 @@ func TestPowerCutAtEveryStep(t *testing.T) {
 // wantPossible opens what a power cut left, as the next start does.
 func wantPossible(t *testing.T, when, dir string, possible map[string][]uint32) {
 	t.Helper()
-	records, quarantined, err := mustOpen(t, dir).List(t.Context())
-	if err != nil || len(quarantined) > 0 {
-		t.Errorf("%s: quarantined %v, %v", when, quarantined, err)
+	listing, err := mustOpen(t, dir).List(t.Context())
+	if err != nil || len(listing.Quarantined) > 0 {
+		t.Errorf("%s: quarantined %v, %v", when, listing.Quarantined, err)
 	}
 	found := map[string]uint32{}
-	for _, r := range records {
+	for _, r := range listing.Records {
 		found[r.SandboxID] = r.Attempt
 		want := fullRecord(r.SandboxID)
 		want.Attempt = r.Attempt

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// schemaVersion is the version of Record's layout that this build writes. A record of a higher version is refused (and
-// left where it is), so that an older program never drops fields that a newer one wrote.
-const schemaVersion = 1
+// schemaVersion is the version of Record's layout that this build writes. Each change of Record raises it, see the
+// package comment.
+const schemaVersion = 2
 
 // Phase says how far the set-up of a pod had come when its record was written.
 type Phase string

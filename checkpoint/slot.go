@@ -84,9 +84,10 @@ func (s *Store) current(ctx context.Context, sandboxID string, sl *slot) (*versi
 		return nil, fmt.Errorf("reading the checkpoint of sandbox %s: %w", sandboxID, err)
 	}
 	record, err := decode(content)
-	var newer newerVersion
-	if errors.As(err, &newer) {
-		return nil, &versionError{path: s.file(sandboxID), version: int(newer)}
+	var refused *refusal
+	if errors.As(err, &refused) {
+		refused.head.SandboxID = sandboxID
+		return nil, &refusedError{path: s.file(sandboxID), reason: refused.reason, head: refused.head}
 	}
 	if err == nil && record.SandboxID != sandboxID {
 		err = fmt.Errorf("it is the record of sandbox %q", record.SandboxID)

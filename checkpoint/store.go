@@ -58,7 +58,7 @@ func Open(dir string) (*Store, error) {
 // record; the file holds the earlier or the new one, whole.
 //
 // It returns errdefs.ErrInvalidArgument for an id that cannot be a file name and for a config that is not JSON, and a
-// *versionError rather than replacing the file of a newer program. A corrupt file in its place is quarantined and
+// *refusedError rather than replacing the file of a newer program. A corrupt file in its place is quarantined and
 // replaced.
 func (s *Store) Save(ctx context.Context, r Record) error {
 	if err := validateID(r.SandboxID); err != nil {
@@ -75,7 +75,7 @@ func (s *Store) Save(ctx context.Context, r Record) error {
 // Load returns the record of a sandbox, and errdefs.ErrNotFound when there is
 // none. A file that turns out to be corrupt is quarantined and reported as a
 // *corruptError, once: after that there is no record. A file of a newer program
-// gives a *versionError and stays where it is.
+// gives a *refusedError and stays where it is.
 func (s *Store) Load(ctx context.Context, sandboxID string) (Record, error) {
 	if err := validateID(sandboxID); err != nil {
 		return Record{}, err
@@ -115,7 +115,7 @@ func (s *Store) Update(ctx context.Context, sandboxID string, change func(*Recor
 
 // Delete removes the record of a sandbox. When it returns nil the removal survives a power cut. It is idempotent:
 // without a record it succeeds. A corrupt file is quarantined rather than removed; the file of a newer program gives a
-// *versionError and stays. On an error memory keeps the record, and Delete may be called again.
+// *refusedError and stays. On an error memory keeps the record, and Delete may be called again.
 func (s *Store) Delete(ctx context.Context, sandboxID string) error {
 	if err := validateID(sandboxID); err != nil {
 		return err
@@ -138,15 +138,25 @@ func (s *Store) Delete(ctx context.Context, sandboxID string) error {
 	return nil
 }
 
-// List reads every record for start-up, sorted by sandbox id. quarantined reports the corrupt files found since Open,
-// by this call or an earlier one. err joins a *versionError or read error for each file that was left in place unread;
-// records and quarantined are valid even then, so that one unreadable file does not keep the other pods from being
-// recovered.
-func (s *Store) List(ctx context.Context) (records []Record, quarantined []Quarantined, err error) {
+// Listing is what a directory holds, each list sorted by sandbox id but for Quarantined.
+type Listing struct {
+	// Records are the records that this program understands.
+	Records []Record
+	// Refused are the heads of the records of a newer program: SandboxID, the pod's metadata, CreatedAt and Config, as
+	// far as they could be read. The rest is empty and must not be guessed.
+	Refused []Record
+	// Quarantined are the corrupt files found since Open, by this call or an earlier one.
+	Quarantined []Quarantined
+}
+
+// List reads every record for start-up. err joins a *refusedError or read error for each file that was left in place;
+// the listing is valid even then, so that one unreadable file does not keep the other pods from being recovered.
+func (s *Store) List(ctx context.Context) (Listing, error) {
 	entries, err := os.ReadDir(s.dir) // sorted
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the checkpoint directory: %w", err)
+		return Listing{}, fmt.Errorf("reading the checkpoint directory: %w", err)
 	}
+	var found Listing
 	var errs []error
 	for _, e := range entries {
 		id, ok := idOfFile(e.Name())
@@ -156,20 +166,26 @@ func (s *Store) List(ctx context.Context) (records []Record, quarantined []Quara
 			}
 			continue
 		}
-		switch r, err := s.Load(ctx, id); {
+		r, err := s.Load(ctx, id)
+		var refused *refusedError
+		switch {
 		case err == nil:
-			records = append(records, r)
+			found.Records = append(found.Records, r)
 		case errdefs.IsNotFound(err):
 			// Deleted by another goroutine meanwhile.
 		case s.isQuarantined(err):
 			// In the list of the quarantine.
+		case errors.As(err, &refused):
+			found.Refused = append(found.Refused, refused.head)
+			errs = append(errs, err)
 		default:
 			errs = append(errs, err)
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return records, slices.Clone(s.quarantined), errors.Join(errs...)
+	found.Quarantined = slices.Clone(s.quarantined)
+	return found, errors.Join(errs...)
 }
 
 // file returns the path of a sandbox's record.

@@ -283,12 +283,12 @@ func TestListSortsAndIgnoresStrangers(t *testing.T) {
 	}
 	for name, s := range map[string]*Store{"same store": s, "after a restart": mustOpen(t, dir)} {
 		t.Run(name, func(t *testing.T) {
-			records, quarantined, err := s.List(t.Context())
-			if err != nil || len(quarantined) != 0 {
-				t.Fatalf("List returned %v, %v", quarantined, err)
+			listing, err := s.List(t.Context())
+			if err != nil || len(listing.Quarantined) != 0 {
+				t.Fatalf("List returned %v, %v", listing.Quarantined, err)
 			}
-			if !reflect.DeepEqual(records, []Record{fullRecord("a"), fullRecord("b"), fullRecord("c")}) {
-				t.Errorf("records are %+v", records)
+			if !reflect.DeepEqual(listing.Records, []Record{fullRecord("a"), fullRecord("b"), fullRecord("c")}) {
+				t.Errorf("records are %+v", listing.Records)
 			}
 		})
 	}

@@ -52,7 +52,7 @@ func (n *Node) PlanReturn(ctx context.Context) (*Return, error) {
 	if err != nil {
 		return nil, err
 	}
-	records, _, err := n.opts.Store.List(ctx)
+	listing, err := n.opts.Store.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (n *Node) PlanReturn(ctx context.Context) (*Return, error) {
 		}
 	}
 	plan := &Return{}
-	for _, record := range records {
+	for _, record := range listing.Records {
 		pod, err := n.planReturn(ctx, record, members[record.SandboxID])
 		if err != nil {
 			return nil, err

@@ -299,8 +299,8 @@ func (n *node) wantNothing() {
 	for _, c := range list {
 		n.Errorf("the engine still has container %s", c.Names)
 	}
-	if records, _, err := n.store.List(n.Context()); err != nil || len(records) > 0 {
-		n.Errorf("the store still has %v, %v", records, err)
+	if listing, err := n.store.List(n.Context()); err != nil || len(listing.Records) > 0 {
+		n.Errorf("the store still has %v, %v", listing.Records, err)
 	}
 	for _, dir := range []string{n.files.dir, n.netnsDir(), n.podsDir(), n.usersDir()} {
 		entries, err := os.ReadDir(dir)

@@ -24,6 +24,10 @@ func (s *Service) Stop(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
+	// Before anything ends: without its record the pod could not be taken off the network afterwards.
+	if _, err := s.recordOf(ctx, pod); err != nil {
+		return err
+	}
 	s.inflight.drop(pod.Meta.Name, pod.ID)
 	if err := s.markStopping(ctx, pod); err != nil {
 		return err

@@ -23,8 +23,8 @@ var ErrStarting = fmt.Errorf("the engine's containers are still being read, try 
 type Records interface {
 	// Load returns the record of a pod; errdefs.ErrNotFound when there is none.
 	Load(ctx context.Context, sandboxID string) (checkpoint.Record, error)
-	// List returns all records that can be read.
-	List(ctx context.Context) ([]checkpoint.Record, []checkpoint.Quarantined, error)
+	// List returns all records that can be read, and the heads of those that a newer program wrote.
+	List(ctx context.Context) (checkpoint.Listing, error)
 }
 
 // Options are what a Cache needs.

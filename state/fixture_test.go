@@ -364,7 +364,9 @@ func allEvents(docker.Event) bool { return true }
 type records struct {
 	mu   sync.Mutex
 	byID map[string]checkpoint.Record
-	err  error
+	// refused are the heads of records that a newer program wrote.
+	refused []checkpoint.Record
+	err     error
 }
 
 func (r *records) Load(ctx context.Context, id string) (checkpoint.Record, error) {
@@ -379,13 +381,13 @@ func (r *records) Load(ctx context.Context, id string) (checkpoint.Record, error
 	return checkpoint.Record{}, errdefs.ErrNotFound
 }
 
-func (r *records) List(ctx context.Context) ([]checkpoint.Record, []checkpoint.Quarantined, error) {
+func (r *records) List(ctx context.Context) (checkpoint.Listing, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, nil, err
+		return checkpoint.Listing{}, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Collect(maps.Values(r.byID)), nil, r.err
+	return checkpoint.Listing{Records: slices.Collect(maps.Values(r.byID)), Refused: r.refused}, r.err
 }
 
 func (r *records) save(record checkpoint.Record) {

@@ -55,7 +55,7 @@ type PodStatus struct {
 	Overhead, Resources *runtimeapi.LinuxContainerResources
 	StartedAt           time.Time
 	finishedAt          time.Time
-	// lost says that neither a record nor the engine has the pod, of which something is left all the same.
+	// lost says that the pod has no record that can be read, and the engine does not have it: it stays until it is removed.
 	lost bool
 }
 

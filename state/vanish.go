@@ -66,14 +66,28 @@ func (c *Cache) showOrphans(ctx context.Context, listed map[string]struct{}) {
 		return // from now on vanished keeps them
 	default:
 	}
-	records, _, err := c.opts.Records.List(ctx)
+	listing, err := c.opts.Records.List(ctx)
 	if err != nil { // the records that could be read are there all the same
 		log.G(ctx).WithError(err).Warn("cannot read all checkpoints")
 	}
-	for _, record := range records {
+	for _, record := range listing.Records {
 		if _, ok := listed[record.SandboxID]; !ok {
 			c.PutPod(c.orphan(ctx, record))
 		}
+	}
+	c.showHeads(ctx, listing.Refused)
+}
+
+// showHeads publishes pods that are known from a part of their record alone, as NOTREADY.
+func (c *Cache) showHeads(ctx context.Context, heads []checkpoint.Record) {
+	for _, head := range heads {
+		if c.Snapshot().pod(head.SandboxID) != nil {
+			continue
+		}
+		pod := PodOf(ctx, head)
+		pod.Status.Running, pod.Status.NetworkReady = false, false
+		pod.Status.finishedAt, pod.Status.lost = head.CreatedAt, true
+		c.PutPod(pod)
 	}
 }
 
@@ -86,14 +100,7 @@ func (c *Cache) showLost(ctx context.Context, list []container.Summary) {
 	default:
 	}
 	if c.opts.Unrecorded != nil {
-		for _, record := range c.opts.Unrecorded() {
-			if c.Snapshot().pod(record.SandboxID) == nil {
-				pod := PodOf(ctx, record)
-				pod.Status.Running, pod.Status.NetworkReady = false, false
-				pod.Status.finishedAt, pod.Status.lost = record.CreatedAt, true
-				c.PutPod(pod)
-			}
-		}
+		c.showHeads(ctx, c.opts.Unrecorded())
 	}
 	for _, summary := range list {
 		for _, name := range summary.Names {

@@ -183,8 +183,8 @@ func report(ctx context.Context, started time.Time, services *services, metrics 
 	if err := services.cache.Err(); err != nil {
 		r.CacheError = err.Error()
 	}
-	_, quarantined, _ := services.store.List(ctx) // its error is among the warnings
-	for _, q := range quarantined {
+	listing, _ := services.store.List(ctx) // its error is among the warnings
+	for _, q := range listing.Quarantined {
 		r.Quarantined = append(r.Quarantined, q.Path)
 	}
 	return r

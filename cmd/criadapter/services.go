@@ -193,12 +193,12 @@ func (r *services) server(cfg config.Config, metrics *telemetry.Metrics) *server
 
 // warnings are what an operator should know of, for a verbose Status.
 func (r *services) warnings(ctx context.Context) []string {
-	_, quarantined, err := r.store.List(ctx)
+	listing, err := r.store.List(ctx)
 	var texts []string
 	if err != nil {
 		texts = append(texts, err.Error())
 	}
-	for _, q := range quarantined {
+	for _, q := range listing.Quarantined {
 		texts = append(texts, fmt.Sprintf("the checkpoint of pod sandbox %s was corrupt and is kept as %s: %v", q.SandboxID, q.Path, q.Reason))
 	}
 	return texts

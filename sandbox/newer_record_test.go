@@ -1,0 +1,104 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
+)
+
+var schemaVersion = regexp.MustCompile(`"schemaVersion": \d+`)
+
+// ofNewerProgram gives a pod's record the schema version of a program that has yet to be written. It returns the record's
+// file, and what puts the old version back.
+func (n *node) ofNewerProgram(id string) (file string, back func()) {
+	n.Helper()
+	file = filepath.Join(n.storeDir(), id+".json")
+	content, err := os.ReadFile(file)
+	n.must(err)
+	n.must(os.WriteFile(file, schemaVersion.ReplaceAll(content, []byte(`"schemaVersion": 1000`)), 0o600))
+	return file, func() { n.must(os.WriteFile(file, content, 0o600)) }
+}
+
+// wantLeftAlone checks what a program does with a pod whose record it refuses: it shows the pod and touches nothing.
+func (n *node) wantLeftAlone(id, file, name string) {
+	n.Helper()
+	before, err := os.ReadFile(file)
+	n.must(err)
+	if err := n.Recover(n.Context()); err == nil || !strings.Contains(err.Error(), file) {
+		n.Errorf("Recover returned %v, want an error that names the record", err)
+	}
+	if err := n.collectOrphans(n.Context()); err == nil || !strings.Contains(err.Error(), file) {
+		n.Errorf("collectOrphans returned %v, want an error that names the record", err)
+	}
+	n.wantState(id, notReady)
+	if pod := n.pod(id); pod.Meta.Name != sandboxName(name) {
+		n.Errorf("the pod is shown as %q", pod.Meta.Name)
+	}
+	for call, err := range map[string]error{"Stop": n.Stop(n.Context(), id), "Remove": n.Remove(n.Context(), id)} {
+		if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "start the newer program again") {
+			n.Errorf("%s returned %v, want FailedPrecondition that says what to do", call, err)
+		}
+	}
+	for _, c := range n.cache.Snapshot().ContainersOf(id) {
+		if !c.Status.Running {
+			n.Errorf("container %s was ended", c.Meta.Name)
+		}
+	}
+	if _, err := n.Run(n.Context(), podConfig(name), ""); !errdefs.IsAlreadyExists(err) {
+		n.Errorf("a second pod of the name: %v", err)
+	}
+	if _, joined := n.network.joined[id]; !joined {
+		n.Error("the pod's address was given back")
+	}
+	if after, err := os.ReadFile(file); err != nil || string(after) != string(before) {
+		n.Errorf("the record was changed (%v) to %s", err, after)
+	}
+}
+
+// After a downgrade the pods of the newer program wait for it, unharmed.
+func TestPodOfANewerProgramIsLeftAlone(t *testing.T) {
+	onEachKind(t, func(n *node) {
+		id := n.run("web")
+		n.addContainer(id, "web", "app")
+		n.end()
+		file, back := n.ofNewerProgram(id)
+		n.start(n.mode)
+		n.wantLeftAlone(id, file, "web")
+		n.end()
+		back()
+		n.start(n.mode)
+		n.must(n.Recover(n.Context()))
+		n.wantState(id, ready)
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}
+
+// Without its sandbox, as after a reboot, the pod is known from the head of its record alone.
+func TestDeadPodOfANewerProgramStaysVisible(t *testing.T) {
+	onEachKind(t, func(n *node) {
+		id := n.run("web")
+		n.end()
+		file, _ := n.ofNewerProgram(id)
+		if n.mode == withKernel {
+			_ = unix.Unmount(filepath.Join(n.podsDir(), id, shmDir), unix.MNT_DETACH)
+			for _, name := range []string{ipcFile, utsFile} {
+				_ = unix.Unmount(filepath.Join(n.podsDir(), id, name), unix.MNT_DETACH)
+			}
+			n.must(os.RemoveAll(filepath.Join(n.podsDir(), id)))
+		} else {
+			n.must(n.engine.RemoveContainer(n.Context(), id))
+		}
+		n.start(n.mode)
+		n.wantLeftAlone(id, file, "web")
+		// What the error says: without its record the pod can be removed.
+		n.must(os.Remove(file))
+		n.must(n.Remove(n.Context(), id))
+		n.wantNothing()
+	})
+}

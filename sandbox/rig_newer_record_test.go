@@ -1,0 +1,68 @@
+package sandbox_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// A server that finds the record of a newer program shows the pod, keeps its address, and says what to do.
+func TestServerLeavesThePodOfANewerProgramAlone(t *testing.T) {
+	for name, mode := range map[string]runtimeapi.NamespaceMode{
+		"with a sandbox container": runtimeapi.NamespaceMode_POD,
+		"as a kubelet's":           runtimeapi.NamespaceMode_CONTAINER,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.pid = mode
+			id := r.run("web", 0)
+			address := r.status(id).GetNetwork().GetIp()
+			file := filepath.Join(r.server.RootDir, "pods", id+".json")
+			r.must(r.server.Stop(t.Context()))
+			older, err := os.ReadFile(file)
+			r.must(err)
+			newer := regexp.MustCompile(`"schemaVersion": \d+`).ReplaceAll(older, []byte(`"schemaVersion": 1000`))
+			r.must(os.WriteFile(file, newer, 0o600))
+
+			r.must(r.server.Start(t.Context()))
+			r.wantNotReady(id)
+			if pods := r.pods(); !slices.Equal(pods, []string{id}) {
+				t.Errorf("the pods are %v, want %s", pods, id)
+			}
+			_, stopErr := r.runtime().StopPodSandbox(t.Context(), &runtimeapi.StopPodSandboxRequest{PodSandboxId: id})
+			_, removeErr := r.runtime().RemovePodSandbox(t.Context(), &runtimeapi.RemovePodSandboxRequest{PodSandboxId: id})
+			for call, err := range map[string]error{"StopPodSandbox": stopErr, "RemovePodSandbox": removeErr} {
+				if status.Code(err) != codes.FailedPrecondition || !strings.Contains(err.Error(), file) {
+					t.Errorf("%s returned %v, want FailedPrecondition that names %s", call, err, file)
+				}
+			}
+			other := r.run("other", 0)
+			if got := r.status(other).GetNetwork().GetIp(); got == address || !r.answers(address) {
+				t.Errorf("the other pod has the address %s, the pod left alone had %s and answers: %v", got, address, r.answers(address))
+			}
+			if left := r.leases(); len(left) != 2 || !slices.Contains(left, address) {
+				t.Errorf("the addresses given out are %v, want two with %s", left, address)
+			}
+			if now, err := os.ReadFile(file); err != nil || string(now) != string(newer) {
+				t.Errorf("the record was changed (%v) to %s", err, now)
+			}
+
+			r.must(r.server.Stop(t.Context()))
+			r.must(os.WriteFile(file, older, 0o600))
+			r.must(r.server.Start(t.Context()))
+			r.wantReady(id)
+			for _, id := range []string{id, other} {
+				r.stop(id)
+				r.remove(id)
+			}
+			r.wantNothing([]string{id, other})
+		})
+	}
+}
