@@ -21,19 +21,24 @@ const (
 )
 
 // listener hands out connections that notice when their client is gone.
-type listener struct{ *net.TCPListener }
+type listener struct {
+	*net.TCPListener
+	idle time.Duration
+}
 
 func (l listener) Accept() (net.Conn, error) {
 	conn, err := l.AcceptTCP()
 	if err != nil {
 		return nil, err
 	}
-	return &client{TCPConn: conn}, nil
+	return &client{TCPConn: conn, idle: l.idle}, nil
 }
 
 // client is the connection of a client.
 type client struct {
 	*net.TCPConn
+	// idle is how long a write may wait for the client to read.
+	idle time.Duration
 	// ctx ends when the client is gone or the server ends.
 	ctx  context.Context
 	gone context.CancelFunc
@@ -43,6 +48,8 @@ type client struct {
 	ending atomic.Bool
 	// reading counts the reads under way.
 	reading atomic.Int32
+	// writing is when the write under way began, nil without one.
+	writing atomic.Pointer[time.Time]
 }
 
 type clientKey struct{}
@@ -79,6 +86,20 @@ func (c *client) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Write remembers when it began. There is one at a time.
+func (c *client) Write(p []byte) (int, error) {
+	now := time.Now()
+	c.writing.Store(&now)
+	defer c.writing.Store(nil)
+	return c.TCPConn.Write(p)
+}
+
+// stuck reports whether the client has read nothing for too long. SPDY's own idle timeout waits for the write, too.
+func (c *client) stuck() bool {
+	began := c.writing.Load()
+	return began != nil && time.Since(*began) >= c.idle
+}
+
 // Close ends the connection. The client of a session gets everything that was written before: where input lies unread,
 // or still comes, the kernel would throw away what is on its way to the client.
 func (c *client) Close() error {
@@ -108,13 +129,13 @@ func (c *client) leave() {
 	}
 }
 
-// guard closes the connection when its context ends or its client is gone,
-// until release is called, which waits for the guard.
+// guard closes the connection when its context ends or its client is gone or
+// stuck, until release is called, which waits for the guard.
 func (c *client) guard() (release func()) {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		look := time.NewTicker(lookPeriod)
+		look := time.NewTicker(min(lookPeriod, c.idle))
 		defer look.Stop()
 		for {
 			select {
@@ -124,7 +145,7 @@ func (c *client) guard() (release func()) {
 				_ = c.hangUp()
 				return
 			case <-look.C:
-				if !c.present() && !c.ending.Load() { // in this order: linger makes it look absent
+				if c.stuck() || !c.present() && !c.ending.Load() { // in this order: linger makes it look absent
 					_ = c.hangUp()
 					return
 				}

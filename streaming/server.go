@@ -21,8 +21,10 @@ const (
 	defaultIdleTimeout = 4 * time.Hour
 	// creationTimeout is how long a client may take to open its streams once it is connected.
 	creationTimeout = 30 * time.Second
-	// headerTimeout is how long it may take to send its request.
-	headerTimeout = 10 * time.Second
+	// requestTimeout is how long it may take to send a request, to read an answer, and to send another request.
+	requestTimeout = 10 * time.Second
+	// maxRequestHeader bounds a request's header in bytes. The kubelet passes its own client's on.
+	maxRequestHeader = 64 << 10
 )
 
 // Options are what a Server needs.
@@ -79,20 +81,22 @@ func Listen(opts Options) (*Server, error) {
 	s := &Server{
 		runtime:  opts.Runtime,
 		idle:     opts.IdleTimeout,
-		listener: listener{tcp},
+		listener: listener{tcp, opts.IdleTimeout},
 		base:     baseURL(tcp.Addr().(*net.TCPAddr), encryption != nil),
 		tickets:  newTickets(),
 		end:      end,
 		open:     map[string]int{},
 	}
 	s.http = &http.Server{
-		Handler:           http.HandlerFunc(s.serveHTTP),
-		TLSConfig:         encryption,
-		ReadHeaderTimeout: headerTimeout,
-		ErrorLog:          stdlog.New(errorLog{logger: log.G(ctx)}, "", 0),
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       withClient,
-		Protocols:         new(http.Protocols),
+		Handler:        http.HandlerFunc(s.serveHTTP),
+		TLSConfig:      encryption,
+		ReadTimeout:    requestTimeout, // neither outlasts an upgrade
+		WriteTimeout:   requestTimeout,
+		MaxHeaderBytes: maxRequestHeader,
+		ErrorLog:       stdlog.New(errorLog{logger: log.G(ctx)}, "", 0),
+		BaseContext:    func(net.Listener) context.Context { return ctx },
+		ConnContext:    withClient,
+		Protocols:      new(http.Protocols),
 	}
 	s.http.Protocols.SetHTTP1(true) // connections are taken over, which HTTP/2 cannot
 	return s, nil

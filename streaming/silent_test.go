@@ -1,0 +1,99 @@
+package streaming
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// A write to the client waits for as long as the client does not read, and the end of the session must not wait for it.
+func TestClientThatNeverReads(t *testing.T) {
+	clients := map[string]func(t *testing.T, url string){
+		"spdy": func(t *testing.T, url string) {
+			c := openRawSPDY(t, url, remotecommand.StreamProtocolV4Name)
+			c.open(1, remotecommand.StreamType, remotecommand.StreamTypeError)
+			c.open(3, remotecommand.StreamType, remotecommand.StreamTypeStdout)
+		},
+		"websocket": func(t *testing.T, url string) { dialWebSocket(t, url, protocolV5) },
+	}
+	for name, open := range clients {
+		t.Run(name, func(t *testing.T) {
+			ended := make(chan struct{})
+			s := serve(t, Options{IdleTimeout: 500 * time.Millisecond, Runtime: fakeRuntime{
+				exec: func(ctx context.Context, _ []string, streams Streams) (int, error) {
+					defer close(ended)
+					_, err := io.Copy(struct{ io.Writer }{streams.Stdout}, endless{})
+					<-ctx.Done() // the command runs on
+					return 0, err
+				}}})
+			check := testutil.NoMoreGoroutines(t)
+			open(t, execURL(t, s, request(remotecommand.Options{Stdout: true})))
+			await(t, "the session ends", ended)
+			check()
+		})
+	}
+}
+
+// endless is output that does not end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// A process without a token must not hold connections: they are descriptors of the whole server.
+func TestConnectionsThatSayNothingMoreEnd(t *testing.T) {
+	const none = "GET /exec/none HTTP/1.1\r\nHost: x\r\n"
+	for name, request := range map[string]string{
+		"nothing sent":      "",
+		"unfinished header": none,
+		"answered":          none + "\r\n",
+		"body not sent":     none + "Content-Length: 1000\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn := impatient(t)
+			if _, err := io.WriteString(conn, request); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, conn); err != nil {
+				t.Errorf("the connection stays open: %v", err)
+			}
+		})
+	}
+	t.Run("answers not read", func(t *testing.T) {
+		conn := impatient(t)
+		requests := bytes.Repeat([]byte(none+"\r\n"), 100)
+		var err error
+		for err == nil {
+			_, err = conn.Write(requests)
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Error("the connection stays open")
+		}
+	})
+}
+
+// impatient connects to a server whose timeouts for requests are 200 ms instead of ten seconds.
+func impatient(t *testing.T) net.Conn {
+	t.Helper()
+	s, err := Listen(Options{Address: "127.0.0.1:0", Runtime: fakeRuntime{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.http.ReadTimeout /= 50
+	s.http.WriteTimeout /= 50
+	s.http.ReadHeaderTimeout /= 50
+	s.http.IdleTimeout /= 50
+	go func() { _ = s.Serve() }()
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	conn := connect(t, s.base.String())
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	return conn
+}
