@@ -1,15 +1,22 @@
 // Package streaming serves exec, attach and port-forward to the kubelet and crictl over HTTP, in front of any runtime.
 //
-// A CRI call gives the client a URL with a token: 128 random bits, good for one request within a minute. What is served
-// there are the kubelet's own protocols from k8s.io/cri-streaming, over SPDY and WebSocket, and two more that clients
-// speak today: WebSocket with a half-close (v5.channel.k8s.io, exec and attach) and SPDY inside of a WebSocket
-// (port-forward). The library's handlers are used without its server, whose token has eight characters and which does
-// not tell when a client is gone.
+// A CRI call gives the client a URL with a token: 128 random bits, good for one request within a minute. The kubelet's
+// own protocols are served there: one stream or channel for each end of a process or connection, over SPDY, over
+// WebSocket (v5.channel.k8s.io can end the input alone), and over SPDY inside of a WebSocket (port-forward).
+//
+// The handlers of k8s.io/cri-streaming are used for the older WebSocket protocol of port-forward alone. The others hold
+// goroutines and memory that a client decides on, and do not notice a client that is gone.
 //
 // # Who is let in
 //
 // Whoever has the URL. It is given out on the CRI socket only, and the server listens on loopback unless it is told
 // otherwise, which needs TLS or an explicit word.
+//
+// # What a client may hold
+//
+// A request without a token ends within seconds. A session has a bounded number of streams, of bounded headers, and at
+// most some megabytes of input that the process does not take. A client that reads nothing ends with the idle timeout.
+// No session keeps a goroutine or a descriptor after its end.
 //
 // # When a client goes away
 //

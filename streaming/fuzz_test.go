@@ -1,7 +1,9 @@
 package streaming
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"net/http"
@@ -34,11 +36,11 @@ func FuzzRequests(f *testing.F) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve() }()
 	f.Cleanup(func() {
-		// A client that upgrades to SPDY and leaves without a stream has one waited for until creationTimeout, by the
-		// library: the end is not held up for it here.
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_ = s.Close(ctx)
+		if err := s.Close(ctx); err != nil {
+			f.Error(err)
+		}
 		if err := <-served; err != nil {
 			f.Error(err)
 		}
@@ -65,6 +67,28 @@ func FuzzRequests(f *testing.F) {
 		s.tickets.redeem(kindExec, token) // so that unused ones do not fill the store
 		if got := status(t, http.DefaultClient, "http://"+u.Host+"/exec/none"); got != http.StatusNotFound {
 			t.Errorf("after %q: %d", sent, got)
+		}
+	})
+}
+
+// FuzzFrames reads anything as SPDY frames: what comes out are frames of bounded size.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte{0x80, 3, 0, 1, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0})
+	f.Add([]byte{0, 0, 0, 1, 1, 0, 0, 2, 'a', 'b'})
+	f.Fuzz(func(t *testing.T, sent []byte) {
+		from := &frameReader{from: bytes.NewReader(sent), next: 1}
+		for {
+			header := make([]byte, frameHeaderSize)
+			if _, err := io.ReadFull(from, header); err != nil {
+				return
+			}
+			size := int64(binary.BigEndian.Uint32(header[4:]) & 0xffffff)
+			if size > maxDataFrame {
+				t.Fatalf("a frame of %d bytes", size)
+			}
+			if _, err := io.CopyN(io.Discard, from, size); err != nil {
+				return
+			}
 		}
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 
@@ -35,54 +34,42 @@ type forward struct {
 }
 
 func (f forward) serve(current *session, w http.ResponseWriter, r *http.Request) {
-	if wsstream.IsWebSocketRequestWithTunnelingProtocol(r) {
-		serveTunnel(w, r, func(w http.ResponseWriter, r *http.Request) { f.servePlain(current, w, r) })
-		return
+	to := forwarder{forward: f, ctx: r.Context(), session: current}
+	switch {
+	case wsstream.IsWebSocketRequestWithTunnelingProtocol(r):
+		serveTunnel(w, r, to.serveSPDY)
+	case wsstream.IsWebSocketRequest(r):
+		portforward.ServePortForward(w, r, to, f.sandboxID, "", &portforward.V4Options{Ports: f.ports}, f.server.idle, creationTimeout, nil)
+	default:
+		to.serveSPDY(w, r)
 	}
-	f.servePlain(current, w, r)
 }
 
-func (f forward) servePlain(current *session, w http.ResponseWriter, r *http.Request) {
-	portforward.ServePortForward(w, r, forwarder{forward: f, ctx: r.Context(), session: current}, f.sandboxID, "",
-		&portforward.V4Options{Ports: f.ports}, f.server.idle, creationTimeout, portforward.SupportedProtocols)
-}
-
-// forwarder is a portforward.PortForwarder for one session. The library passes no context that ends with the client.
+// forwarder forwards connections for one session. It is a portforward.PortForwarder for the older WebSocket protocol.
 type forwarder struct {
 	forward
 	ctx     context.Context
 	session *session
 }
 
-// PortForward implements portforward.PortForwarder: it connects one stream of the client to a port of the pod until
-// both have ended. What it returns is told to the client; the session goes on. (Clients based on client-go show the
-// message and then end the session themselves.)
+// PortForward implements portforward.PortForwarder, which passes no context that ends with the client.
 func (f forwarder) PortForward(_ context.Context, _, _ string, port int32, stream io.ReadWriteCloser) error {
 	f.session.work.Add(1)
 	defer f.session.work.Done()
 	defer noPanic(f.ctx, kindPortForward) // this goroutine is the library's
-	conn, err := f.reach(port)
+	return f.connect(uint16(port), stream)
+}
+
+// connect connects a stream of the client to a port of the pod until both have ended.
+func (f forwarder) connect(port uint16, stream io.ReadWriteCloser) error {
+	network, err := f.server.runtime.Network(f.ctx, f.sandboxID)
 	if err != nil {
-		awaitAccepted(stream)
+		return err
+	}
+	conn, err := dial(f.ctx, network, port)
+	if err != nil {
 		return err
 	}
 	relay(f.ctx, stream, conn)
 	return nil
-}
-
-func (f forwarder) reach(port int32) (*net.TCPConn, error) {
-	network, err := f.server.runtime.Network(f.ctx, f.sandboxID)
-	if err != nil {
-		return nil, err
-	}
-	return dial(f.ctx, network, uint16(port))
-}
-
-// awaitAccepted returns when the client has been told that its SPDY stream is accepted, which the library does
-// meanwhile: a write waits for it. A reset that came before would look like a stream that was never accepted, and the
-// client would not learn why.
-func awaitAccepted(stream io.ReadWriteCloser) {
-	if _, spdy := stream.(interface{ Reset() error }); spdy {
-		_, _ = stream.Write(nil)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/containerd/errdefs"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -41,7 +40,7 @@ func (s *Server) Exec(ctx context.Context, req *runtimeapi.ExecRequest) (string,
 	return p.url(ctx)
 }
 
-// exitError is the error by which the library tells a client of an exit code.
+// exitError is the error by which a client learns an exit code.
 func exitError(code int, err error) error {
 	if err != nil || code == 0 {
 		return err
@@ -81,34 +80,17 @@ func (p process) url(ctx context.Context) (string, error) {
 
 func (p process) serve(current *session, w http.ResponseWriter, r *http.Request) {
 	to := connector{process: p, session: current}
-	switch {
-	case wsstream.IsWebSocketRequestWithStreamCloseProtocol(r):
-		to.serveV5(w, r)
-	case p.kind == kindAttach:
-		remotecommand.ServeAttach(w, r, to, "", "", "", &p.options,
-			p.server.idle, creationTimeout, remotecommand.SupportedStreamingProtocols)
-	default:
-		remotecommand.ServeExec(w, r, to, "", "", "", nil, &p.options,
-			p.server.idle, creationTimeout, remotecommand.SupportedStreamingProtocols)
+	if wsstream.IsWebSocketRequest(r) {
+		to.serveWebSocket(w, r)
+		return
 	}
+	to.serveSPDY(w, r)
 }
 
-// connector connects one session to its process. It is the library's Executor and Attacher.
+// connector connects one session to its process.
 type connector struct {
 	process process
 	session *session
-}
-
-// ExecInContainer implements remotecommand.Executor.
-func (c connector) ExecInContainer(ctx context.Context, _, _, _ string, _ []string, in io.Reader, out, stderr io.WriteCloser,
-	_ bool, resize <-chan remotecommand.TerminalSize, _ time.Duration) error {
-	return c.run(ctx, channels{stdin: in, stdout: out, stderr: stderr, resize: resize})
-}
-
-// AttachContainer implements remotecommand.Attacher.
-func (c connector) AttachContainer(ctx context.Context, _, _, _ string, in io.Reader, out, stderr io.WriteCloser,
-	_ bool, resize <-chan remotecommand.TerminalSize) error {
-	return c.run(ctx, channels{stdin: in, stdout: out, stderr: stderr, resize: resize})
 }
 
 // channels are the streams of a client, whichever protocol they come by. Those
@@ -116,7 +98,7 @@ func (c connector) AttachContainer(ctx context.Context, _, _, _ string, in io.Re
 type channels struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
-	resize         <-chan remotecommand.TerminalSize
+	resize         <-chan Size
 }
 
 // run connects the client and returns when the process ends or the client is
@@ -133,36 +115,12 @@ func (c connector) run(ctx context.Context, of channels) error {
 	if asked.Stderr {
 		streams.Stderr = of.stderr
 	}
-	if asked.TTY && of.resize != nil {
-		streams.Resize = convertSizes(ctx, c.session, of.resize)
+	if asked.TTY {
+		streams.Resize = of.resize
 	}
 	err := c.process.connect(ctx, streams)
 	if ctx.Err() != nil {
 		return nil
 	}
 	return err
-}
-
-// convertSizes passes the library's sizes on until there are no more or ctx ends.
-func convertSizes(ctx context.Context, current *session, from <-chan remotecommand.TerminalSize) <-chan Size {
-	to := make(chan Size)
-	current.work.Go(func() {
-		defer close(to)
-		for {
-			select {
-			case size, ok := <-from:
-				if !ok {
-					return
-				}
-				select {
-				case to <- Size(size):
-				case <-ctx.Done():
-					return
-				}
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
-	return to
 }

@@ -329,7 +329,7 @@ func FuzzDecodeSizes(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		sizes := make(chan remotecommand.TerminalSize)
+		sizes := make(chan Size)
 		go decodeSizes(ctx, bytes.NewReader(content), sizes)
 		for range sizes {
 		}

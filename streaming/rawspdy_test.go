@@ -5,13 +5,14 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/moby/spdystream/spdy"
 	"k8s.io/streaming/pkg/httpstream"
 	kubespdy "k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// rawSPDY is a client that writes SPDY frames itself and reads nothing after the upgrade.
+// rawSPDY is a client that writes and reads SPDY frames itself.
 type rawSPDY struct {
 	*spdy.Framer
 	t    *testing.T
@@ -35,6 +36,7 @@ func openRawSPDY(t *testing.T, url, protocol string) rawSPDY {
 	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
 		t.Fatalf("%s: %v, %v", url, resp, err)
 	}
+	_ = conn.SetReadDeadline(time.Now().Add(patience))
 	framer, err := spdy.NewFramer(conn, conn)
 	if err != nil {
 		t.Fatal(err)
@@ -57,4 +59,13 @@ func (c rawSPDY) open(id spdy.StreamId, headers ...string) {
 // send writes one data frame, or fails when the server hangs up.
 func (c rawSPDY) send(id spdy.StreamId, data []byte) error {
 	return c.WriteFrame(&spdy.DataFrame{StreamId: id, Data: data})
+}
+
+// awaitReply returns when the server has opened one more stream.
+func (c rawSPDY) awaitReply() {
+	c.t.Helper()
+	frame, err := c.ReadFrame()
+	if _, opened := frame.(*spdy.SynReplyFrame); err != nil || !opened {
+		c.t.Fatalf("%+v, %v", frame, err)
+	}
 }

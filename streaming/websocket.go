@@ -2,22 +2,20 @@ package streaming
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"net/http"
-	"strconv"
+	"strings"
 
 	"github.com/containerd/log"
 	"k8s.io/cri-streaming/pkg/streaming/remotecommand"
 	"k8s.io/streaming/pkg/httpstream/wsstream"
-	utilexec "k8s.io/utils/exec"
 )
 
 // protocolV5 is the WebSocket protocol of exec and attach that can end the input alone (KEP-4006). The library knows it
 // below, but not in its handlers; crictl and kubectl speak no other over WebSocket.
 const protocolV5 = "v5.channel.k8s.io"
+
+// versionV4 stands before the names of the protocols that write the result as JSON.
+const versionV4 = "v4."
 
 // Channels of a WebSocket, each message's first byte.
 const (
@@ -29,14 +27,20 @@ const (
 	channelCount
 )
 
-// serveV5 is what the library's handlers do, for that protocol.
-func (c connector) serveV5(w http.ResponseWriter, r *http.Request) {
+// serveWebSocket serves exec and attach with a channel for each of the client's ends. The kubelet's protocols differ in
+// how bytes and the result are written.
+func (c connector) serveWebSocket(w http.ResponseWriter, r *http.Request) {
 	asked := c.process.options
-	conn := wsstream.NewConn(map[string]wsstream.ChannelProtocolConfig{
-		protocolV5: {Binary: true, Channels: channelTypes(asked)},
-	})
+	types := channelTypes(asked)
+	protocols := map[string]wsstream.ChannelProtocolConfig{protocolV5: {Binary: true, Channels: types}}
+	for _, version := range []string{"", versionV4} {
+		protocols[version+wsstream.ChannelWebSocketProtocol] = wsstream.ChannelProtocolConfig{Binary: true, Channels: types}
+		protocols[version+wsstream.Base64ChannelWebSocketProtocol] = wsstream.ChannelProtocolConfig{Channels: types}
+	}
+	protocols[""] = protocols[wsstream.ChannelWebSocketProtocol] // a client that names none
+	conn := wsstream.NewConn(protocols)
 	conn.SetIdleTimeout(c.process.server.idle)
-	_, streams, err := conn.Open(w, r)
+	protocol, streams, err := conn.Open(w, r)
 	if err != nil { // the client got an answer
 		log.G(r.Context()).WithError(err).Debug("cannot upgrade to WebSocket")
 		return
@@ -48,24 +52,13 @@ func (c connector) serveV5(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	sizes := make(chan remotecommand.TerminalSize)
-	c.session.work.Go(func() {
-		if asked.TTY {
-			decodeSizes(ctx, streams[channelResize], sizes)
-			return
-		}
-		// Unread messages would hold up the input behind them.
-		_, _ = io.Copy(io.Discard, streams[channelResize])
-	})
 	err = c.run(ctx, channels{
 		stdin:  streams[channelStdin],
 		stdout: streams[channelStdout],
 		stderr: streams[channelStderr],
-		resize: sizes,
+		resize: c.followSizes(ctx, streams[channelResize]),
 	})
-	if err := json.NewEncoder(streams[channelError]).Encode(resultOf(c.process.kind, err)); err != nil {
-		log.G(r.Context()).WithError(err).Debug("cannot send result of session to client")
-	}
+	c.report(r.Context(), streams[channelError], protocol == protocolV5 || strings.HasPrefix(protocol, versionV4), err)
 }
 
 func channelTypes(asked remotecommand.Options) []wsstream.ChannelType {
@@ -91,68 +84,5 @@ func firstOutput(asked remotecommand.Options) int {
 		return channelStderr
 	default:
 		return channelError
-	}
-}
-
-// decodeSizes reads terminal sizes until there are no more or ctx ends. The
-// connection is closed by then at the latest, which ends the read.
-func decodeSizes(ctx context.Context, from io.Reader, to chan<- remotecommand.TerminalSize) {
-	defer close(to)
-	decoder := json.NewDecoder(from)
-	for {
-		var size remotecommand.TerminalSize
-		if err := decoder.Decode(&size); err != nil {
-			return
-		}
-		select {
-		case to <- size:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-// result is the part of a metav1.Status that clients of exec and attach read.
-type result struct {
-	Metadata struct{}       `json:"metadata"`
-	Status   string         `json:"status"`
-	Message  string         `json:"message,omitempty"`
-	Reason   string         `json:"reason,omitempty"`
-	Details  *resultDetails `json:"details,omitempty"`
-	Code     int            `json:"code,omitempty"`
-}
-
-type resultDetails struct {
-	Causes []resultCause `json:"causes,omitempty"`
-}
-
-type resultCause struct {
-	Reason  string `json:"reason,omitempty"`
-	Message string `json:"message,omitempty"`
-}
-
-// resultOf says how a session ended, as the library's handlers do.
-func resultOf(kind string, err error) result {
-	var exit utilexec.ExitError
-	switch {
-	case err == nil:
-		return result{Status: "Success"}
-	case errors.As(err, &exit) && exit.Exited():
-		return result{
-			Status:  "Failure",
-			Message: fmt.Sprintf("command terminated with non-zero exit code: %v", exit),
-			Reason:  string(remotecommand.NonZeroExitCodeReason),
-			Details: &resultDetails{Causes: []resultCause{
-				{Reason: string(remotecommand.ExitCodeCauseType), Message: strconv.Itoa(exit.ExitStatus())},
-			}},
-		}
-	}
-	message := fmt.Sprintf("Internal error occurred: %s failed: %v", kind, err)
-	return result{
-		Status:  "Failure",
-		Message: message,
-		Reason:  "InternalError",
-		Details: &resultDetails{Causes: []resultCause{{Message: err.Error()}}},
-		Code:    http.StatusInternalServerError,
 	}
 }

@@ -1,0 +1,109 @@
+package streaming
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/moby/spdystream/spdy"
+)
+
+const (
+	// maxControlFrame bounds what opens a stream, which takes some tens of bytes. Compression shrinks headers a
+	// thousandfold at most.
+	maxControlFrame = 16 << 10
+	// maxDataFrame is the size of the data frames that client-go sends.
+	maxDataFrame = 32 << 10
+
+	frameHeaderSize = 8
+	streamIDSize    = 4
+	controlBit      = 1 << 31
+)
+
+// frameReader reads a client's SPDY frames before spdystream does, which sets bounds for headers alone. A data frame of
+// up to 16 MiB is handed on in pieces: spdystream keeps 250 frames of a connection in memory while a process takes no
+// input. Control frames that are too large, or open a stream out of order, end the connection: spdystream starts a
+// goroutine for the answer to each of the latter.
+type frameReader struct {
+	from io.Reader
+	// head is what is left of a frame's header to hand out.
+	head []byte
+	// payload is how many bytes follow it.
+	payload int
+	// rest is how many bytes of a data frame follow in other pieces, with its stream and flags.
+	rest   int
+	stream uint32
+	flags  byte
+	// next is the lowest id that a stream may be opened with.
+	next uint32
+}
+
+// Read implements io.Reader.
+func (f *frameReader) Read(p []byte) (int, error) {
+	if len(f.head) == 0 && f.payload == 0 {
+		if err := f.advance(); err != nil {
+			return 0, err
+		}
+	}
+	if len(f.head) > 0 {
+		n := copy(p, f.head)
+		f.head = f.head[n:]
+		return n, nil
+	}
+	n, err := f.from.Read(p[:min(len(p), f.payload)])
+	f.payload -= n
+	return n, err
+}
+
+// advance goes on to the next piece or frame.
+func (f *frameReader) advance() error {
+	if f.rest > 0 {
+		f.piece()
+		return nil
+	}
+	header := make([]byte, frameHeaderSize, frameHeaderSize+streamIDSize)
+	if _, err := io.ReadFull(f.from, header); err != nil {
+		return err
+	}
+	word, length := binary.BigEndian.Uint32(header), int(binary.BigEndian.Uint32(header[4:])&spdy.MaxDataLength)
+	if word&controlBit == 0 {
+		f.stream, f.flags, f.rest = word, header[4], length
+		f.piece()
+		return nil
+	}
+	if length > maxControlFrame {
+		return fmt.Errorf("a control frame has %d bytes, and may have %d", length, maxControlFrame)
+	}
+	f.head, f.payload = header, length
+	if spdy.ControlFrameType(word&0xffff) == spdy.TypeSynStream && length >= streamIDSize {
+		return f.open()
+	}
+	return nil
+}
+
+// piece begins the next piece of a data frame. The frame's flags, which end the stream, are the last piece's.
+func (f *frameReader) piece() {
+	f.payload = min(f.rest, maxDataFrame)
+	f.rest -= f.payload
+	size := uint32(f.payload)
+	if f.rest == 0 {
+		size |= uint32(f.flags) << 24
+	}
+	f.head = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, f.stream), size)
+}
+
+// open looks at the id of a stream that the client opens.
+func (f *frameReader) open() error {
+	id := f.head[frameHeaderSize : frameHeaderSize+streamIDSize]
+	if _, err := io.ReadFull(f.from, id); err != nil {
+		return err
+	}
+	stream := binary.BigEndian.Uint32(id)
+	if stream < f.next || stream >= controlBit {
+		return errors.New("a stream is opened out of order")
+	}
+	f.next = stream + 2
+	f.head, f.payload = f.head[:frameHeaderSize+streamIDSize], f.payload-streamIDSize
+	return nil
+}

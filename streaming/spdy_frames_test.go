@@ -1,0 +1,84 @@
+package streaming
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"testing"
+
+	"github.com/moby/spdystream/spdy"
+)
+
+// sent returns frames as a client sends them, and as frameReader hands them on.
+func sent(t *testing.T, frames ...spdy.Frame) *spdy.Framer {
+	t.Helper()
+	var wire bytes.Buffer
+	to, err := spdy.NewFramer(&wire, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, frame := range frames {
+		if err := to.WriteFrame(frame); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from, err := spdy.NewFramer(nil, &frameReader{from: &wire, next: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return from
+}
+
+func TestLargeDataFrameComesInPieces(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789"), 10_000)
+	from := sent(t,
+		&spdy.SynStreamFrame{StreamId: 1, Headers: http.Header{"Streamtype": {"stdin"}}},
+		&spdy.DataFrame{StreamId: 1, Data: []byte("small")},
+		&spdy.DataFrame{StreamId: 1, Data: content, Flags: spdy.DataFlagFin},
+		&spdy.DataFrame{StreamId: 3, Flags: spdy.DataFlagFin},
+		&spdy.PingFrame{Id: 1},
+	)
+	if frame, err := from.ReadFrame(); err != nil || frame.(*spdy.SynStreamFrame).Headers.Get("Streamtype") != "stdin" {
+		t.Fatalf("%+v, %v", frame, err)
+	}
+	if frame, err := from.ReadFrame(); err != nil || string(frame.(*spdy.DataFrame).Data) != "small" {
+		t.Fatalf("%+v, %v", frame, err)
+	}
+	var got []byte
+	for ended := false; !ended; {
+		frame, err := from.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		piece := frame.(*spdy.DataFrame)
+		if len(piece.Data) > maxDataFrame || piece.StreamId != 1 {
+			t.Fatalf("a piece of %d bytes of stream %d", len(piece.Data), piece.StreamId)
+		}
+		got = append(got, piece.Data...)
+		ended = piece.Flags&spdy.DataFlagFin != 0
+	}
+	if !bytes.Equal(got, content) {
+		t.Errorf("%d of %d bytes, or others", len(got), len(content))
+	}
+	if frame, err := from.ReadFrame(); err != nil || frame.(*spdy.DataFrame).StreamId != 3 || frame.(*spdy.DataFrame).Flags != spdy.DataFlagFin {
+		t.Errorf("an empty frame: %+v, %v", frame, err)
+	}
+	if frame, err := from.ReadFrame(); err != nil || frame.(*spdy.PingFrame).Id != 1 {
+		t.Errorf("a ping: %+v, %v", frame, err)
+	}
+	if _, err := from.ReadFrame(); err != io.EOF {
+		t.Errorf("the end: %v", err)
+	}
+}
+
+func TestStreamsOutOfOrderEndTheConnection(t *testing.T) {
+	for name, second := range map[string]spdy.StreamId{"again": 3, "a lower one": 1, "the highest bit": 1<<31 + 5} {
+		from := sent(t, &spdy.SynStreamFrame{StreamId: 3, Headers: http.Header{}}, &spdy.SynStreamFrame{StreamId: second, Headers: http.Header{}})
+		if _, err := from.ReadFrame(); err != nil {
+			t.Fatal(err)
+		}
+		if frame, err := from.ReadFrame(); err == nil {
+			t.Errorf("%s: %+v", name, frame)
+		}
+	}
+}
