@@ -30,7 +30,8 @@ type ExecRequest struct {
 // ExecResult is what a command has left.
 type ExecResult struct {
 	// Stdout and Stderr are the beginning of the output; what exceeds 16 MiB a
-	// stream, or a message of 16 MiB in all, was discarded.
+	// stream, a message of 16 MiB in all, or the 64 MiB that the commands under
+	// way may keep together, was discarded. 16 KiB a stream are always kept.
 	Stdout, Stderr []byte
 	ExitCode       int32
 }

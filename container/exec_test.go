@@ -302,7 +302,7 @@ func TestEnded(t *testing.T) {
 }
 
 func TestOutputBuffer(t *testing.T) {
-	b := &outputBuffer{limit: 5}
+	b := &outputBuffer{limit: 5, budget: &budget{}}
 	for _, text := range []string{"abc", "defg", "hi"} {
 		if n, err := b.Write([]byte(text)); n != len(text) || err != nil {
 			t.Errorf("Write(%q) = %d, %v", text, n, err)
@@ -310,6 +310,63 @@ func TestOutputBuffer(t *testing.T) {
 	}
 	if got := string(b.Bytes()); got != "abcde" {
 		t.Errorf("kept %q", got)
+	}
+}
+
+// Fifty noisy commands keep no more than the budget beside the little that each may, and a quiet one loses nothing.
+func TestOutputBudget(t *testing.T) {
+	shared := &budget{left: outputBudget}
+	piece := bytes.Repeat([]byte("x"), 32<<10)
+	var noisy []*outputBuffer
+	for range 100 {
+		b := &outputBuffer{limit: maxOutput, budget: shared}
+		noisy = append(noisy, b)
+		for range maxOutput/len(piece) + 1 {
+			if n, err := b.Write(piece); n != len(piece) || err != nil {
+				t.Fatalf("Write = %d, %v", n, err)
+			}
+		}
+	}
+	kept := 0
+	for _, b := range noisy {
+		kept += cap(b.kept)
+		if len(b.Bytes()) < freeOutput {
+			t.Errorf("a command keeps %d bytes", len(b.Bytes()))
+		}
+	}
+	if most := outputBudget + len(noisy)*freeOutput; kept > most || kept < outputBudget {
+		t.Errorf("%d bytes are kept, want %d at most", kept, most)
+	}
+	quiet := &outputBuffer{limit: maxOutput, budget: shared}
+	for range 10 {
+		_, _ = quiet.Write([]byte("healthy\n"))
+	}
+	if got := string(quiet.Bytes()); got != strings.Repeat("healthy\n", 10) {
+		t.Errorf("the quiet command keeps %q", got)
+	}
+	cut := noisy[len(noisy)-1]
+	before := len(cut.Bytes())
+	for _, b := range noisy[:50] {
+		b.release()
+	}
+	if _, _ = cut.Write(piece); len(cut.Bytes()) != before {
+		t.Error("output is kept behind a gap")
+	}
+	for _, b := range noisy {
+		b.release()
+	}
+	if shared.left != outputBudget {
+		t.Errorf("%d bytes are left in the end, want %d", shared.left, outputBudget)
+	}
+}
+
+// The server gives back what its commands took.
+func TestExecSyncGivesItsBudgetBack(t *testing.T) {
+	n, _ := newFakeNode(t, dockertest.Program{Command: "noisy", Exits: true, Stdout: strings.Repeat("x", 1<<20)})
+	id := n.running("sleep")
+	got, err := n.ExecSync(t.Context(), id, ExecRequest{Command: []string{"noisy"}})
+	if err != nil || len(got.Stdout) != 1<<20 || n.output.left != outputBudget {
+		t.Errorf("%d bytes, %v, %d left", len(got.Stdout), err, n.output.left)
 	}
 }
 

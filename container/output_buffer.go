@@ -2,22 +2,76 @@ package container
 
 import "sync"
 
-// outputBuffer keeps the beginning of a stream and discards the rest, so that the writer never fails and never waits.
-// It can be read while a writer that nobody waits for goes on.
-type outputBuffer struct {
-	limit int
+const (
+	// outputBudget bounds what all commands together keep of their output, in bytes, beyond freeOutput of each.
+	outputBudget = 64 << 20
+	// freeOutput is what each stream of a command may keep in any case, in bytes, so that noisy commands do not silence
+	// others. The kubelet reads 10 KiB of a probe.
+	freeOutput = 16 << 10
+)
 
+// budget is a number of bytes that many share. Its methods are safe for concurrent use.
+type budget struct {
 	mu   sync.Mutex
-	kept []byte
+	left int
+}
+
+// take takes n bytes, or as many as are left.
+func (b *budget) take(n int) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n = min(n, b.left)
+	b.left -= n
+	return n
+}
+
+func (b *budget) give(n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left += n
+}
+
+// outputBuffer keeps the beginning of a stream and discards the rest, so that the writer never fails and never waits.
+// What it keeps beyond freeOutput is taken from a budget, until release. It can be read while a writer that nobody waits
+// for goes on.
+type outputBuffer struct {
+	budget *budget
+
+	mu sync.Mutex
+	// limit is how many bytes it may keep. It falls when the budget is used up, since nothing is kept behind a gap.
+	limit int
+	// taken is how many bytes of the budget it has.
+	taken int
+	kept  []byte
 }
 
 // Write implements io.Writer.
 func (b *outputBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	room := b.limit - len(b.kept)
+	want := len(b.kept) + min(b.limit-len(b.kept), len(p))
+	if want > cap(b.kept) {
+		b.grow(want)
+	}
+	room := min(b.limit, cap(b.kept)) - len(b.kept)
 	b.kept = append(b.kept, p[:min(room, len(p))]...)
 	return len(p), nil
+}
+
+// grow makes room for that many bytes, and for as many again if there are more to come, as far as the budget allows.
+func (b *outputBuffer) grow(want int) {
+	size := min(2*want, b.limit)
+	if need := size - freeOutput - b.taken; need > 0 {
+		got := b.budget.take(need)
+		b.taken += got
+		size -= need - got
+	}
+	if size < want {
+		b.limit = size // the rest of the stream is discarded
+	}
+	kept := make([]byte, len(b.kept), size)
+	copy(kept, b.kept)
+	b.kept = kept
 }
 
 // Bytes returns what was kept so far. What is written later does not change it.
@@ -25,4 +79,12 @@ func (b *outputBuffer) Bytes() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.kept[:len(b.kept):len(b.kept)]
+}
+
+// release gives back what was taken from the budget. The buffer keeps nothing more.
+func (b *outputBuffer) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.budget.give(b.taken)
+	b.taken, b.limit, b.kept = 0, 0, nil
 }

@@ -62,7 +62,7 @@ func (s *Service) startProcess(ctx context.Context, containerID string, command 
 	if err != nil {
 		return nil, err
 	}
-	p.stdout, p.stderr = &outputBuffer{limit: maxOutput}, &outputBuffer{limit: maxOutput}
+	p.stdout, p.stderr = &outputBuffer{limit: maxOutput, budget: &s.output}, &outputBuffer{limit: maxOutput, budget: &s.output}
 	go p.copy(ctx)
 	return p, nil
 }
@@ -118,12 +118,17 @@ func (p *process) copy(ctx context.Context) {
 	}
 }
 
-// close ends the collection of output and waits for its goroutine.
+// close ends the collection of output, waits for its goroutine, and gives back what the output took of the budget.
 func (p *process) close() {
 	p.unwatch()
 	p.stream.Close() // nothing is written to it
 	p.cancel()
 	<-p.copied
+	for _, output := range []*outputBuffer{p.stdout, p.stderr} {
+		if output != nil {
+			output.release()
+		}
+	}
 }
 
 // wait returns the command's exit code when it has ended. When ctx ends first the command is killed.

@@ -83,6 +83,7 @@ type Service struct {
 	hostPaths *hostPaths
 	runs      runs
 	unresumed unresumed
+	output    budget
 	// proc is /proc, where files of running containers are read; tests have another.
 	proc string
 	// pidfdOpen is pidfd_open(2); tests have one of a kernel without it.
@@ -92,7 +93,7 @@ type Service struct {
 // New makes the service. Set the cache's exit hook to DrainExited before the
 // cache runs, and call Recover once after its first relist, and then Watch.
 func New(opts Options) *Service {
-	return &Service{opts: opts, hostPaths: newHostPaths(), proc: "/proc", pidfdOpen: unix.PidfdOpen}
+	return &Service{opts: opts, hostPaths: newHostPaths(), output: budget{left: outputBudget}, proc: "/proc", pidfdOpen: unix.PidfdOpen}
 }
 
 // lock takes the container's lock and looks the container up under it.
