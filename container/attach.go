@@ -27,8 +27,8 @@ const (
 // When the client's input ends, so does that of a container that was created with stdin_once and without a terminal; in
 // any other case the attachment ends, as with Docker, and the container keeps its input.
 //
-// A client whose container lived for less than ten seconds, and that was not attached in time to get anything of its
-// output, gets all of it from the engine's log.
+// A client whose container lived for less than ten seconds and ended before the engine attached the client gets all its
+// output from the engine's log.
 //
 // It fails with ErrFailedPrecondition when the container does not run.
 func (s *Service) Attach(ctx context.Context, id string, streams Streams) error {
@@ -61,18 +61,22 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 		return err
 	}
 	output := &meter{Reader: stream}
-	if err := s.joinStreams(ctx, c, streams, stream, output); err != nil || output.bytes.Load() > 0 {
+	inTime, err := s.joinStreams(ctx, c, streams, stream, output)
+	if err != nil || inTime || output.bytes.Load() > 0 {
 		return err
 	}
 	err = s.replay(ctx, c.ID, streams, wanted)
 	if errdefs.IsFailedPrecondition(err) || errdefs.IsNotFound(err) {
-		return nil // it was attached to in time, and wrote nothing since; or it is removed, and nobody knows more
+		return nil // it wrote nothing since, or it is removed with its log
 	}
 	return err
 }
 
-// joinStreams copies between the client and the container until the output, the container or ctx ends.
-func (s *Service) joinStreams(ctx context.Context, c *state.Container, streams Streams, stream docker.Stream, output *meter) error {
+// joinStreams copies between the client and the container until the output, the container or ctx ends. It reports whether
+// the engine ended the output, which it does only for a container that it attached to before its end.
+func (s *Service) joinStreams(
+	ctx context.Context, c *state.Container, streams Streams, stream docker.Stream, output *meter,
+) (inTime bool, err error) {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
 	copied := make(chan struct{})
@@ -90,9 +94,10 @@ func (s *Service) joinStreams(ctx context.Context, c *state.Container, streams S
 		drainEnded(ctx, output, copied, life)
 	case <-ctx.Done():
 	}
-	err := errors.Join(ctx.Err(), stream.Close())
+	inTime = closed(copied)
+	err = errors.Join(ctx.Err(), stream.Close())
 	<-copied
-	return err
+	return inTime, err
 }
 
 // life tells how long a container lived once it has ended, unless ctx ends first: shortLife when its end is not known,
