@@ -49,7 +49,7 @@ type usageMeter struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	work   sync.WaitGroup
-	// walk measures a storage: measureStorage, but for tests.
+	// walk measures a storage: layerSizes.measure, but for tests.
 	walk func(context.Context, storage) (usage, error)
 
 	mu   sync.Mutex
@@ -63,7 +63,7 @@ type usageMeter struct {
 
 func newUsageMeter() *usageMeter {
 	ctx, cancel := context.WithCancel(log.WithLogger(context.Background(), log.L.WithField("component", "image")))
-	return &usageMeter{ctx: ctx, cancel: cancel, walk: measureStorage}
+	return &usageMeter{ctx: ctx, cancel: cancel, walk: new(layerSizes).measure}
 }
 
 // close ends a measurement under way and waits for its end.
@@ -132,22 +132,6 @@ func (m *usageMeter) measure(place storage) {
 	m.underway = nil
 }
 
-// measureStorage walks all directories of a storage once.
-func measureStorage(ctx context.Context, place storage) (usage, error) {
-	containerLayers := containerLayers(place.mounts)
-	walk := walk{ctx: ctx, links: make(map[uint64]bool), containerLayers: containerLayers}
-	for _, dir := range place.layers {
-		if err := walk.dir(dir); err != nil {
-			return usage{}, err
-		}
-	}
-	measured := usage{taken: time.Now(), images: walk.images, containers: walk.containers}
-	if place.mounts == "" {
-		measured.containers = measured.images
-	}
-	return measured, nil
-}
-
 // containerLayers returns the names of the layer directories that belong to
 // containers. The engine records two for each: its own, and the one below that
 // holds what the engine itself puts into every container.
@@ -178,6 +162,10 @@ type walk struct {
 	images, containers footprint
 	// links are the inodes seen among files with several names.
 	links map[uint64]bool
+	// committed are the directories of layers that never change, known the sizes
+	// that were measured before, and measured those of this walk.
+	committed       map[string]bool
+	known, measured map[string]footprint
 }
 
 func (w *walk) dir(root string) error {
@@ -211,8 +199,27 @@ func (w *walk) tree(path string, device uint64, sum *footprint) error {
 			}
 			return fs.SkipDir
 		}
+		if entry.IsDir() && w.committed[name] && sum == &w.images {
+			return w.layer(name, device)
+		}
 		return w.add(entry, device, sum)
 	})
+}
+
+// layer adds a layer that never changes, and remembers its size.
+func (w *walk) layer(path string, device uint64) error {
+	size, known := w.known[path]
+	if !known {
+		alone := walk{ctx: w.ctx, links: make(map[uint64]bool)}
+		if err := alone.tree(path, device, &alone.images); err != nil {
+			return err
+		}
+		size = alone.images
+	}
+	w.measured[path] = size
+	w.images.bytes += size.bytes
+	w.images.inodes += size.inodes
+	return fs.SkipDir
 }
 
 func (w *walk) add(entry fs.DirEntry, device uint64, sum *footprint) error {

@@ -2,12 +2,15 @@ package image
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/moby/sys/mountinfo"
 
 	"github.com/criadapter/criadapter/docker"
 	"github.com/criadapter/criadapter/internal/testutil"
@@ -49,7 +52,7 @@ func TestMeasureTellsImagesFromContainers(t *testing.T) {
 	if place.mounts != mounts || !slices.Equal(place.layers, []string{layers}) {
 		t.Fatalf("the storage is %+v", place)
 	}
-	got, err := measureStorage(t.Context(), place)
+	got, err := new(layerSizes).measure(t.Context(), place)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +80,7 @@ func checkBytes(t *testing.T, what string, got, files uint64) {
 func TestMeasureWithoutRecordsOfContainers(t *testing.T) {
 	dir := t.TempDir()
 	write(t, 1<<20, dir, "snapshots", "1", "fs", "a")
-	got, err := measureStorage(t.Context(), storage{layers: []string{dir, filepath.Join(dir, "missing")}})
+	got, err := new(layerSizes).measure(t.Context(), storage{layers: []string{dir, filepath.Join(dir, "missing")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,10 +90,69 @@ func TestMeasureWithoutRecordsOfContainers(t *testing.T) {
 	}
 }
 
+// A layer of an image is walked once, and not while the engine unpacks it. Layers of containers are walked each time.
+func TestMeasureRemembersCommittedLayers(t *testing.T) {
+	root := t.TempDir()
+	place := storageOf(docker.Features{Root: root, StorageDriver: "overlay2"})
+	layers := place.layers[0]
+	for _, layer := range []string{"committed", "unpacked", "own"} {
+		write(t, 1<<20, layers, layer, "diff", "a")
+	}
+	for path, name := range map[string]string{
+		filepath.Join(filepath.Dir(place.mounts), "sha256", "0123", "cache-id"): "committed",
+		filepath.Join(place.mounts, "c", "mount-id"):                            "own",
+	} {
+		testutil.WriteFile(t, path, name)
+	}
+	var sizes layerSizes
+	measure := func(images, containers uint64) {
+		t.Helper()
+		got, err := sizes.measure(t.Context(), place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkBytes(t, "images", got.images.bytes, images)
+		checkBytes(t, "containers", got.containers.bytes, containers)
+	}
+	measure(2<<20, 1<<20)
+	for _, layer := range []string{"committed", "unpacked", "own"} {
+		write(t, 1<<20, layers, layer, "diff", "b")
+	}
+	measure(3<<20, 2<<20) // nothing writes to the committed one but this test, which shows that it is not walked
+	if err := os.RemoveAll(filepath.Join(layers, "committed")); err != nil {
+		t.Fatal(err)
+	}
+	measure(2<<20, 2<<20)
+	if len(sizes.known) > 0 {
+		t.Errorf("remembered without being there: %v", sizes.known)
+	}
+}
+
+// With the containerd image store the layers below a mounted one never change.
+func TestParentsOfMountedLayers(t *testing.T) {
+	const snapshots = "/c/io.containerd.snapshotter.v1.overlayfs/snapshots"
+	layers := map[string]bool{}
+	addParents(layers, []*mountinfo.Info{
+		{VFSOptions: "rw,lowerdir=" + snapshots + "/3/fs:" + snapshots + "/1/fs,upperdir=" + snapshots + "/7/fs,workdir=" + snapshots + "/7/work"},
+		{VFSOptions: "rw,lowerdir=4/fs:2/fs,upperdir=" + snapshots + "/8/fs,workdir=" + snapshots + "/8/work"},
+		{VFSOptions: "rw,lowerdir+=" + snapshots + "/5/fs,upperdir=" + snapshots + "/9/fs"},
+		{VFSOptions: "rw,lowerdir=/elsewhere/6/fs,upperdir=/elsewhere/10/fs"},
+		{VFSOptions: "rw,lowerdir=/view/11/fs:/view/12/fs"},
+	}, snapshots)
+	got := slices.Sorted(maps.Keys(layers))
+	var want []string
+	for _, n := range []string{"1", "2", "3", "4", "5"} {
+		want = append(want, snapshots+"/"+n)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestMeasureEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := measureStorage(ctx, storage{layers: []string{t.TempDir()}}); err == nil {
+	if _, err := new(layerSizes).measure(ctx, storage{layers: []string{t.TempDir()}}); err == nil {
 		t.Error("a cancelled measurement succeeded")
 	}
 }
