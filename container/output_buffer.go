@@ -32,8 +32,7 @@ func (b *budget) give(n int) {
 }
 
 // outputBuffer keeps the beginning of a stream and discards the rest, so that the writer never fails and never waits.
-// What it keeps beyond freeOutput is taken from a budget, until release. It can be read while a writer that nobody waits
-// for goes on.
+// What it keeps beyond freeOutput is taken from a budget, until release. It can be read while its writer goes on.
 type outputBuffer struct {
 	budget *budget
 

@@ -70,8 +70,8 @@ func addRegistered(layers map[string]bool, layerdb, dir string) {
 	}
 }
 
-// addParents adds the layers below those that are mounted: containerd has no layer upon one that can still change. Their
-// names are numbers that it never uses again.
+// addParents adds the layers below each mounted layer: containerd has no layer upon one that can still change. Names of
+// layers are numbers that it never uses again.
 func addParents(layers map[string]bool, mounts []*mountinfo.Info, snapshots string) {
 	for _, mount := range mounts {
 		if !strings.Contains(mount.VFSOptions, "upperdir="+snapshots+"/") {
