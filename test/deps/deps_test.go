@@ -10,6 +10,9 @@ import (
 	"testing"
 )
 
+// root is the module's, from here.
+const root = "../.."
+
 // TestImports holds every package of the module to the import table and the bans.
 func TestImports(t *testing.T) {
 	packages := list(t)
@@ -28,8 +31,8 @@ func TestImports(t *testing.T) {
 func list(t *testing.T) []Package {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-buildvcs=false", // -e: what does not compile fails elsewhere
-		"-json=ImportPath,Doc,Imports,Deps,TestImports,XTestImports", Module+"/...")
-	cmd.Stderr = os.Stderr
+		"-json=ImportPath,Doc,Imports,Deps,TestImports,XTestImports", everyPackage)
+	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)

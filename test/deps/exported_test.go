@@ -9,7 +9,7 @@ import (
 
 // TestExportedNamesAreUsed holds the module to exported names that another package uses. The others say what nobody needs.
 func TestExportedNamesAreUsed(t *testing.T) {
-	units, err := Load(t.Context(), ".")
+	units, err := Load(t.Context(), root)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,8 @@ type compiled struct {
 	GoFiles, TestGoFiles, XTestGoFiles []string
 }
 
-// Load reads all packages of the module in dir, with their tests. What they import is taken from the compiler, which
-// has it in its cache when they were built before.
+// Load reads all packages below dir, the root of the module, with their tests. What they import is taken from the
+// compiler, which has it in its cache when they were built before.
 func Load(ctx context.Context, dir string) ([]*Unit, error) {
 	packages, err := listCompiled(ctx, dir)
 	if err != nil {
@@ -71,9 +71,13 @@ func Load(ctx context.Context, dir string) ([]*Unit, error) {
 	return units, nil
 }
 
+// everyPackage is the pattern of all packages, in the root of the module. A pattern of import paths would have the go
+// command look for packages in every module of the graph, whose go.mod files no build needs.
+const everyPackage = "./..."
+
 func listCompiled(ctx context.Context, dir string) ([]compiled, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-export", "-test", "-deps", "-buildvcs=false",
-		"-json=ImportPath,Dir,Export,ForTest,GoFiles,TestGoFiles,XTestGoFiles", Module+"/...")
+		"-json=ImportPath,Dir,Export,ForTest,GoFiles,TestGoFiles,XTestGoFiles", everyPackage)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/criadapter/criadapter/internal/pause"
 	"github.com/criadapter/criadapter/internal/testutil"
 	"github.com/criadapter/criadapter/test/rig/adapter"
+	"github.com/criadapter/criadapter/test/rig/installed"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
@@ -54,7 +55,8 @@ func TestSystemOOMScore(t *testing.T) {
 	env := rigenv.RequireSystem(t)
 	server := adapter.ForTest(t, adapter.Options{Env: env})
 	testutil.Eventually(t, func() error { return ready(t, server) })
-	sandbox := runSandbox(t, server, sandboxConfig("oom-score"))
+	podConfig := sandboxConfig("oom-score")
+	sandbox := runSandbox(t, server, podConfig)
 
 	image, err := server.Images.ImageStatus(t.Context(), &runtimeapi.ImageSpec{Image: pause.Reference}, false)
 	if err != nil {
@@ -65,7 +67,7 @@ func TestSystemOOMScore(t *testing.T) {
 		Image:    &runtimeapi.ImageSpec{Image: image.GetImage().GetId()},
 		Linux:    &runtimeapi.LinuxContainerConfig{Resources: &runtimeapi.LinuxContainerResources{OomScoreAdj: -997}},
 	}
-	id, err := server.Runtime.CreateContainer(t.Context(), sandbox, config, sandboxConfig("oom-score"))
+	id, err := server.Runtime.CreateContainer(t.Context(), sandbox, config, podConfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +118,9 @@ func oomScore(t *testing.T, info string) int {
 // TestSystemBridgeNetwork runs a pod on Docker's default bridge, without CNI.
 func TestSystemBridgeNetwork(t *testing.T) {
 	env := rigenv.RequireSystem(t)
+	if _, err := installed.DataRoot(t.Context(), env.DockerHost); err != nil {
+		t.Fatal(err)
+	}
 	server := adapter.ForTest(t, adapter.Options{Env: env, Flags: []string{"--network-plugin=bridge"}})
 	testutil.Eventually(t, func() error { return ready(t, server) })
 	config := sandboxConfig("bridge")

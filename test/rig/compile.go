@@ -41,16 +41,23 @@ func (p goPackage) usesRig() bool {
 	return slices.Contains(append(p.TestImports, p.XTestImports...), p.Module.Path+"/test/rig/rigenv")
 }
 
-// compile vets the packages and compiles the tests of each to a file in dir, of those alone that use an engine if
-// engineOnly. What does not compile is in failed, one entry for a package.
-func compile(ctx context.Context, dir string, opts testOptions, engineOnly bool) (binaries []testBinary, failed []results.Test, err error) {
-	packages, err := listPackages(ctx, opts.packages)
-	if err != nil {
-		return nil, nil, err
+// testsSystem says whether the package has tests for the installed engine.
+func (p goPackage) testsSystem() (bool, error) {
+	for _, file := range append(p.TestGoFiles, p.XTestGoFiles...) {
+		source, err := os.ReadFile(filepath.Join(p.Dir, file))
+		if err != nil {
+			return false, err
+		}
+		if bytes.Contains(source, []byte("\nfunc TestSystem")) {
+			return true, nil
+		}
 	}
-	if engineOnly {
-		packages = slices.DeleteFunc(packages, func(p goPackage) bool { return !p.usesRig() })
-	}
+	return false, nil
+}
+
+// compile vets what opts names and compiles the tests of each of the packages to a file in dir. What does not compile is
+// in failed, one entry for a package.
+func compile(ctx context.Context, dir string, packages []goPackage, opts testOptions) (binaries []testBinary, failed []results.Test, err error) {
 	race := []string{"-race"}
 	if opts.noRace {
 		race = nil
@@ -99,14 +106,9 @@ func compileOne(ctx context.Context, dir string, pkg goPackage, race []string) (
 	if _, err := output(exec.CommandContext(ctx, "go", append(args, pkg.ImportPath)...)); err != nil {
 		return b, err
 	}
-	for _, file := range append(pkg.TestGoFiles, pkg.XTestGoFiles...) {
-		source, err := os.ReadFile(filepath.Join(pkg.Dir, file))
-		if err != nil {
-			return b, err
-		}
-		b.System = b.System || bytes.Contains(source, []byte("\nfunc TestSystem"))
-	}
-	return b, nil
+	var err error
+	b.System, err = pkg.testsSystem()
+	return b, err
 }
 
 // short is the import path below the module's.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/installed"
 	"github.com/criadapter/criadapter/test/rig/results"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
@@ -37,18 +38,31 @@ func (l *leg) suffix() string {
 	return " on " + l.label()
 }
 
-// furnishLegs compiles the tests and the server, once for all legs, and makes ready what each leg needs. What does not
+// furnishLegs makes ready what each leg needs, and compiles the tests and the server, once for all legs. What does not
 // compile has failed in the first leg.
 func furnishLegs(ctx context.Context, legs []*leg, opts testOptions) error {
-	first := legs[0]
-	binaries, failed, err := compile(ctx, first.scratch.dir, opts, !slices.ContainsFunc(legs, (*leg).installed))
+	packages, err := listPackages(ctx, opts.packages)
 	if err != nil {
 		return err
+	}
+	if !slices.ContainsFunc(legs, (*leg).installed) {
+		packages = slices.DeleteFunc(packages, func(p goPackage) bool { return !p.usesRig() })
+	} else if opts.system() {
+		if err := readyEngine(ctx, packages); err != nil {
+			return err
+		}
 	}
 	for _, l := range legs {
 		if l.env, err = describe(ctx, l.scratch, l.target); err != nil {
 			return err
 		}
+	}
+	first := legs[0]
+	binaries, failed, err := compile(ctx, first.scratch.dir, packages, opts)
+	if err != nil {
+		return err
+	}
+	for _, l := range legs {
 		l.binaries = slices.DeleteFunc(slices.Clone(binaries), func(b testBinary) bool { return !b.Engine && !l.installed() })
 	}
 	criadapter, err := buildCriadapter(ctx, first.scratch)
@@ -112,10 +126,8 @@ func (l *leg) runSystem(ctx context.Context, opts testOptions) error {
 	tests.Binaries, tests.Parallel, tests.Label = binaries, 1, " on the machine's engine"
 	env := l.env
 	env.Kind = rigenv.KindSystem
-	if env.DockerHost = os.Getenv("DOCKER_HOST"); env.DockerHost == "" {
-		env.DockerHost = "unix:///var/run/docker.sock"
-	}
-	if env.DockerRoot, err = engineRoot(ctx, env.DockerHost); err != nil {
+	env.DockerHost = installedHost()
+	if env.DockerRoot, err = installed.DataRoot(ctx, env.DockerHost); err != nil {
 		return err
 	}
 	return errors.Join(runTests(ctx, env, tests), l.collect(tests))

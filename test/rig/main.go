@@ -15,7 +15,8 @@
 // take several, with commas between: each has a rig, and they run beside each other, because tests mostly wait. RUNTIME_MODE
 // is rigenv.Env.Mode, for all of them or with commas for each.
 //
-// What must be built or downloaded is, before the namespaces are entered, because they have no way out. See package
+// What must be built or downloaded is, before the namespaces are entered, because they have no way out. What the machine
+// lacks is fetched or refused first of all, before minutes of compiling. See package
 // rigenv for what the tests and commands find inside.
 package main
 
@@ -125,6 +126,9 @@ func insideCommand(ctx context.Context, on target, p plan) (code int, err error)
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, s.remove()) }()
+	if err := ready(ctx, false); err != nil {
+		return 1, err
+	}
 	if p.Env, err = describe(ctx, s, on); err != nil {
 		return 1, err
 	}

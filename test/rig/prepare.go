@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -58,23 +57,10 @@ func readPlan(scratchDir string) (plan, error) {
 // stays says whether the rig is only to be there until it is interrupted.
 func (p plan) stays() bool { return len(p.Command) == 0 && p.Tests == nil }
 
-// tools are the host's programs that the private engine and the CNI plugins run, where an engine that is not installed
-// does not bring its own, and those that tests run.
-var tools = []images.Tool{
-	{Program: "runc", Package: "runc"},
-	{Program: "containerd-shim-runc-v2", Package: "containerd"},
-	{Program: "iptables", Package: "iptables"},
-	{Program: "dbus-daemon", Package: "dbus-daemon"},
-}
-
 // describe fills in what tests on any engine, with servers in any mode, are told, except for the server's program; it
 // builds the plugins and crictl.
 func describe(ctx context.Context, s *scratch, on target) (rigenv.Env, error) {
 	env := rigenv.Env{WorkDir: s.workDir(), Engine: on.Name, Mode: on.mode}
-	// The images of Kubernetes' specs are made in a test, too, where there is no way to a package registry.
-	if err := images.Packages(ctx, slices.Concat(tools, images.SpecTools())...); err != nil {
-		return env, err
-	}
 	var err error
 	if env.Dockerd, err = on.Program(ctx, os.Stderr); err != nil {
 		return env, err
@@ -108,9 +94,6 @@ func buildCriadapter(ctx context.Context, s *scratch) (string, error) {
 
 // prepare adds to p, whose Env describe has filled in, what the private engine needs.
 func prepare(ctx context.Context, s *scratch, p *plan) error {
-	if os.Geteuid() != 0 {
-		return errors.New("the rig makes namespaces and runs a dockerd: run it as root (sudo make test)")
-	}
 	p.Env.Kind = rigenv.KindPrivate
 	if !p.Env.NegativeOOM {
 		p.Env.RuntimeWrapper = s.path("runtime/runc")

@@ -2,17 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -27,6 +23,9 @@ func testCommand(ctx context.Context, targets []target, opts testOptions) (code 
 		if targets, err = cachedOnly(os.Stdout, targets); err != nil || len(targets) == 0 {
 			return 0, err
 		}
+	}
+	if err := ready(ctx, !opts.noRace); err != nil {
+		return 1, err
 	}
 	root, err := moduleRoot(ctx)
 	if err != nil {
@@ -107,34 +106,6 @@ func newTestPlan(ctx context.Context, s *scratch, opts testOptions, kind rigenv.
 		Again:     opts.everything(),
 		Results:   s.path("results-" + string(kind) + ".json"),
 	}, err
-}
-
-// engineRoot asks the installed engine for its data root.
-func engineRoot(ctx context.Context, host string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	socket, ok := strings.CutPrefix(host, "unix://")
-	if !ok {
-		return "", fmt.Errorf("DOCKER_HOST=%s: only an engine on a unix socket is tested", host)
-	}
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
-	}}
-	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://engine/info", nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		return "", fmt.Errorf("the installed engine does not answer, start it (systemctl start docker): %w", err)
-	}
-	defer resp.Body.Close()
-	var info struct{ DockerRootDir string }
-	if err := json.NewDecoder(resp.Body).Decode(&info); err != nil {
-		return "", fmt.Errorf("the installed engine's info: %w", err)
-	}
-	return info.DockerRootDir, nil
 }
 
 // verdict prints what is wrong with the outcomes, and as the last line the count. It returns the exit code.

@@ -188,7 +188,11 @@ func TestCompileAndRun(t *testing.T) {
 	t.Chdir(dir)
 	out := t.TempDir()
 	opts := testOptions{packages: []string{"./..."}, count: 1, timeout: time.Minute, parallel: 2, noRace: true}
-	binaries, failed, err := compile(t.Context(), out, opts, false)
+	packages, err := listPackages(t.Context(), opts.packages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binaries, failed, err := compile(t.Context(), out, packages, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,10 +9,13 @@ import (
 	"strings"
 )
 
+// busybox is the shell of most images, with its applets.
+func busybox() Tool { return Tool{Program: "busybox", Package: "busybox"} }
+
 // userland is the host's software that the shell images are made of.
 func userland() []Tool {
 	return []Tool{
-		{Program: "busybox", Package: "busybox"},
+		busybox(),
 		// Debian's busybox is built without these two, which critest runs.
 		{Program: "pgrep", Package: "procps"},
 		{Program: "ipcs", Package: "util-linux"},
@@ -60,13 +63,13 @@ func readTools(ctx context.Context, tools []Tool) ([]entry, error) {
 	var entries []entry
 	needed := make(map[string]bool)
 	for _, tool := range tools {
-		path, err := FindTool(tool.Program)
+		path, err := dynamicProgram(ctx, tool)
 		if err != nil {
 			return nil, err
 		}
 		program, err := readHostProgram(path)
 		if err != nil {
-			return nil, fmt.Errorf("%w; the images need the program of Debian's package %s, dynamically linked", err, tool.Package)
+			return nil, err
 		}
 		content, err := os.ReadFile(path)
 		if err != nil {
@@ -89,13 +92,13 @@ func readTools(ctx context.Context, tools []Tool) ([]entry, error) {
 
 // listApplets returns a hard link to busybox for every applet that it has, but for those that other tools provide.
 func listApplets(ctx context.Context) ([]entry, error) {
-	busybox, err := FindTool("busybox")
+	program, err := dynamicProgram(ctx, busybox())
 	if err != nil {
 		return nil, err
 	}
-	output, err := exec.CommandContext(ctx, busybox, "--list").Output()
+	output, err := exec.CommandContext(ctx, program, "--list").Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s --list: %w", busybox, err)
+		return nil, fmt.Errorf("%s --list: %w", program, err)
 	}
 	taken := make(map[string]bool)
 	for _, tool := range userland() {

@@ -9,6 +9,9 @@ import (
 	"slices"
 )
 
+// errStatic says that a program has no libraries, so that it is no use in an image that hides single programs.
+var errStatic = errors.New("is static")
+
 // hostProgram is a dynamically linked program of the host with all that it needs to run elsewhere.
 type hostProgram struct {
 	// path is where the program is on the host.
@@ -66,7 +69,7 @@ func interpreter(path string) (string, error) {
 		// The segment is a C string.
 		return string(name[:max(0, len(name)-1)]), nil
 	}
-	return "", fmt.Errorf("%s is static", path)
+	return "", fmt.Errorf("%s %w", path, errStatic)
 }
 
 func importedLibraries(path string) ([]string, error) {

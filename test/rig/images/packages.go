@@ -100,18 +100,20 @@ func isDebian() bool {
 // second attempt after fetching them.
 func install(ctx context.Context, names []string) error {
 	args := append([]string{"-q", "-y", "-o", "DPkg::Lock::Timeout=120", "install", "--no-install-recommends"}, names...)
-	if aptGet(ctx, args...) == nil {
+	if aptGet(ctx, "", args...) == nil {
 		return nil
 	}
-	if err := aptGet(ctx, "-q", "update"); err != nil {
+	if err := aptGet(ctx, "", "-q", "update"); err != nil {
 		return err
 	}
-	return aptGet(ctx, args...)
+	return aptGet(ctx, "", args...)
 }
 
-func aptGet(ctx context.Context, args ...string) error {
+// aptGet runs apt-get in dir, in the current directory if that is empty.
+func aptGet(ctx context.Context, dir string, args ...string) error {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, "apt-get", args...)
+	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Run(); err != nil {

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/criadapter/criadapter/test/rig/cache"
@@ -73,6 +74,12 @@ func (r Release) Cached() (bool, error) { return cache.Has(r.key()) }
 // cores, telling progress what it does; that needs the Go module proxy.
 func (r Release) Build(ctx context.Context, progress io.Writer) (string, error) {
 	return cache.Fill(ctx, r.key(), func(ctx context.Context, dir string) error {
+		// Before minutes of compiling: without a package registry it is refused at once.
+		if slices.ContainsFunc(r.programs, func(p program) bool { return p.seccomp }) {
+			if err := images.Packages(ctx, libseccomp...); err != nil {
+				return err
+			}
+		}
 		for _, p := range r.programs {
 			fmt.Fprintf(progress, "Docker Engine %s: building %s %s …\n", r.version, p.name, p.version)
 			began := time.Now()
@@ -109,9 +116,6 @@ func (p program) install(ctx context.Context, dir string) error {
 	environ := []string{"CGO_ENABLED=0", "GOBIN=" + dir}
 	args := []string{"install", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w " + p.linkerFlags}
 	if p.seccomp {
-		if err := images.Packages(ctx, libseccomp...); err != nil {
-			return err
-		}
 		environ[0] = "CGO_ENABLED=1"
 		args = append(args, "-tags", "seccomp")
 	}

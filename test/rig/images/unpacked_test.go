@@ -1,0 +1,89 @@
+package images
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// staticHost has a static program "tool" on PATH, as Debian's busybox-static brings one, an apt-get that downloads what
+// is in the returned directory, and a dpkg-deb whose packages are tar archives. Its cache is empty.
+func staticHost(t *testing.T) (archive string) {
+	t.Helper()
+	static, err := compile(t.Context(), "nonewprivs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin, archive := t.TempDir(), t.TempDir()
+	for name, content := range map[string]string{
+		"tool":     string(static),
+		"dpkg-deb": "#!/bin/sh\n[ \"$1\" = --extract ] && exec tar --extract --file \"$2\" --directory \"$3\"\n",
+		"apt-get":  "#!/bin/sh\ncase $* in '-q download tool') cp " + archive + "/*.deb . ;; *) echo \"apt-get $*: no network\" >&2; exit 100 ;; esac\n",
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	return archive
+}
+
+// addPackage makes the Debian package "tool" with a dynamically linked program of that name.
+func addPackage(t *testing.T, archive string) {
+	t.Helper()
+	tree := t.TempDir()
+	dynamic, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(tree, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(tree, "bin/tool"), dynamic, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "tar", "--create", "--file", filepath.Join(archive, "tool.deb"), "--directory", tree, "bin").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// A static program is left where it is, and the images get the one of the Debian package, which stays in the cache.
+func TestStaticProgramIsReplaced(t *testing.T) {
+	archive := staticHost(t)
+	addPackage(t, archive)
+	tool := Tool{Program: "tool", Package: "tool"}
+	path, err := dynamicProgram(t.Context(), tool)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if program, err := readHostProgram(path); err != nil || len(program.needs) < 2 {
+		t.Errorf("%s: %+v, %v", path, program, err)
+	}
+	if host, err := FindTool("tool"); err != nil || host == path {
+		t.Errorf("the host's program is %s, %v", host, err)
+	}
+	if err := os.Remove(filepath.Join(archive, "tool.deb")); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := dynamicProgram(t.Context(), tool); err != nil || again != path {
+		t.Errorf("a second time: %s, %v", again, err)
+	}
+}
+
+// Without a package registry the error names the static program and the package.
+func TestStaticProgramWithoutItsPackage(t *testing.T) {
+	staticHost(t)
+	_, err := dynamicProgram(t.Context(), Tool{Program: "tool", Package: "tool"})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{"tool is static", "Debian's package tool", "no network"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+}

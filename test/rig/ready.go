@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/criadapter/criadapter/test/rig/images"
+	"github.com/criadapter/criadapter/test/rig/installed"
+)
+
+// tools are programs of the host. The private engine and the CNI plugins run them, where an engine that is not installed
+// does not bring its own, and so do tests.
+var tools = []images.Tool{
+	{Program: "runc", Package: "runc"},
+	{Program: "containerd-shim-runc-v2", Package: "containerd"},
+	{Program: "iptables", Package: "iptables"},
+	{Program: "dbus-daemon", Package: "dbus-daemon"},
+}
+
+// ready fetches what the machine lacks, or says what to install. It compiles nothing, so that it takes a minute at most:
+// the rig calls it before all that takes long. compiler says that C is compiled, which the race detector needs.
+func ready(ctx context.Context, compiler bool) error {
+	if os.Geteuid() != 0 {
+		return errors.New("the rig makes namespaces and runs a dockerd: run it as root (sudo make test)")
+	}
+	if compiler {
+		if err := hasCompiler(ctx); err != nil {
+			return err
+		}
+	}
+	if err := images.Ready(ctx, tools...); err != nil {
+		return err
+	}
+	return fetchModules(ctx)
+}
+
+// hasCompiler looks for the C compiler that the go command takes.
+func hasCompiler(ctx context.Context) error {
+	named, err := output(exec.CommandContext(ctx, "go", "env", "CC"))
+	if err != nil {
+		return err
+	}
+	fields := strings.Fields(named) // it may have arguments
+	if len(fields) == 0 {
+		return errors.New("go env CC names no C compiler, which the race detector needs")
+	}
+	if _, err := exec.LookPath(fields[0]); err != nil {
+		return fmt.Errorf("the race detector needs a C compiler: %w; install one (Debian: apt-get install gcc libc6-dev)", err)
+	}
+	return nil
+}
+
+// fetchModules brings all modules of the tree into the module cache. Inside, tests that build programs or list packages
+// read more modules than were compiled for the tests at hand.
+func fetchModules(ctx context.Context) error {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	download := exec.CommandContext(ctx, "go", "mod", "download")
+	download.Dir = root
+	if _, err := output(download); err != nil {
+		return fmt.Errorf("the Go module cache lacks modules of this tree, and they cannot be fetched: run `go mod download` "+
+			"where the module proxy can be reached (go env GOPROXY): %w", err)
+	}
+	return nil
+}
+
+// installedHost is the address of the installed engine.
+func installedHost() string {
+	if host := os.Getenv("DOCKER_HOST"); host != "" {
+		return host
+	}
+	return "unix:///var/run/docker.sock"
+}
+
+// readyEngine looks at the installed engine, if any of the packages has tests for it.
+func readyEngine(ctx context.Context, packages []goPackage) error {
+	for _, pkg := range packages {
+		has, err := pkg.testsSystem()
+		if err != nil {
+			return err
+		}
+		if has {
+			_, err := installed.DataRoot(ctx, installedHost())
+			if err != nil {
+				return fmt.Errorf("%w; HALF=private leaves out the tests on it", err)
+			}
+			return nil
+		}
+	}
+	return nil
+}
