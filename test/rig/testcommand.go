@@ -118,12 +118,17 @@ func verdict(w io.Writer, tests []results.Test, skips *results.Skips, everything
 	}
 	fmt.Fprintln(w)
 	for _, t := range tests {
-		if t.Outcome == results.Fail {
+		switch {
+		case t.Outcome == results.Fail && t.Twice:
+			complain("failed among the others, and alone: %s\n", t)
+		case t.Outcome == results.Fail:
 			complain("failed: %s\n", t)
-		}
-		if t.Outcome == results.Flaky {
+		case t.Outcome == results.Flaky:
 			fmt.Fprintf(w, "failed among the others, and passed alone: %s\n", t)
 		}
+	}
+	if count.TooFlaky() {
+		complain("%d tests passed alone only, which is more than by chance\n", count.Flaky)
 	}
 	for _, t := range skips.Unlisted(tests) {
 		complain("skipped, and not in test/rig/skips.txt: %s\n%s\n", t, strings.TrimRight(t.Output, "\n"))

@@ -114,6 +114,8 @@ func TestVerdict(t *testing.T) {
 		return results.Test{Package: "room", Name: name, Outcome: outcome, Output: "because of this\n"}
 	}
 	passed, failed, skipped := test("TestP", results.Pass), test("TestF", results.Fail), test("TestS", results.Skip)
+	twice := test("TestT", results.Fail)
+	twice.Twice = true
 	tests := []struct {
 		name       string
 		tests      []results.Test
@@ -127,6 +129,8 @@ func TestVerdict(t *testing.T) {
 		{"all passed", []results.Test{passed}, "", true, "true", 0, "", "1 passed, 0 failed, 0 skipped"},
 		{"a failure", []results.Test{passed, failed}, "", false, "", 1, "failed: room TestF", "1 passed, 1 failed, 0 skipped"},
 		{"a flaky one", []results.Test{passed, test("TestB", results.Flaky)}, "", true, "true", 0, "passed alone: room TestB", "1 passed, 0 failed, 0 skipped, 1 flaky"},
+		{"one that is wrong", []results.Test{passed, twice}, "", true, "true", 1, "failed among the others, and alone: room TestT", "1 passed, 1 failed, 0 skipped"},
+		{"many flaky ones", slices.Concat([]results.Test{passed}, slices.Repeat([]results.Test{test("TestB", results.Flaky)}, 4)), "", true, "true", 1, "more than by chance", "1 passed, 0 failed, 0 skipped, 4 flaky"},
 		{"none passed", nil, "", false, "", 1, "no test passed", "0 passed, 0 failed, 0 skipped"},
 		{"a listed skip", []results.Test{passed, skipped}, "room TestS # reason", true, "true", 0, "", "1 passed, 0 failed, 1 skipped"},
 		{"an unlisted skip", []results.Test{passed, skipped}, "", false, "", 1, "because of this", "1 passed, 0 failed, 1 skipped"},

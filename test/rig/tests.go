@@ -30,7 +30,7 @@ type testPlan struct {
 	OneLane   bool     // nothing runs beside a package
 	Timeout   time.Duration
 	Verbose   bool
-	Again     bool   // a few failed tests run a second time, alone
+	Again     bool   // failed tests run a second time, each alone
 	Results   string // file that the outcome is written to
 
 	Output io.Writer `json:"-"` // where progress is shown; nil means standard output
@@ -126,22 +126,23 @@ func runAndReport(ctx context.Context, env rigenv.Env, p testPlan, binary testBi
 	return got, nil
 }
 
-// runAgain runs tests that failed a second time, alone: a busy machine may keep a real engine, kernel or plugin from
+// runAgain runs tests that failed a second time, each alone: a busy machine may keep a real engine, kernel or plugin from
 // answering in time, whereas what is wrong fails again. The outcomes of those that pass change to flaky.
 func runAgain(ctx context.Context, env rigenv.Env, p testPlan, tests []results.Test) error {
-	again := results.Again(tests)
+	again, left := results.Again(tests)
 	for _, binary := range p.Binaries {
-		names := again[binary.Package]
-		if len(names) == 0 {
-			continue
+		for _, name := range again[binary.Package] {
+			fmt.Fprintf(p.Output, "again, alone: %s%s %s\n", binary.Package, p.Label, name)
+			p.Args = []string{"-test.timeout=" + p.Timeout.String(), "-test.run=^" + name + "$"}
+			got, err := runAndReport(ctx, env, p, binary)
+			if err != nil {
+				return err
+			}
+			results.Judge(tests, binary.Package, got)
 		}
-		fmt.Fprintf(p.Output, "again, alone: %s%s %s\n", binary.Package, p.Label, strings.Join(names, " "))
-		p.Args = []string{"-test.timeout=" + p.Timeout.String(), "-test.run=^(" + strings.Join(names, "|") + ")$"}
-		now, err := runAndReport(ctx, env, p, binary)
-		if err != nil {
-			return err
-		}
-		results.Judge(tests, binary.Package, now)
+	}
+	if left > 0 {
+		fmt.Fprintf(p.Output, "not again: %d more tests that failed%s\n", left, p.Label)
 	}
 	return nil
 }

@@ -27,6 +27,8 @@ type Test struct {
 	Package string
 	Name    string
 	Outcome Outcome
+	// Twice says that it failed among the others, and again alone.
+	Twice bool
 	// Output is what the test wrote; headings' output is with each of their leaves.
 	Output string
 }
