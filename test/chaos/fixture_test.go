@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -36,7 +35,7 @@ type writer struct {
 func newWriter(t *testing.T, env rigenv.Env, server *adapter.Server, script string) *writer {
 	t.Helper()
 	w := &writer{t: t, server: server}
-	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	name := rigenv.Unique(t.Name())
 	pod := &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "chaos", Uid: name},
 		LogDirectory: filepath.Join(server.Dir, "logs", name),

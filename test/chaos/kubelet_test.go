@@ -39,8 +39,10 @@ type kubelet struct {
 // has nothing else to do.
 const patience = 60 * time.Second
 
-// newKubelet wants a pod with an address, a host port, a cgroup of its own below the rig's, and one container.
-func newKubelet(server *adapter.Server, env rigenv.Env, name string, port int32) *kubelet {
+// newKubelet wants a pod with an address, a host port, a cgroup of its own below the rig's, and one container. Nothing else
+// on the engine has its name.
+func newKubelet(server *adapter.Server, env rigenv.Env, base string, port int32) *kubelet {
+	name := rigenv.Unique(base)
 	k := &kubelet{server: server, pod: &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "chaos", Uid: "uid-" + name},
 		Hostname:     name,

@@ -47,8 +47,9 @@ func TestDoctor(t *testing.T) {
 	env := rigenv.Require(t)
 	s := adapter.ForTest(t, adapter.Options{Env: env})
 	const planted = "hunter2hunter2"
+	name := rigenv.Unique("doctor")
 	id, err := s.Runtime.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "doctor", Namespace: "default", Uid: "doctor"},
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name},
 		Annotations:  map[string]string{"example.com/password": planted},
 		Labels:       map[string]string{"note": planted},
 		PortMappings: []*runtimeapi.PortMapping{{Protocol: runtimeapi.Protocol_TCP, ContainerPort: 80, HostPort: 18080}},

@@ -42,7 +42,7 @@ func newFieldsNode(t *testing.T, flags ...string) *fieldsNode {
 	n.image, err = n.server.Images.PullImage(t.Context(), &runtimeapi.ImageSpec{Image: env.Image("test/busybox:latest")}, nil, nil)
 	n.must(err)
 	n.dir = filepath.Join(n.server.Dir, "host")
-	name := strings.ToLower(t.Name())
+	name := rigenv.Unique(t.Name())
 	n.config = &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name + "-uid"},
 		Hostname:     "truth",

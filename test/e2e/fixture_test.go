@@ -108,10 +108,10 @@ type pod struct {
 	id, name, config, logDir string
 }
 
-// runPod runs a pod, named after the test, that is stopped and removed when the test ends.
+// runPod runs a pod, whose name nothing else on the engine has, that is stopped and removed when the test ends.
 func (c *crictl) runPod() pod {
 	c.t.Helper()
-	name := strings.ToLower(c.t.Name())
+	name := rigenv.Unique(c.t.Name())
 	p := pod{name: name, logDir: filepath.Join(c.server.Dir, "logs")}
 	if err := os.MkdirAll(p.logDir, 0o755); err != nil {
 		c.t.Fatal(err)

@@ -34,7 +34,7 @@ func newImageNode(t *testing.T) *imageNode {
 	env := rigenv.Require(t)
 	n := &imageNode{t: t, server: adapter.ForTest(t, adapter.Options{Env: env})}
 	n.run, n.mounted = n.pull(env.Image("test/busybox:latest")), n.pull(env.Image("test/multi:b"))
-	name := strings.ToLower(t.Name())
+	name := rigenv.Unique(t.Name())
 	n.config = &runtimeapi.PodSandboxConfig{
 		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name + "-uid"},
 		LogDirectory: filepath.Join(n.server.Dir, "logs"),

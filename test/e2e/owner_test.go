@@ -31,8 +31,9 @@ func TestTwoServersOnOneEngine(t *testing.T) {
 	image := env.Image("test/busybox:latest")
 	_, err := first.Images.PullImage(ctx, &runtimeapi.ImageSpec{Image: image}, nil, nil)
 	must(err)
+	name := rigenv.Unique("owned")
 	config := &runtimeapi.PodSandboxConfig{
-		Metadata:     &runtimeapi.PodSandboxMetadata{Name: "owned", Namespace: "e2e", Uid: "owned-uid"},
+		Metadata:     &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name},
 		LogDirectory: filepath.Join(first.Dir, "logs"),
 		// With a sandbox container, whose name tells: the pod shares its PID namespace.
 		Linux: &runtimeapi.LinuxPodSandboxConfig{

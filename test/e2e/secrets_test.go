@@ -40,8 +40,9 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	_, err := server.Images.PullImage(t.Context(), image, nil, nil)
 	check(t, err)
 
+	name := rigenv.Unique("secrets")
 	config := &runtimeapi.PodSandboxConfig{
-		Metadata: &runtimeapi.PodSandboxMetadata{Name: "secrets", Namespace: "e2e", Uid: "secrets-uid"},
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: name},
 	}
 	pod, err := server.Runtime.RunPodSandbox(t.Context(), config, "")
 	check(t, err)

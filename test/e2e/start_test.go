@@ -253,7 +253,9 @@ func decode(t *testing.T, text string, into any) {
 	}
 }
 
-func sandboxConfig(name string) *runtimeapi.PodSandboxConfig {
+// sandboxConfig is the configuration of a pod whose name nothing else on the engine has.
+func sandboxConfig(base string) *runtimeapi.PodSandboxConfig {
+	name := rigenv.Unique(base)
 	return &runtimeapi.PodSandboxConfig{
 		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "e2e", Uid: "uid-" + name},
 		Hostname: "e2e",

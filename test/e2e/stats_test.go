@@ -302,7 +302,7 @@ func newWorkerWith(t *testing.T, opts adapter.Options) *worker {
 func newWorkerIn(t *testing.T, opts adapter.Options, namespaces *runtimeapi.NamespaceOption) *worker {
 	t.Helper()
 	server := adapter.ForTest(t, opts)
-	w := &worker{t: t, server: server, name: strings.ToLower(t.Name()), shared: filepath.Join(server.Dir, "shared")}
+	w := &worker{t: t, server: server, name: rigenv.Unique(t.Name()), shared: filepath.Join(server.Dir, "shared")}
 	check(t, os.Mkdir(w.shared, 0o777))
 	w.orders, w.replies = fifo(t, filepath.Join(w.shared, "orders")), fifo(t, filepath.Join(w.shared, "replies"))
 	image := opts.Env.Image("test/busybox:latest")

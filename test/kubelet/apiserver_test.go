@@ -44,13 +44,15 @@ func prepareClusterNode(t *testing.T, flags ...string) *clusterNode {
 	return c
 }
 
-// bind gives the node a pod, as the scheduler would. Its name is its UID.
+// bind gives the node a pod, as the scheduler would. Its name ends as names of pods from manifests do, and is its UID:
+// tests beside this one have pods of other names.
 func (c *clusterNode) bind(text string) *v1.Pod {
 	c.t.Helper()
 	pod := &v1.Pod{}
 	if err := yaml.UnmarshalStrict([]byte(c.expand(text)), pod); err != nil {
 		c.t.Fatal(err)
 	}
+	pod.Name += "-" + c.name
 	pod.Namespace, pod.UID, pod.Spec.NodeName, pod.Generation = "default", types.UID(pod.Name), c.name, 1
 	pod.CreationTimestamp, pod.Status.Phase = metav1.Now(), v1.PodPending
 	manifest.SetDefaults(pod)

@@ -44,7 +44,7 @@ spec:
 		return fmt.Errorf("ephemeral containers %+v", now.Status.EphemeralContainerStatuses)
 	}
 	n.shows(pod, "the first has ended", ended)
-	if text := n.log(before, "looks", 0); !strings.Contains(text, "sleep 12345") || !strings.Contains(text, "pod\n") {
+	if text := n.log(before, "looks", 0); !strings.Contains(text, "sleep 12345") || !strings.Contains(text, pod.Name+"\n") {
 		t.Errorf("it saw neither its target's processes nor the pod:\n%s", text)
 	}
 	debugger("stays", "sleep 1000")

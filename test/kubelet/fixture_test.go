@@ -41,8 +41,8 @@ type node struct {
 	cri internalapi.RuntimeService
 	// dir is for everything that belongs to the test.
 	dir string
-	// name is the node's name and the mark of its pods; manifests the directory; logs the root of container logs; root
-	// the kubelet's own directory.
+	// name is the node's name and the mark of its pods, whose names and UIDs depend on it: nothing else on the engine has
+	// it. manifests is the directory; logs the root of container logs; root the kubelet's own directory.
 	name, manifests, logs, root string
 	// flags are added to the kubelet's.
 	flags []string
@@ -104,7 +104,7 @@ func prepareNode(t *testing.T, flags ...string) *node {
 	server := startRuntime(t, env)
 	n := &node{
 		t: t, env: env, server: server, program: program, flags: flags, dir: server.Directory(),
-		name: strings.ToLower(strings.TrimPrefix(strings.ReplaceAll(t.Name(), "/", "-"), "Test")),
+		name: rigenv.Unique(strings.TrimPrefix(t.Name(), "Test")),
 	}
 	n.manifests, n.logs, n.root = filepath.Join(n.dir, "manifests"), filepath.Join(n.dir, "logs"), filepath.Join(n.dir, "kubelet")
 	n.output = filepath.Join(n.dir, "kubelet.log")

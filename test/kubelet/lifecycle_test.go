@@ -197,16 +197,19 @@ func TestImageEdit(t *testing.T) {
 	manifest := `
 apiVersion: v1
 kind: Pod
-metadata: {name: pod, uid: 11111111-2222-3333-4444-555555555555}
+metadata: {name: pod, uid: UID}
 spec:
   terminationGracePeriodSeconds: 1
   containers:
   - {name: edited, image: IMAGE, command: [sleep, "1000"]}
   - {name: other, image: SHELL, command: [sleep, "1000"]}
 `
-	n.write("pod.yaml", strings.Replace(manifest, "IMAGE", n.env.Image("test/multi:a"), 1))
+	write := func(image string) {
+		n.write("pod.yaml", strings.NewReplacer("IMAGE", n.env.Image(image), "UID", n.name).Replace(manifest))
+	}
+	write("test/multi:a")
 	first := n.ready("pod")
-	n.write("pod.yaml", strings.Replace(manifest, "IMAGE", n.env.Image("test/multi:b"), 1))
+	write("test/multi:b")
 	n.restarted("pod", "edited", 1)
 	second := n.ready("pod")
 	if id(first, "other") != id(second, "other") || first.Status.PodIP != second.Status.PodIP {
