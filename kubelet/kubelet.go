@@ -217,14 +217,15 @@ func (k *Kubelet) newSteps(ctx context.Context, cache *pleg.Cache, recorder *eve
 	cgroups := cgroup.New(ctx, cgroup.Options{
 		Root: k.opts.CgroupRoot, Driver: driver, Allocatable: left, PodPids: k.opts.PodPids,
 	})
+	inNode := func() v1.ResourceList { return k.cluster.Node().Status.Allocatable }
 	volumes := volumemanager.New(volumemanager.Options{
-		RootDir: k.opts.RootDir, Node: host.Capacity(), Objects: k.cluster.Objects(), Tokens: k.cluster.Tokens(),
+		RootDir: k.opts.RootDir, Allocatable: inNode, Objects: k.cluster.Objects(), Tokens: k.cluster.Tokens(),
 	})
 	specs := podspec.New(podspec.Options{
 		NodeName: k.opts.NodeName, NodeIPs: k.opts.NodeIPs, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
 		Owner: k.opts.Owner, Volumes: volumes, Objects: k.cluster.Objects(), Services: k.cluster.ServiceEnvironment(),
 		ClusterDNS: k.opts.ClusterDNS, ClusterDomain: k.opts.ClusterDomain, ResolvConf: k.opts.ResolvConf,
-		FirstUserID: users.first, Cgroups: cgroups, Host: host, RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
+		FirstUserID: users.first, Cgroups: cgroups, Host: host, Allocatable: inNode, RecursiveReadOnly: k.runtime.RecursiveReadOnlyMounts(ctx),
 		SeccompDefault: k.opts.SeccompDefault,
 		Warn: func(pod *v1.Pod, reason, message string) {
 			recorder.Record(events.Event{Pod: pod, Warning: true, Reason: reason, Message: message})

@@ -13,8 +13,8 @@ import (
 
 // ResourceField is the value of a container's request or limit as the downward API gives it: a whole number of
 // divisors, rounded up; processors count in cores without a divisor. A limit that the container does not have is what
-// the node has, in node. A field that is neither limits.… nor requests.… is an errdefs.ErrInvalidArgument.
-func ResourceField(c *v1.Container, ref *v1.ResourceFieldSelector, node v1.ResourceList) (string, error) {
+// pods can have of the node. A field that is neither limits.… nor requests.… is an errdefs.ErrInvalidArgument.
+func ResourceField(c *v1.Container, ref *v1.ResourceFieldSelector, allocatable v1.ResourceList) (string, error) {
 	kind, name, _ := strings.Cut(ref.Resource, ".")
 	resourceName := v1.ResourceName(name)
 	var amount resource.Quantity
@@ -22,7 +22,7 @@ func ResourceField(c *v1.Container, ref *v1.ResourceFieldSelector, node v1.Resou
 	case "limits":
 		var limited bool
 		if amount, limited = c.Resources.Limits[resourceName]; !limited {
-			amount = node[resourceName]
+			amount = allocatable[resourceName]
 		}
 	case "requests":
 		amount = c.Resources.Requests[resourceName]

@@ -153,7 +153,7 @@ func (g *Generator) valueFrom(in ContainerInput, from *v1.EnvVarSource) (value s
 				return "", false, fmt.Errorf("resourceFieldRef.containerName: the pod has no container %q: %w", name, errdefs.ErrInvalidArgument)
 			}
 		}
-		value, err = model.ResourceField(container, from.ResourceFieldRef, g.opts.Host.Capacity())
+		value, err = model.ResourceField(container, from.ResourceFieldRef, g.opts.Allocatable())
 		return value, err == nil, err
 	case from.ConfigMapKeyRef != nil:
 		ref := from.ConfigMapKeyRef

@@ -33,6 +33,8 @@ type Options struct {
 	Cgroups *cgroup.Manager
 	// Host is what the machine's cgroups can do and how much memory it has.
 	Host cgroup.Host
+	// Allocatable is what pods can have of the node, for the downward API. Nil means nothing.
+	Allocatable func() v1.ResourceList
 	// ClusterDNS and ClusterDomain serve dnsPolicy ClusterFirst; without them it becomes Default.
 	ClusterDNS    []string
 	ClusterDomain string
@@ -69,6 +71,9 @@ func New(opts Options) *Generator {
 		opts.FirstUserID = func(context.Context, *v1.Pod) (uint32, error) {
 			return 0, fmt.Errorf("spec.hostUsers: pods have no user namespaces here: %w", errdefs.ErrNotImplemented)
 		}
+	}
+	if opts.Allocatable == nil {
+		opts.Allocatable = func() v1.ResourceList { return nil }
 	}
 	if opts.Services == nil {
 		opts.Services = func(*v1.Pod) (map[string]string, error) { return nil, nil }

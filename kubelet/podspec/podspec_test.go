@@ -39,6 +39,9 @@ func testGenerator(t *testing.T, change func(*Options)) *Generator {
 	opts := Options{
 		NodeName: "node1", NodeIPs: []string{"192.0.2.10", "2001:db8::10"}, RootDir: root, PodLogsDir: "/var/log/pods", Owner: "me",
 		Objects: testObjects(), ResolvConf: resolvConf, Host: cgroup.Host{Memory: 8 << 30, CPUs: 4},
+		Allocatable: func() v1.ResourceList {
+			return v1.ResourceList{v1.ResourceCPU: resource.MustParse("3500m"), v1.ResourceMemory: resource.MustParse("7Gi"), v1.ResourceEphemeralStorage: resource.MustParse("9Gi")}
+		},
 		Volumes: volumemanager.New(volumemanager.Options{RootDir: root, Objects: testObjects()}),
 	}
 	if change != nil {
@@ -114,8 +117,9 @@ func TestEnvironment(t *testing.T) {
 		{"resources", nil, []v1.EnvVar{
 			{Name: "CPU", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "limits.cpu"}}},
 			{Name: "MEM", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "limits.memory", Divisor: resource.MustParse("1Mi")}}},
+			{Name: "DISK", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "limits.ephemeral-storage", Divisor: resource.MustParse("1Gi")}}},
 			{Name: "REQ", ValueFrom: &v1.EnvVarSource{ResourceFieldRef: &v1.ResourceFieldSelector{Resource: "requests.cpu"}}},
-		}, "CPU=4 MEM=8192 REQ=0"},
+		}, "CPU=4 MEM=7168 DISK=9 REQ=0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g := testGenerator(t, nil)

@@ -48,7 +48,7 @@ func (in Input) field(item *v1.DownwardAPIVolumeFile) (string, error) {
 		if container == nil {
 			return "", fmt.Errorf("resourceFieldRef.containerName: the pod has no container %q: %w", item.ResourceFieldRef.ContainerName, errdefs.ErrInvalidArgument)
 		}
-		return model.ResourceField(container, item.ResourceFieldRef, in.Node)
+		return model.ResourceField(container, item.ResourceFieldRef, in.Allocatable)
 	default:
 		return "", fmt.Errorf("one of fieldRef and resourceFieldRef is required: %w", errdefs.ErrInvalidArgument)
 	}

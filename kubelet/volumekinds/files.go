@@ -31,8 +31,8 @@ type Input struct {
 	Objects Objects
 	// Tokens is required for service account tokens; without it they are an errdefs.ErrNotImplemented.
 	Tokens Tokens
-	// Node is what the node has of each resource: the downward API shows it for limits that a container does not have.
-	Node v1.ResourceList
+	// Allocatable is what pods can have of the node: the downward API shows it for limits that a container does not have.
+	Allocatable v1.ResourceList
 }
 
 // Objects is where the config maps and secrets of a pod's namespace come from. Which ones a pod may see depends on

@@ -24,8 +24,9 @@ type Options struct {
 	Objects volumekinds.Objects
 	// Tokens is required for pods with service account tokens; without it they are an errdefs.ErrNotImplemented.
 	Tokens volumekinds.Tokens
-	// Node is what the node has of each resource: the downward API shows it for limits that a container does not have.
-	Node v1.ResourceList
+	// Allocatable is what pods can have of the node: the downward API shows it for limits that a container does not have.
+	// Nil means nothing.
+	Allocatable func() v1.ResourceList
 }
 
 // Manager makes and removes the volumes of pods. It is safe for concurrent use by different pods; calls for one pod
@@ -35,7 +36,12 @@ type Manager struct {
 }
 
 // New makes a manager; it touches nothing yet.
-func New(opts Options) *Manager { return &Manager{opts: opts} }
+func New(opts Options) *Manager {
+	if opts.Allocatable == nil {
+		opts.Allocatable = func() v1.ResourceList { return nil }
+	}
+	return &Manager{opts: opts}
+}
 
 // StaleError says that volumes could not be brought up to date: all are there, and these hold what they held before. A
 // pod that has started with that can go on with it.
@@ -86,7 +92,7 @@ func (m *Manager) mount(ctx context.Context, pod *v1.Pod, volume *v1.Volume) (st
 	if mount, ok := mounts[kind.Field]; ok {
 		return false, mount(path, pod, &volume.VolumeSource)
 	}
-	in := volumekinds.Input{Pod: pod, Objects: m.opts.Objects, Tokens: m.opts.Tokens, Node: m.opts.Node}
+	in := volumekinds.Input{Pod: pod, Objects: m.opts.Objects, Tokens: m.opts.Tokens, Allocatable: m.opts.Allocatable()}
 	files, err := kind.Files(ctx, in, &volume.VolumeSource)
 	if err == nil {
 		err = writeFiles(path, files, kind.InMemory, fsGroup(pod))

@@ -331,13 +331,16 @@ func TestProjectedJoinsItsSources(t *testing.T) {
 		{DownwardAPI: &v1.DownwardAPIProjection{Items: []v1.DownwardAPIVolumeFile{
 			{Path: "labels", FieldRef: &v1.ObjectFieldSelector{FieldPath: "metadata.labels"}},
 			{Path: "cpu", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.cpu", Divisor: resource.MustParse("1m")}},
+			{Path: "memory", ResourceFieldRef: &v1.ResourceFieldSelector{ContainerName: "c", Resource: "limits.memory", Divisor: resource.MustParse("1Mi")}},
 		}}},
 	}}}})
 	pod.Spec.Containers = []v1.Container{{Name: "c", Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"cpu": resource.MustParse("1500m")}}}}
+	m.opts.Allocatable = func() v1.ResourceList { return v1.ResourceList{v1.ResourceMemory: resource.MustParse("7Gi")} }
 	path := mustMount(t, m, pod)
 	wantFile(t, filepath.Join(path, "a"), "map")
 	wantFile(t, filepath.Join(path, "k"), "secret")
 	wantFile(t, filepath.Join(path, "labels"), `app="web"`)
 	wantFile(t, filepath.Join(path, "cpu"), "1500")
+	wantFile(t, filepath.Join(path, "memory"), "7168")
 	wantTmpfs(t, path)
 }

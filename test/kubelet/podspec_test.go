@@ -48,6 +48,7 @@ spec:
     - {name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
     - {name: HOST, valueFrom: {fieldRef: {fieldPath: status.hostIP}}}
     - {name: LIMIT, valueFrom: {resourceFieldRef: {resource: limits.memory, divisor: 1Mi}}}
+    - {name: NODE_DISK, valueFrom: {resourceFieldRef: {resource: limits.ephemeral-storage}}}
     - {name: TOKEN, valueFrom: {secretKeyRef: {name: key, key: token}}}
     - {name: NOTHING, valueFrom: {secretKeyRef: {name: key, key: none, optional: true}}}
 `)
@@ -61,6 +62,9 @@ spec:
 		if !strings.Contains(log, "\n"+want+"\n") {
 			t.Errorf("no line %q in%s", want, log)
 		}
+	}
+	if strings.Contains(log, "NODE_DISK=0\n") || !strings.Contains(log, "NODE_DISK=") {
+		t.Errorf("no limit of ephemeral storage gives nothing instead of what pods can have of the node:%s", log)
 	}
 	if strings.Contains(log, "NOTHING") {
 		t.Error("an optional key that does not exist became a variable")
