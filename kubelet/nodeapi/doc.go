@@ -1,7 +1,7 @@
 // Package nodeapi serves the kubelet's HTTP endpoints, as pkg/kubelet/server does. There are two.
 //
 // The read-only one is for people and for scrapers on the same machine. It listens on loopback addresses only, because
-// its clients are not authenticated:
+// its clients are not authenticated, and refuses requests whose Host is another:
 //
 //	/pods              all pods with their statuses, a v1.PodList
 //	/events            recent events, a v1.EventList, the newest last

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +33,7 @@ func Listen(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read address: %w", err)
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !loopback(host) {
 		return nil, fmt.Errorf("read address %s: only loopback addresses are served, because clients are not authenticated", opts.Address)
 	}
 	listener, err := net.Listen("tcp", opts.Address)
@@ -45,7 +47,25 @@ func Listen(opts Options) (*Server, error) {
 	mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, r, v1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: opts.Events()})
 	})
-	return &Server{listener: listener, handler: mux}, nil
+	return &Server{listener: listener, handler: onlyLoopbackNames(mux)}, nil
+}
+
+// loopback says whether a host, as a name or an address, is this machine for sure.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// onlyLoopbackNames refuses requests that name another host. A web page may let a name of its own resolve to 127.0.0.1
+// (DNS rebinding): then a browser on this machine connects, but it sends that name.
+func onlyLoopbackNames(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if host := (&url.URL{Host: r.Host}).Hostname(); !loopback(host) {
+			http.Error(w, fmt.Sprintf("host %q is not served: ask for localhost or a loopback address", host), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Address is where it listens.

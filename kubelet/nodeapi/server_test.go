@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -41,6 +42,31 @@ func readOnly(t *testing.T, opts Options) func(path string) (int, string) {
 			t.Fatal(err)
 		}
 		return answer.StatusCode, string(body)
+	}
+}
+
+// TestOnlyLoopbackNames refuses requests for other hosts: a web page can point a name of its own at 127.0.0.1, and a
+// browser would let it read the pods.
+func TestOnlyLoopbackNames(t *testing.T) {
+	s, err := Listen(Options{Address: "127.0.0.1:0", Reads: Reads{Pods: func() []*v1.Pod { return nil }}, Events: func() []v1.Event { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.listener.Close()
+	for host, want := range map[string]int{
+		"127.0.0.1:10348": http.StatusOK, "127.0.0.1": http.StatusOK, "localhost:10348": http.StatusOK, "LocalHost": http.StatusOK,
+		"[::1]:10348": http.StatusOK, "[::1]": http.StatusOK, "evil.example:10348": http.StatusForbidden, "evil.example": http.StatusForbidden,
+		"localhost.evil.example:10348": http.StatusForbidden, "192.0.2.1:10348": http.StatusForbidden, "": http.StatusForbidden,
+	} {
+		for _, path := range []string{"/pods", "/events", "/nothing"} {
+			request := httptest.NewRequest(http.MethodGet, path, nil)
+			request.Host = host
+			response := httptest.NewRecorder()
+			s.handler.ServeHTTP(response, request)
+			if forbidden := response.Code == http.StatusForbidden; forbidden != (want == http.StatusForbidden) {
+				t.Errorf("host %q, %s: %d %s", host, path, response.Code, response.Body)
+			}
+		}
 	}
 }
 
