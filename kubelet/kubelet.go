@@ -267,7 +267,7 @@ func (k *Kubelet) reads() nodeapi.Reads {
 			Node: k.opts.NodeName, Owner: k.opts.Owner, RuntimeEndpoint: k.opts.RuntimeEndpoint, Runtime: k.runtime.Name,
 			Manifests: k.opts.Manifests, RootDir: k.opts.RootDir, PodLogsDir: k.opts.PodLogsDir,
 		},
-		Pods: k.Pods, Healthy: k.healthy, Evented: k.pleg.Streaming,
+		Pods: k.Pods, Healthy: k.healthy, RuntimeErr: k.runtimeErr, Evented: k.pleg.Streaming,
 		Stats: k.runtime, Selector: map[string]string{model.LabelOwner: k.opts.Owner},
 		Probes: k.prober.Counts, SentEvents: k.cluster.EventCounts(),
 	}
@@ -339,9 +339,14 @@ func (k *Kubelet) runtimeErr() error {
 	return k.pleg.Err()
 }
 
-// healthy is nil while the runtime can be used and the sync loop goes on.
+// healthy is nil while the sync loop goes on (SyncLoopHealthCheck of pkg/kubelet/kubelet.go). It rests while the runtime
+// cannot be used, so an outage counts when it has lasted for minutes: a restart of the runtime is no reason to restart the
+// kubelet.
 func (k *Kubelet) healthy() error {
-	return errors.Join(k.runtimeErr(), k.loop.monitor.err(k.opts.Resync))
+	if err := k.loop.monitor.err(k.opts.Resync); err != nil {
+		return errors.Join(err, k.runtimeErr())
+	}
+	return nil
 }
 
 // ReadAddress is where the read-only endpoint listens, empty for nowhere.

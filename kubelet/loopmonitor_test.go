@@ -6,45 +6,55 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/criadapter/criadapter/kubelet/podconfig"
+	"github.com/criadapter/criadapter/kubelet/prober"
 )
 
-// TestLoopThatHangs is not healthy as long as it hangs. One that rests because the runtime is away goes on.
+// TestLoopThatHangs is not healthy as long as it hangs, or rests because the runtime is away, once that has lasted for
+// more than five minutes.
 func TestLoopThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const resync = time.Minute
-		hang := make(chan struct{})
-		began := time.Now()
-		loop := &syncLoop{tick: time.Second, housekeeping: time.Second, runtimeErr: func() error {
-			if time.Since(began) > time.Hour {
-				<-hang
-			}
-			return errors.New("away")
-		}}
-		if err := loop.monitor.err(resync); err != nil {
-			t.Errorf("before it runs: %v", err)
-		}
 		ctx, cancel := context.WithCancel(t.Context())
+		loop := testLoop(t)
+		loop.tick, loop.housekeeping = time.Second, 24*time.Hour
+		loop.objects, loop.prober = podconfig.NewObjects(), prober.New(ctx, prober.Options{})
+		state := make(chan error)
+		var away error
+		loop.runtimeErr = func() error {
+			select {
+			case away = <-state:
+			default:
+			}
+			if errors.Is(away, errHangs) {
+				away = <-state
+			}
+			return away
+		}
+		healthy := func(when string, resync time.Duration, want bool) {
+			t.Helper()
+			if err := loop.monitor.err(resync); (err == nil) != want {
+				t.Errorf("%s: %v, want healthy: %v", when, err, want)
+			}
+		}
+		healthy("before it runs", resync, true)
 		go loop.run(ctx)
 		time.Sleep(time.Hour)
-		if err := loop.monitor.err(resync); err != nil {
-			t.Errorf("while it runs: %v", err)
-		}
-		time.Sleep(4 * time.Minute)
-		if err := loop.monitor.err(resync); err != nil {
-			t.Errorf("after less than %v: %v", minLoopLimit, err)
-		}
-		time.Sleep(2 * time.Minute)
-		if err := loop.monitor.err(resync); err == nil {
-			t.Error("it hangs and is healthy")
-		}
-		if err := loop.monitor.err(time.Hour); err != nil {
-			t.Errorf("with a resync of an hour: %v", err)
-		}
-		close(hang)
-		time.Sleep(10 * time.Second)
-		if err := loop.monitor.err(resync); err != nil {
-			t.Errorf("after it hung: %v", err)
+		healthy("while it runs", resync, true)
+		for _, why := range []error{errors.New("away"), errHangs} {
+			state <- why
+			time.Sleep(4 * time.Minute)
+			healthy(why.Error()+" for less than five minutes", resync, true)
+			time.Sleep(2 * time.Minute)
+			healthy(why.Error()+" for more than five minutes", resync, false)
+			healthy(why.Error()+" with a resync of an hour", time.Hour, true)
+			state <- nil
+			time.Sleep(10 * time.Second)
+			healthy("no longer "+why.Error(), resync, true)
 		}
 		cancel()
 	})
 }
+
+var errHangs = errors.New("hangs")

@@ -63,7 +63,6 @@ func (l *syncLoop) run(ctx context.Context) {
 	defer clean.Stop()
 	backoff := notReadyBackoff
 	for ctx.Err() == nil {
-		l.monitor.enter()
 		if err := l.runtimeErr(); err != nil {
 			log.G(ctx).WithError(err).Debug("pods are left alone while the runtime is not ready")
 			select {
@@ -73,6 +72,7 @@ func (l *syncLoop) run(ctx context.Context) {
 			continue
 		}
 		backoff = notReadyBackoff
+		l.monitor.enter()
 		l.next(ctx, tick.C, clean.C)
 	}
 }

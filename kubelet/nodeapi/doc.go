@@ -5,7 +5,7 @@
 //
 //	/pods              all pods with their statuses, a v1.PodList
 //	/events            recent events, a v1.EventList, the newest last
-//	/healthz           ok, or 500 and the reasons
+//	/healthz           ok, or 500 and the reason: the sync loop has not gone on for minutes
 //	/configz           names and directories, for the commands that read logs and exec
 //	/stats/summary     stats of the node, pods and containers, a Summary of the kubelet's stats API
 //	/metrics           the kubelet core's own metrics, in Prometheus' text format as all below

@@ -211,7 +211,7 @@ func startAPI(t testing.TB, r *runtime, edit func(*APIOptions)) *api {
 		Address: "127.0.0.1:0", CertDir: filepath.Join(t.TempDir(), "pki"), NodeName: "node", IPs: []string{"127.0.0.1"},
 		ClientCAFile: a.authority.file, Users: []string{"kube-apiserver"}, Runtime: r,
 		Reads: Reads{
-			Config: Config{Node: "node"}, Pods: somePods, Healthy: func() error { return nil }, Stats: r, Evented: func() bool { return true },
+			Config: Config{Node: "node"}, Pods: somePods, Healthy: healthy, RuntimeErr: healthy, Stats: r, Evented: func() bool { return true },
 		},
 	}
 	if edit != nil {

@@ -31,7 +31,7 @@ func (s *reads) metrics(w http.ResponseWriter, _ *http.Request) {
 				label{"namespace", pod.Namespace}, label{"pod", pod.Name}, label{"pod_uid", string(pod.UID)}, label{"container", container.Name})
 		}
 	}
-	out.single("kubelet_runtime_healthy", gauge, "1 when the runtime answers and is ready.", number(s.Healthy() == nil))
+	out.single("kubelet_runtime_healthy", gauge, "1 when the runtime answers and is ready.", number(s.RuntimeErr() == nil))
 	out.single("kubelet_evented_pleg", gauge, "1 while the runtime streams its events, 0 while its pods are listed.", number(s.Evented()))
 	s.sentEvents(&out)
 	s.startTime(&out)

@@ -38,9 +38,10 @@ type Config struct {
 // Reads are what both endpoints show. All but Probes and SentEvents are required.
 type Reads struct {
 	Config Config
-	// Pods lists all pods with their statuses; Healthy is nil while the kubelet works.
-	Pods    func() []*v1.Pod
-	Healthy func() error
+	// Pods lists all pods with their statuses.
+	Pods func() []*v1.Pod
+	// Healthy is nil while the kubelet works, RuntimeErr while the runtime can be used.
+	Healthy, RuntimeErr func() error
 	// Stats is the runtime; what Selector matches is shown.
 	Stats    Stats
 	Selector map[string]string

@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
+func healthy() error { return nil }
+
 // readOnly starts an endpoint that ends with the test, and returns how to read it.
 func readOnly(t *testing.T, opts Options) func(path string) (int, string) {
 	t.Helper()
@@ -71,7 +73,7 @@ func TestOnlyLoopbackNames(t *testing.T) {
 }
 
 func TestReads(t *testing.T) {
-	var unhealthy error
+	var unhealthy, away error
 	stats := &figures{}
 	pod := &v1.Pod{Status: v1.PodStatus{Phase: v1.PodRunning, ContainerStatuses: []v1.ContainerStatus{
 		{Name: "c", RestartCount: 3, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}},
@@ -80,7 +82,7 @@ func TestReads(t *testing.T) {
 	read := readOnly(t, Options{
 		Reads: Reads{
 			Config: Config{Node: "node", RootDir: t.TempDir()}, Pods: func() []*v1.Pod { return []*v1.Pod{pod} },
-			Healthy: func() error { return unhealthy }, Stats: stats, Evented: func() bool { return true },
+			Healthy: func() error { return unhealthy }, RuntimeErr: func() error { return away }, Stats: stats, Evented: func() bool { return true },
 			SentEvents: func() map[string]int64 { return map[string]int64{"sent": 7, "dropped": 2} },
 		},
 		Events: func() []v1.Event { return []v1.Event{{Reason: "Happened"}} },
@@ -90,7 +92,7 @@ func TestReads(t *testing.T) {
 		"/events":  {`"kind":"EventList"`, `"reason":"Happened"`},
 		"/healthz": {"ok"},
 		"/configz": {`"node":"node"`},
-		"/metrics": {"kubelet_running_pods 1\n", `kubelet_pods{phase="Running"} 1`, `{namespace="ns",pod="pod",pod_uid="u",container="c"} 3`, "kubelet_evented_pleg 1",
+		"/metrics": {"kubelet_running_pods 1\n", "kubelet_runtime_healthy 1\n", `kubelet_pods{phase="Running"} 1`, `{namespace="ns",pod="pod",pod_uid="u",container="c"} 3`, "kubelet_evented_pleg 1",
 			`kubelet_events_total{outcome="dropped"} 2`, `kubelet_events_total{outcome="sent"} 7`},
 	} {
 		code, body := read(path)
@@ -100,7 +102,14 @@ func TestReads(t *testing.T) {
 			}
 		}
 	}
-	unhealthy, stats.err = errors.New("away"), errors.New("away")
+	away, stats.err = errors.New("away"), errors.New("away")
+	if _, body := read("/metrics"); !strings.Contains(body, "kubelet_runtime_healthy 0\n") {
+		t.Errorf("the runtime is away:\n%s", body)
+	}
+	if code, body := read("/healthz"); code != http.StatusOK {
+		t.Errorf("the runtime is away: %d %s", code, body)
+	}
+	unhealthy = errors.New("away")
 	if code, body := read("/healthz"); code != http.StatusInternalServerError || !strings.Contains(body, "away") {
 		t.Errorf("unhealthy: %d %s", code, body)
 	}
@@ -133,7 +142,7 @@ func TestReadOnlyHidesValues(t *testing.T) {
 	read := readOnly(t, Options{
 		Reads: Reads{
 			Config: Config{RootDir: t.TempDir()}, Pods: func() []*v1.Pod { return []*v1.Pod{pod} },
-			Healthy: func() error { return nil }, Stats: &figures{}, Evented: func() bool { return true },
+			Healthy: healthy, RuntimeErr: healthy, Stats: &figures{}, Evented: func() bool { return true },
 		},
 		Events: func() []v1.Event { return nil },
 	})

@@ -101,7 +101,7 @@ func figuresReader(t *testing.T, stats *figures) func(path string) (int, string)
 	pod.Name, pod.Namespace, pod.UID = "pod", "ns", "u"
 	return readOnly(t, Options{Reads: Reads{
 		Config: Config{Node: "node", RootDir: t.TempDir()}, Pods: func() []*v1.Pod { return []*v1.Pod{pod} },
-		Healthy: func() error { return nil }, Stats: stats, Evented: func() bool { return false },
+		Healthy: healthy, RuntimeErr: healthy, Stats: stats, Evented: func() bool { return false },
 		Probes: func() []kubeletmodel.ProbeCount {
 			return []kubeletmodel.ProbeCount{{Namespace: "ns", Pod: "pod", PodUID: "u", Container: "c", Probe: "Liveness", Result: "failed", Count: 4}}
 		},

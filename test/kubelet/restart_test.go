@@ -1,10 +1,10 @@
 package kubelet
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,12 +83,15 @@ spec:
 	n.write("late.yaml", simple("late", "sleep 1000"))
 	n.killContainers(id(before, "dies"))
 	eventually(t, "the kubelet notices", func() error {
-		if _, err := n.get("/healthz"); err == nil {
-			return errors.New("healthy without a runtime")
+		if metrics, err := n.get("/metrics"); err != nil || !strings.Contains(string(metrics), "kubelet_runtime_healthy 0\n") {
+			return fmt.Errorf("the metrics do not say that the runtime is away (%v):\n%s", err, metrics)
 		}
 		return nil
 	})
 	time.Sleep(2 * time.Second)
+	if _, err := n.get("/healthz"); err != nil {
+		t.Errorf("the runtime was away for seconds: %v", err)
+	}
 	if err := n.server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
