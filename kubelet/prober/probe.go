@@ -109,7 +109,8 @@ func tcp(ctx context.Context, t target, timeout time.Duration) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	dialer := net.Dialer{Timeout: timeout}
+	dialer := httpget.Dialer()
+	dialer.Timeout = timeout
 	conn, err := dialer.DialContext(ctx, "tcp", address(t, t.probe.TCPSocket.Host, port))
 	if err != nil {
 		return err.Error(), nil
@@ -123,7 +124,10 @@ func grpcHealth(ctx context.Context, t target, timeout time.Duration) (string, e
 	defer cancel()
 	to := address(t, "", int(t.probe.GRPC.Port))
 	conn, err := grpc.NewClient("passthrough:///"+to,
-		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent), grpc.WithNoProxy())
+		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithUserAgent(userAgent), grpc.WithNoProxy(),
+		grpc.WithContextDialer(func(ctx context.Context, to string) (net.Conn, error) {
+			return httpget.Dialer().DialContext(ctx, "tcp", to)
+		}))
 	if err != nil {
 		return "", err
 	}
