@@ -41,6 +41,7 @@ type Exec interface {
 type Manager struct {
 	opts    Options
 	ctx     context.Context
+	began   time.Time
 	wg      sync.WaitGroup
 	changed chan types.UID
 
@@ -59,7 +60,7 @@ type key struct {
 // New makes a manager whose probes end with ctx; Wait waits for that.
 func New(ctx context.Context, opts Options) *Manager {
 	return &Manager{
-		opts: opts, ctx: ctx, changed: make(chan types.UID, 64), workers: map[key]*worker{}, passed: map[key]bool{},
+		opts: opts, ctx: ctx, began: time.Now(), changed: make(chan types.UID, 64), workers: map[key]*worker{}, passed: map[key]bool{},
 		counts: map[types.UID]map[model.ProbeCount]uint64{},
 	}
 }

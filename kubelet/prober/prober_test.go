@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	cri "k8s.io/cri-client/pkg"
 	utilexec "k8s.io/utils/exec"
@@ -357,6 +358,51 @@ func TestGRPC(t *testing.T) {
 			t.Errorf("service %q: %q, %v, want %q", service, got.failure, err, want)
 		}
 	}
+}
+
+// TestProbesBeginSpread has the first probes of containers that ran before the kubelet started spread over a period. Those
+// of containers that start later begin at once.
+func TestProbesBeginSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := &execs{answers: map[string]error{}, calls: map[string]int{}}
+		before := time.Now()
+		time.Sleep(time.Minute)
+		m := New(ctx, Options{Exec: e, HostIP: "127.0.0.1"})
+		go func() {
+			for {
+				select {
+				case <-m.Changed():
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+		const pods = 200
+		for i := range pods {
+			for cmd, started := range map[string]time.Time{"old": before, "new": time.Now()} {
+				pod := &v1.Pod{Spec: v1.PodSpec{Containers: []v1.Container{{Name: "c", LivenessProbe: execProbe(cmd, nil)}}}}
+				pod.UID = types.UID(fmt.Sprint(cmd, i))
+				m.Update(pod, &model.PodStatus{Containers: []model.ContainerStatus{
+					{ID: string(pod.UID), Name: "c", State: model.StateRunning, StartedAt: started},
+				}}, false)
+			}
+		}
+		time.Sleep(time.Millisecond)
+		if n := e.count("new"); n != pods {
+			t.Errorf("%d of %d new containers are probed at once", n, pods)
+		}
+		time.Sleep(5 * time.Second)
+		if n := e.count("old"); n < pods/4 || n > pods*3/4 {
+			t.Errorf("%d of %d containers are probed after half of a period", n, pods)
+		}
+		time.Sleep(5 * time.Second)
+		if n := e.count("old"); n < pods {
+			t.Errorf("%d of %d containers are probed after a period", n, pods)
+		}
+		cancel()
+		m.Wait()
+	})
 }
 
 // TestMain puts a proxy into the environment, which is read once.

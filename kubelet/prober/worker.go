@@ -2,6 +2,7 @@ package prober
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/containerd/log"
@@ -50,6 +51,11 @@ type count struct {
 // run probes until ctx ends, or nothing more can come of it: a startup probe that succeeded, a liveness or startup
 // probe that failed for good (the container will be killed).
 func (w *worker) run(ctx context.Context) {
+	period := time.Duration(w.target.probe.PeriodSeconds) * time.Second
+	// After a restart of the kubelet, the probes of all containers would begin at once.
+	if w.target.started.Before(w.manager.began) && !rest(ctx, rand.N(period)) {
+		return
+	}
 	if !rest(ctx, time.Until(w.target.started.Add(time.Duration(w.target.probe.InitialDelaySeconds)*time.Second))) {
 		return
 	}
@@ -58,8 +64,8 @@ func (w *worker) run(ctx context.Context) {
 			return
 		}
 	}
-	period := time.NewTicker(time.Duration(w.target.probe.PeriodSeconds) * time.Second)
-	defer period.Stop()
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
 	for {
 		if done := w.once(ctx); done || ctx.Err() != nil {
 			return
@@ -67,7 +73,7 @@ func (w *worker) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-period.C:
+		case <-ticker.C:
 		}
 	}
 }
