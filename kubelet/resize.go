@@ -1,14 +1,18 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/containerd/log"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/events"
+	"github.com/criadapter/criadapter/kubelet/model"
 )
 
 // admit says whether the node takes a pod, which it has with what it was allocated before, and pins that. Whether the
@@ -87,11 +91,45 @@ func (l *syncLoop) retryResizes() {
 	if !l.config.Settled() {
 		return
 	}
+	var pods []*v1.Pod
 	for _, uid := range l.allocation.AllPending() {
-		if pod := l.workers.Pod(uid); pod != nil && l.resize(pod) {
-			l.workers.Wake(uid)
+		if pod := l.workers.Pod(uid); pod != nil {
+			pods = append(pods, pod)
 		}
 	}
+	slices.SortStableFunc(pods, l.compareResizes)
+	for _, pod := range pods {
+		if l.resize(pod) {
+			l.workers.Wake(pod.UID)
+		}
+	}
+}
+
+// compareResizes orders waiting resizes as the kubelet does (sortPendingResizes of pkg/kubelet/allocation): a resize that
+// needs no room comes first, then the higher priority, then a guaranteed pod. Equal ones keep their order, the longest first.
+func (l *syncLoop) compareResizes(a, b *v1.Pod) int {
+	return cmp.Or(
+		l.grows(a)-l.grows(b),
+		cmp.Compare(ptr.Deref(b.Spec.Priority, 0), ptr.Deref(a.Spec.Priority, 0)),
+		guaranteed(b)-guaranteed(a),
+	)
+}
+
+// grows is 1 for a pod that requests more than it is allocated, else 0.
+func (l *syncLoop) grows(pod *v1.Pod) int {
+	has, wants := model.PodResources(l.allocation.Allocated(pod)).Requests, model.PodResources(pod).Requests
+	if wants.Cpu().Cmp(*has.Cpu()) > 0 || wants.Memory().Cmp(*has.Memory()) > 0 {
+		return 1
+	}
+	return 0
+}
+
+// guaranteed is 1 for a pod of that class, else 0.
+func guaranteed(pod *v1.Pod) int {
+	if model.QOS(pod) == v1.PodQOSGuaranteed {
+		return 1
+	}
+	return 0
 }
 
 // forgetAllocations drops those of pods that are gone, of resources and of user ids.

@@ -20,11 +20,11 @@ import (
 	"github.com/criadapter/criadapter/kubelet/podworkers"
 )
 
-// fourGi is a node with that much memory.
+// fourGi is a node with that much memory, and eight processors.
 type fourGi struct{}
 
 func (fourGi) Node() *v1.Node {
-	room := v1.ResourceList{v1.ResourceMemory: resource.MustParse("4Gi"), v1.ResourcePods: resource.MustParse("10")}
+	room := v1.ResourceList{v1.ResourceMemory: resource.MustParse("4Gi"), v1.ResourceCPU: resource.MustParse("8"), v1.ResourcePods: resource.MustParse("10")}
 	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "here"}, Status: v1.NodeStatus{Allocatable: room}}
 }
 
@@ -141,6 +141,70 @@ func TestResizeWhileNobodyLooked(t *testing.T) {
 			t.Error("the allocation of a pod that is gone is kept")
 		}
 	})
+}
+
+// TestResizeOrder has room for some of the waiting resizes, and chooses them as the kubelet does.
+func TestResizeOrder(t *testing.T) {
+	// Of 4Gi, the blocker takes 1536Mi and each other pod 512Mi. All others ask for 1536Mi: two resizes fit when the blocker is
+	// gone. Pods come in the order of their names.
+	for _, c := range []struct {
+		name   string
+		change func(uid types.UID, pod *v1.Pod)
+		stays  bool // the blocker
+		want   []types.UID
+	}{
+		{name: "the longest wait first", want: []types.UID{"a", "b"}},
+		{name: "priority before wait", want: []types.UID{"c", "d"}, change: func(uid types.UID, pod *v1.Pod) {
+			pod.Spec.Priority = map[types.UID]*int32{"a": new(int32(-1)), "c": new(int32(10)), "d": new(int32(9))}[uid]
+		}},
+		{name: "class before wait", want: []types.UID{"a", "d"}, change: func(uid types.UID, pod *v1.Pod) {
+			if uid == "d" {
+				guaranteed := v1.ResourceList{v1.ResourceCPU: resource.MustParse("1"), v1.ResourceMemory: resource.MustParse("1536Mi")}
+				pod.Spec.Containers[0].Resources = v1.ResourceRequirements{Requests: guaranteed, Limits: guaranteed}
+			}
+		}},
+		{name: "what leaves room before all", stays: true, want: []types.UID{"a", "c", "d"}, change: func(uid types.UID, pod *v1.Pod) {
+			if uid == "c" || uid == "d" {
+				pod.Spec.Containers[0].Resources = memory("256Mi")
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l, _ := resizeLoop(t)
+				blocker := ran("blocker", 0, "1536Mi")
+				l.add(t.Context(), blocker)
+				var pods []*v1.Pod
+				for i, name := range []string{"a", "b", "c", "d"} {
+					before := ran(name, i+1, "512Mi")
+					if err := l.allocation.Allocate(before); err != nil {
+						t.Fatal(err)
+					}
+					after := ran(name, i+1, "1536Mi")
+					if c.change != nil {
+						c.change(after.UID, after)
+					}
+					l.add(t.Context(), after)
+					pods = append(pods, after)
+					time.Sleep(time.Second)
+				}
+				if !c.stays {
+					l.handleUpdate(t.Context(), podconfig.PodUpdate{Op: podconfig.Remove, Source: model.SourceAPI, Pods: []*v1.Pod{blocker}})
+					synctest.Wait()
+				}
+				l.retryResizes()
+				var done []types.UID
+				for _, pod := range pods {
+					if l.allocation.Pending(pod.UID) == nil {
+						done = append(done, pod.UID)
+					}
+				}
+				if rejected := l.rejectedNames(); !slices.Equal(done, c.want) || len(rejected) != 0 {
+					t.Errorf("resized %v, want %v; rejected %v", done, c.want, rejected)
+				}
+			})
+		})
+	}
 }
 
 // TestWaitingResizeIsNoWork leaves a pod alone while nothing about its resize changes.

@@ -1,6 +1,7 @@
 package allocation
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/renameio/v2"
 	v1 "k8s.io/api/core/v1"
@@ -25,7 +27,7 @@ type Manager struct {
 
 	mu      sync.Mutex
 	pods    map[types.UID]*record
-	pending map[types.UID]v1.PodCondition
+	pending map[types.UID]pendingResize
 	// batch says that Allocate leaves the writing to Batch, dirty that the checkpoint is behind.
 	batch, dirty bool
 }
@@ -43,10 +45,16 @@ type actuated struct {
 	Resources v1.ResourceRequirements `json:"resources"`
 }
 
+// pendingResize is why a resize waits, and since when.
+type pendingResize struct {
+	why   v1.PodCondition
+	since time.Time
+}
+
 // Open reads the checkpoint; a missing one is empty. One that cannot be read is renamed to *.corrupt and is an error:
 // go on with what is returned, the pods get what they ask for.
 func Open(path string) (*Manager, error) {
-	m := &Manager{path: path, pods: map[types.UID]*record{}, pending: map[types.UID]v1.PodCondition{}}
+	m := &Manager{path: path, pods: map[types.UID]*record{}, pending: map[types.UID]pendingResize{}}
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return m, nil
@@ -148,27 +156,35 @@ func (m *Manager) Batch(do func()) error {
 func (m *Manager) SetPending(uid types.UID, why *v1.PodCondition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.pending, uid)
-	if why != nil {
-		m.pending[uid] = *why
+	if why == nil {
+		delete(m.pending, uid)
+		return
 	}
+	resize, waits := m.pending[uid]
+	if !waits {
+		resize.since = time.Now()
+	}
+	resize.why = *why
+	m.pending[uid] = resize
 }
 
 // Pending is the condition PodResizePending of a pod, nil when nothing is.
 func (m *Manager) Pending(uid types.UID) *v1.PodCondition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if why, ok := m.pending[uid]; ok {
-		return &why
+	if resize, ok := m.pending[uid]; ok {
+		return &resize.why
 	}
 	return nil
 }
 
-// AllPending are the pods whose resize is pending.
+// AllPending are the pods whose resize is pending, the one that has waited longest first.
 func (m *Manager) AllPending() []types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Collect(maps.Keys(m.pending))
+	return slices.SortedFunc(maps.Keys(m.pending), func(a, b types.UID) int {
+		return cmp.Or(m.pending[a].since.Compare(m.pending[b].since), cmp.Compare(a, b))
+	})
 }
 
 // Actuated is what the runtime has confirmed of a container: what was noted, or what the container was made with. Of one
