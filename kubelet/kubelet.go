@@ -95,6 +95,9 @@ func New(ctx context.Context, opts Options) (_ *Kubelet, err error) {
 	k.alive, k.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	if err := k.wire(ctx); err != nil {
 		k.end(err)
+		if k.cgroups != nil {
+			k.cgroups.Close()
+		}
 		return nil, fmt.Errorf("kubelet: %w", errors.Join(err, runtime.Close(ctx)))
 	}
 	return k, nil
@@ -288,6 +291,7 @@ func (k *Kubelet) Run(ctx context.Context) (err error) {
 		if k.opts.LeaveNothing {
 			err = errors.Join(err, k.leaveNothing(context.WithoutCancel(ctx)))
 		}
+		k.cgroups.Close()
 		if err := k.runtime.Close(context.WithoutCancel(ctx)); err != nil {
 			log.G(ctx).WithError(err).Debug("closing the connection to the container runtime failed")
 		}

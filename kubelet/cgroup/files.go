@@ -56,7 +56,7 @@ func (f *files) ensure(_ context.Context, n name, l limits) error {
 	for _, hierarchy := range f.hierarchies {
 		// The runtime makes the others: what has no limits here needs no cgroup before.
 		for file, value := range v1Values(l) {
-			if !has(hierarchy, file) {
+			if !controls(hierarchy, file) {
 				continue // another controller's
 			}
 			dir := filepath.Join(hierarchy, n.cgroupfs())
@@ -73,9 +73,36 @@ func (f *files) ensure(_ context.Context, n name, l limits) error {
 	return nil
 }
 
-// has says whether a hierarchy of version 1 has the file's controller, by the hierarchy's name: not all files are in
+func (f *files) close() {}
+
+// has is true where a cgroup of version 1 exists in each hierarchy in which ensure makes it.
+func (f *files) has(n name) bool {
+	for _, hierarchy := range f.hierarchies {
+		if (f.unified || limited(hierarchy)) && !isDir(filepath.Join(hierarchy, n.cgroupfs())) {
+			return false
+		}
+	}
+	return true
+}
+
+// limited says whether a hierarchy of version 1 has any of the limits.
+func limited(hierarchy string) bool {
+	for file := range v1Values(limits{}) {
+		if controls(hierarchy, file) {
+			return true
+		}
+	}
+	return false
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// controls says whether a hierarchy of version 1 has the file's controller, by the hierarchy's name: not all files are in
 // its root.
-func has(hierarchy, file string) bool {
+func controls(hierarchy, file string) bool {
 	controller, _, _ := strings.Cut(file, ".")
 	return slices.Contains(strings.Split(filepath.Base(hierarchy), ","), controller)
 }

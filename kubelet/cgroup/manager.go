@@ -57,6 +57,8 @@ const noLimit = -1
 type tree interface {
 	// ensure makes the cgroup and its ancestors and sets its limits. It may be repeated.
 	ensure(ctx context.Context, n name, l limits) error
+	// has says whether the cgroup exists.
+	has(n name) bool
 	// remove kills what is in the cgroup and removes it. One that does not exist is no error.
 	remove(ctx context.Context, n name) error
 	// children are the elements right below the cgroup, whether it exists or not.
@@ -65,6 +67,8 @@ type tree interface {
 	prune(ctx context.Context, n name) error
 	// spell is the name in the driver's way.
 	spell(n name) string
+	// close ends what the tree holds open.
+	close()
 }
 
 // Manager makes and removes the cgroups of pods. It is safe for concurrent use.
@@ -76,18 +80,23 @@ type Manager struct {
 	mu sync.Mutex
 	// requests are the thousandths of processors that the burstable pods ask for.
 	requests map[types.UID]int64
+
+	writtenMu sync.Mutex
+	// written are the limits that this process wrote last, by the cgroup's name.
+	written map[string]limits
 }
 
 // New makes the trees of the classes. If that fails, the machine's cgroups cannot be written: it is logged, and
 // the manager does nothing, so that pods run all the same.
 func New(ctx context.Context, opts Options) *Manager {
-	m := &Manager{opts: opts, top: name(strings.FieldsFunc(path.Join(opts.Root, "kubepods"), func(r rune) bool { return r == '/' })), requests: map[types.UID]int64{}}
+	m := &Manager{opts: opts, top: name(strings.FieldsFunc(path.Join(opts.Root, "kubepods"), func(r rune) bool { return r == '/' })), requests: map[types.UID]int64{}, written: map[string]limits{}}
 	tree, err := newTree(ctx, opts.Driver)
 	if err == nil {
 		m.tree = tree
 		err = m.ensureClasses(ctx)
 	}
 	if err != nil {
+		m.Close()
 		m.tree = nil
 		log.G(ctx).WithError(err).WithField("driver", opts.Driver).Info("pods have no cgroups of their own: cgroups are left to the runtime")
 	}
@@ -119,7 +128,7 @@ func (m *Manager) Ensure(ctx context.Context, pod *v1.Pod) (parent string, err e
 			return "", err
 		}
 	}
-	err = m.tree.ensure(ctx, m.podName(pod), limits{
+	err = m.ensure(ctx, m.podName(pod), limits{
 		shares: Shares(needs.Requests.Cpu().MilliValue()),
 		quota:  cmp.Or(Quota(needs.Limits.Cpu().MilliValue()), noLimit),
 		memory: cmp.Or(needs.Limits.Memory().Value(), noLimit),
@@ -129,6 +138,39 @@ func (m *Manager) Ensure(ctx context.Context, pod *v1.Pod) (parent string, err e
 		return "", fmt.Errorf("cgroup of pod %s: %w", pod.UID, err)
 	}
 	return m.Parent(pod), nil
+}
+
+// ensure has the tree make a cgroup, unless it exists with these limits: each sync of a pod comes by here.
+func (m *Manager) ensure(ctx context.Context, n name, l limits) error {
+	key := n.cgroupfs()
+	m.writtenMu.Lock()
+	last, known := m.written[key]
+	delete(m.written, key)
+	m.writtenMu.Unlock()
+	if !known || last != l || !m.tree.has(n) {
+		if err := m.tree.ensure(ctx, n, l); err != nil {
+			return err
+		}
+	}
+	m.writtenMu.Lock()
+	m.written[key] = l
+	m.writtenMu.Unlock()
+	return nil
+}
+
+// remove removes a cgroup.
+func (m *Manager) remove(ctx context.Context, n name) error {
+	m.writtenMu.Lock()
+	delete(m.written, n.cgroupfs())
+	m.writtenMu.Unlock()
+	return m.tree.remove(ctx, n)
+}
+
+// Close ends the connection to systemd, if there is one. It is called when no pod is worked on any more.
+func (m *Manager) Close() {
+	if m.tree != nil {
+		m.tree.close()
+	}
 }
 
 // Parent is what Ensure returns, without making anything.
@@ -176,7 +218,7 @@ func (m *Manager) ensureClasses(ctx context.Context) error {
 		burstable.shares = Shares(sum)
 	}
 	for i, l := range []limits{m.all(), burstable, {shares: minShares}} {
-		if err := m.tree.ensure(ctx, classes[i], l); err != nil {
+		if err := m.ensure(ctx, classes[i], l); err != nil {
 			return fmt.Errorf("cgroup of a class of pods: %w", err)
 		}
 	}
@@ -208,7 +250,7 @@ func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
 	burstable = burstable || slices.Contains(uids, uid) // an earlier process made it
 	errs := []error{err}
 	for _, class := range m.classes() {
-		if err := m.tree.remove(ctx, class.child(podElement(uid))); err != nil {
+		if err := m.remove(ctx, class.child(podElement(uid))); err != nil {
 			errs = append(errs, fmt.Errorf("remove the cgroup of pod %s: %w", uid, err))
 		}
 	}

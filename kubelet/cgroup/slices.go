@@ -13,20 +13,11 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// units is the part of systemd's D-Bus interface that is needed; *systemd.Conn is one.
-type units interface {
-	StartTransientUnitContext(ctx context.Context, name, mode string, properties []systemd.Property, done chan<- string) (int, error)
-	SetUnitPropertiesContext(ctx context.Context, name string, runtime bool, properties ...systemd.Property) error
-	StopUnitContext(ctx context.Context, name, mode string, done chan<- string) (int, error)
-	Close()
-}
-
 // sliceTree asks systemd for slices. The tree belongs to it: what was written there by hand would be undone.
 type sliceTree struct {
 	// files is the same tree to look at.
-	files *files
-	// connect opens a connection, which is closed after each use: systemd may be executed anew at any time.
-	connect func(context.Context) (units, error)
+	files   *files
+	systemd *connection
 }
 
 func newSlices(ctx context.Context, mount string) (*sliceTree, error) {
@@ -37,25 +28,24 @@ func newSlices(ctx context.Context, mount string) (*sliceTree, error) {
 	if !files.unified {
 		return nil, fmt.Errorf("slices are made with cgroup v2 only: %w", errdefs.ErrNotImplemented)
 	}
-	s := &sliceTree{files: files, connect: func(ctx context.Context) (units, error) {
+	s := &sliceTree{files: files, systemd: &connection{dial: func(ctx context.Context) (units, error) {
 		return systemd.NewSystemConnectionContext(ctx)
-	}}
-	conn, err := s.connect(ctx)
-	if err != nil {
+	}}}
+	if _, err := s.systemd.get(ctx); err != nil {
 		return nil, fmt.Errorf("systemd: %w", err)
 	}
-	conn.Close()
 	return s, nil
 }
+
+func (s *sliceTree) close() { s.systemd.close() }
 
 func (s *sliceTree) spell(n name) string { return n.systemd() }
 
 func (s *sliceTree) ensure(ctx context.Context, n name, l limits) error {
-	conn, err := s.connect(ctx)
+	conn, err := s.systemd.get(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	wanted := properties(l)
 	first := append([]systemd.Property{
 		systemd.PropDescription("Pods of a kubelet: " + n.cgroupfs()),
@@ -131,11 +121,10 @@ func (s *sliceTree) remove(ctx context.Context, n name) error {
 	if err != nil || len(found) == 0 {
 		return err
 	}
-	conn, err := s.connect(ctx)
+	conn, err := s.systemd.get(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
 	done := make(chan string, 1)
 	if _, err := conn.StopUnitContext(ctx, n.slice(), "replace", done); err != nil {
 		return err
@@ -149,6 +138,8 @@ func (s *sliceTree) prune(ctx context.Context, n name) error {
 	}
 	return s.remove(ctx, n)
 }
+
+func (s *sliceTree) has(n name) bool { return isDir(s.dir(n)) }
 
 func (s *sliceTree) dir(n name) string {
 	return filepath.Join(s.files.hierarchies[0], n.systemd())

@@ -11,14 +11,17 @@ import (
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
 	"github.com/godbus/dbus/v5"
+	v1 "k8s.io/api/core/v1"
 )
 
 // fakeUnits is systemd with slices as directories, which it really has, and their properties.
 type fakeUnits struct {
-	root   string
-	units  map[string]map[string]string
-	open   int
-	result string // of each job
+	root  string
+	units map[string]map[string]string
+	// open counts the connections that are, dials those that ever were, calls what was asked for.
+	open, dials, calls int
+	lost               bool
+	result             string // of each job
 }
 
 func (u *fakeUnits) dir(unit string) string {
@@ -38,6 +41,7 @@ func (u *fakeUnits) set(unit string, properties []systemd.Property) {
 }
 
 func (u *fakeUnits) StartTransientUnitContext(_ context.Context, unit, _ string, properties []systemd.Property, done chan<- string) (int, error) {
+	u.calls++
 	if u.units[unit] != nil {
 		return 0, dbus.Error{Name: "org.freedesktop.systemd1.UnitExists"}
 	}
@@ -48,6 +52,7 @@ func (u *fakeUnits) StartTransientUnitContext(_ context.Context, unit, _ string,
 }
 
 func (u *fakeUnits) SetUnitPropertiesContext(_ context.Context, unit string, runtime bool, properties ...systemd.Property) error {
+	u.calls++
 	if !runtime {
 		return fmt.Errorf("%s would outlive the next boot", unit)
 	}
@@ -56,10 +61,13 @@ func (u *fakeUnits) SetUnitPropertiesContext(_ context.Context, unit string, run
 }
 
 func (u *fakeUnits) StopUnitContext(_ context.Context, unit, _ string, done chan<- string) (int, error) {
+	u.calls++
 	delete(u.units, unit)
 	done <- u.result
 	return 1, os.RemoveAll(u.dir(unit))
 }
+
+func (u *fakeUnits) Connected() bool { return !u.lost }
 
 func (u *fakeUnits) Close() { u.open-- }
 
@@ -67,11 +75,14 @@ func sliceManager(t *testing.T) (*Manager, *fakeUnits) {
 	t.Helper()
 	fake := &fakeUnits{root: t.TempDir(), units: map[string]map[string]string{}, result: "done"}
 	m := New(context.Background(), Options{Root: "me"})
-	m.tree = &sliceTree{files: &files{unified: true, hierarchies: []string{fake.root}}, connect: func(context.Context) (units, error) {
+	m.tree = &sliceTree{files: &files{unified: true, hierarchies: []string{fake.root}}, systemd: &connection{dial: func(context.Context) (units, error) {
 		fake.open++
+		fake.dials++
+		fake.lost = false
 		return fake, nil
-	}}
+	}}}
 	t.Cleanup(func() {
+		m.Close()
 		if fake.open != 0 {
 			t.Errorf("%d connections were left open", fake.open)
 		}
@@ -114,6 +125,71 @@ func TestSlices(t *testing.T) {
 	}
 	if fake.units["me-kubepods-burstable-pod12_34.slice"] != nil {
 		t.Error("the slice is still there")
+	}
+}
+
+// TestOneConnection asks systemd for what changed alone, and over one connection that is replaced when it breaks.
+func TestOneConnection(t *testing.T) {
+	m, fake := sliceManager(t)
+	ctx := t.Context()
+	ensure := func(pods ...*v1.Pod) {
+		t.Helper()
+		for _, pod := range pods {
+			if _, err := m.Ensure(ctx, pod); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	a, b := podOf("a", "cpu=1", ""), podOf("b", "", "cpu=1 memory=1Gi")
+	ensure(a, b)
+	calls := fake.calls
+	ensure(a, b, a, b)
+	if fake.dials != 1 || fake.calls != calls {
+		t.Errorf("%d connections, and %d calls for cgroups that are as they should be", fake.dials, fake.calls-calls)
+	}
+	fake.lost = true
+	ensure(podOf("b", "", "cpu=1 memory=2Gi"))
+	if fake.dials != 2 || fake.open != 1 || fake.calls != calls+2 {
+		t.Errorf("after the connection broke and a limit changed: %d connections, %d open, %d calls", fake.dials, fake.open, fake.calls-calls)
+	}
+	if err := os.RemoveAll(fake.dir("me-kubepods-podb.slice")); err != nil {
+		t.Fatal(err)
+	}
+	delete(fake.units, "me-kubepods-podb.slice")
+	ensure(podOf("b", "", "cpu=1 memory=2Gi"))
+	if unit := fake.units["me-kubepods-podb.slice"]; unit["MemoryMax"] != "2147483648" {
+		t.Errorf("a cgroup that was removed is made as %v", unit)
+	}
+}
+
+// TestDialEnds does not wait for a systemd that does not answer, and keeps a connection longer than the call that opened it.
+func TestDialEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	fake := &fakeUnits{}
+	var life context.Context
+	c := &connection{dial: func(ctx context.Context) (units, error) {
+		life = ctx
+		if fake.dials++; fake.dials > 1 {
+			return fake, nil
+		}
+		cancel()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	if _, err := c.get(ctx); err == nil {
+		t.Error("a connection that was never made")
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	if _, err := c.get(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if life.Err() != nil {
+		t.Error("the connection ended with the call that opened it")
+	}
+	c.close()
+	if life.Err() == nil || fake.open != -1 {
+		t.Error("the connection is open after the end")
 	}
 }
 
