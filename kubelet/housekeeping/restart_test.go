@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +43,7 @@ type restarted struct {
 	killer
 	rootDir string
 	config  *podconfig.PodConfig
+	runtime *apitest.FakeRuntimeService
 }
 
 // restart has pods run, and others that left only a directory.
@@ -52,14 +54,9 @@ func restart(ctx context.Context, t *testing.T, running, directories []types.UID
 		config: podconfig.New(podconfig.Options{Sources: []string{model.SourceFile}}),
 	}
 	fake := apitest.NewFakeRuntimeService()
+	r.runtime = fake
 	for _, uid := range running {
-		name := string(uid)
-		if _, err := fake.RunPodSandbox(ctx, &runtimeapi.PodSandboxConfig{
-			Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name},
-			Labels:   map[string]string{model.LabelPodUID: name, model.LabelPodName: name, model.LabelPodNamespace: "default", model.LabelOwner: "us"},
-		}, ""); err != nil {
-			t.Fatal(err)
-		}
+		r.sandbox(t, uid, 0)
 	}
 	for _, uid := range directories {
 		if err := os.MkdirAll(model.PodDirectory(r.rootDir, uid), 0o700); err != nil {
@@ -79,6 +76,20 @@ func restart(ctx context.Context, t *testing.T, running, directories []types.UID
 	return r
 }
 
+// sandbox runs one of a pod, and returns its id.
+func (r *restarted) sandbox(t *testing.T, uid types.UID, attempt uint32) string {
+	t.Helper()
+	name := string(uid)
+	id, err := r.runtime.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+		Metadata: &runtimeapi.PodSandboxMetadata{Name: name, Namespace: "default", Uid: name, Attempt: attempt},
+		Labels:   map[string]string{model.LabelPodUID: name, model.LabelPodName: name, model.LabelPodNamespace: "default", model.LabelOwner: "us"},
+	}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
 // clean cleans and compares which pods were killed for it, and which have a directory after it.
 func (r *restarted) clean(t *testing.T, when string, killed, directories []types.UID) {
 	t.Helper()
@@ -92,6 +103,29 @@ func (r *restarted) clean(t *testing.T, when string, killed, directories []types
 	if err != nil || !slices.Equal(ended, killed) || !slices.Equal(left, directories) {
 		t.Errorf("%s: killed %v and left %v, want %v and %v: %v", when, ended, left, killed, directories, err)
 	}
+}
+
+// TestOlderSandboxIsEnded ends a pod that nothing wants although its newest sandbox is dead: an older one is ready.
+func TestOlderSandboxIsEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		r := restart(ctx, t, []types.UID{"stray"}, nil)
+		time.Sleep(time.Second)
+		newest := r.sandbox(t, "stray", 1)
+		if err := r.runtime.StopPodSandbox(ctx, newest); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second) // the next list
+		if err := r.config.Set(ctx, model.SourceFile, nil); err != nil {
+			t.Fatal(err)
+		}
+		for !r.config.Settled() {
+			<-r.config.Updates()
+		}
+		r.clean(t, "with the source", []types.UID{"stray"}, nil)
+		cancel()
+		r.opts.Workers.Wait()
+	})
 }
 
 // TestCleanAfterRestart leaves alone what is of a pod that a source has set and the sync loop has not handled yet: every

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -82,9 +83,9 @@ func (s *PodStatus) Running() bool {
 	return false
 }
 
-// Alive says whether the runtime still works on the pod: a ready sandbox or a running container.
+// Alive says whether the runtime still works on the pod: any ready sandbox or a running container.
 func (s *PodStatus) Alive() bool {
-	return s.ReadySandbox() != nil || s.Running()
+	return s.Running() || slices.ContainsFunc(s.Sandboxes, func(sandbox SandboxStatus) bool { return sandbox.Ready })
 }
 
 // ReadySandbox returns the newest sandbox if it is ready, else nil.
