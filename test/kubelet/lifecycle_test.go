@@ -99,6 +99,43 @@ spec:
 	n.scratchHas("order", "start\npreStop\nTERM\nend\n")
 }
 
+// TestSidecarPreStop runs a sidecar's preStop hook at once, while the app that waits for it ends, and stops the sidecar after
+// the app.
+func TestSidecarPreStop(t *testing.T) {
+	n := newNode(t)
+	n.write("pod.yaml", `
+apiVersion: v1
+kind: Pod
+metadata: {name: pod}
+spec:
+  terminationGracePeriodSeconds: 20
+  volumes: [{name: work, hostPath: {path: SCRATCH}}]
+  initContainers:
+  - name: side
+    image: SHELL
+    restartPolicy: Always
+    command: [sh, -c, "trap 'echo side TERM >> /scratch/order; exit 0' TERM; while :; do sleep 0.1; done"]
+    lifecycle: {preStop: {exec: {command: [sh, -c, "echo side preStop >> /scratch/order"]}}}
+    volumeMounts: [{name: work, mountPath: /scratch}]
+  containers:
+  - name: main
+    image: SHELL
+    command:
+    - sh
+    - -c
+    - |
+      trap 'until grep -q preStop /scratch/order; do sleep 0.1; done; echo main end >> /scratch/order; exit 0' TERM
+      echo start >> /scratch/order
+      while :; do sleep 0.1; done
+    volumeMounts: [{name: work, mountPath: /scratch}]
+`)
+	n.ready("pod")
+	n.scratchHas("order", "start\n")
+	n.remove("pod.yaml")
+	n.gone("pod")
+	n.scratchHas("order", "start\nside preStop\nmain end\nside TERM\n")
+}
+
 // TestStubbornContainer is killed when its grace period is over.
 func TestStubbornContainer(t *testing.T) {
 	n := newNode(t)
