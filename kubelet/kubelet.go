@@ -343,9 +343,9 @@ func (k *Kubelet) runtimeErr() error {
 	return k.pleg.Err()
 }
 
-// healthy is nil while the sync loop goes on (SyncLoopHealthCheck of pkg/kubelet/kubelet.go). It rests while the runtime
-// cannot be used, so an outage counts when it has lasted for minutes: a restart of the runtime is no reason to restart the
-// kubelet.
+// healthy is nil while the sync loop goes on (SyncLoopHealthCheck of pkg/kubelet/kubelet.go). It rests while the
+// runtime cannot be used, so an outage counts when it has lasted for minutes: a restart of the runtime is no reason to
+// restart the kubelet.
 func (k *Kubelet) healthy() error {
 	if err := k.loop.monitor.err(k.opts.Resync); err != nil {
 		return errors.Join(err, k.runtimeErr())

@@ -105,8 +105,9 @@ func (l *syncLoop) retryResizes() {
 	}
 }
 
-// compareResizes orders waiting resizes as the kubelet does (sortPendingResizes of pkg/kubelet/allocation): a resize that
-// needs no room comes first, then the higher priority, then a guaranteed pod. Equal ones keep their order, the longest first.
+// compareResizes orders waiting resizes as the kubelet does (sortPendingResizes of pkg/kubelet/allocation): a resize
+// that needs no room comes first, then the higher priority, then a guaranteed pod. Equal ones keep their order, the
+// longest first.
 func (l *syncLoop) compareResizes(a, b *v1.Pod) int {
 	return cmp.Or(
 		l.grows(a)-l.grows(b),

@@ -145,8 +145,8 @@ func TestResizeWhileNobodyLooked(t *testing.T) {
 
 // TestResizeOrder has room for some of the waiting resizes, and chooses them as the kubelet does.
 func TestResizeOrder(t *testing.T) {
-	// Of 4Gi, the blocker takes 1536Mi and each other pod 512Mi. All others ask for 1536Mi: two resizes fit when the blocker is
-	// gone. Pods come in the order of their names.
+	// Of 4Gi, the blocker takes 1536Mi and each other pod 512Mi. All others ask for 1536Mi: two resizes fit when the
+	// blocker is gone. Pods come in the order of their names.
 	for _, c := range []struct {
 		name   string
 		change func(uid types.UID, pod *v1.Pod)

@@ -100,8 +100,8 @@ func isDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// controls says whether a hierarchy of version 1 has the file's controller, by the hierarchy's name: not all files are in
-// its root.
+// controls says whether a hierarchy of version 1 has the file's controller, by the hierarchy's name: not all files are
+// in its root.
 func controls(hierarchy, file string) bool {
 	controller, _, _ := strings.Cut(file, ".")
 	return slices.Contains(strings.Split(filepath.Base(hierarchy), ","), controller)

@@ -18,7 +18,7 @@ import (
 type fakeUnits struct {
 	root  string
 	units map[string]map[string]string
-	// open counts the connections that are, dials those that ever were, calls what was asked for.
+	// open counts the open connections, dials all that were made, calls the requests.
 	open, dials, calls int
 	lost               bool
 	result             string // of each job
@@ -162,7 +162,8 @@ func TestOneConnection(t *testing.T) {
 	}
 }
 
-// TestDialEnds does not wait for a systemd that does not answer, and keeps a connection longer than the call that opened it.
+// TestDialEnds does not wait for a systemd that does not answer, and keeps a connection longer than the call that
+// opened it.
 func TestDialEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	fake := &fakeUnits{}

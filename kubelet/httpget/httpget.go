@@ -36,7 +36,8 @@ func Dialer() *net.Dialer {
 }
 
 // Client makes one request within the timeout, 0 for the request's context alone: it trusts any certificate, goes
-// through no proxy of the environment, keeps no connection, asks for no compressed answer, and follows redirects on one host only.
+// through no proxy of the environment, keeps no connection, asks for no compressed answer, and follows redirects on one
+// host only.
 func Client(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,

@@ -360,8 +360,8 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
-// TestProbesBeginSpread has the first probes of containers that ran before the kubelet started spread over a period. Those
-// of containers that start later begin at once.
+// TestProbesBeginSpread has the first probes of containers that ran before the kubelet started spread over a period.
+// Probes of containers that start later begin at once.
 func TestProbesBeginSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -31,7 +31,8 @@ type Input struct {
 	Objects Objects
 	// Tokens is required for service account tokens; without it they are an errdefs.ErrNotImplemented.
 	Tokens Tokens
-	// Allocatable is what pods can have of the node: the downward API shows it for limits that a container does not have.
+	// Allocatable is what pods can have of the node: the downward API shows it for limits that a container does not
+	// have.
 	Allocatable v1.ResourceList
 }
 

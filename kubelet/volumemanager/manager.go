@@ -24,8 +24,8 @@ type Options struct {
 	Objects volumekinds.Objects
 	// Tokens is required for pods with service account tokens; without it they are an errdefs.ErrNotImplemented.
 	Tokens volumekinds.Tokens
-	// Allocatable is what pods can have of the node: the downward API shows it for limits that a container does not have.
-	// Nil means nothing.
+	// Allocatable is what pods can have of the node: the downward API shows it for limits that a container does not
+	// have. Nil means nothing.
 	Allocatable func() v1.ResourceList
 }
 

@@ -99,8 +99,8 @@ spec:
 	n.scratchHas("order", "start\npreStop\nTERM\nend\n")
 }
 
-// TestSidecarPreStop runs a sidecar's preStop hook at once, while the app that waits for it ends, and stops the sidecar after
-// the app.
+// TestSidecarPreStop runs a sidecar's preStop hook at once, while the app that waits for it ends, and stops the sidecar
+// after the app.
 func TestSidecarPreStop(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", `
