@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,23 +21,35 @@ const (
 	lingerTime = 5 * time.Second
 )
 
-// listener hands out connections that notice when their client is gone.
+// listener hands out connections that notice when their client is gone, at most limit at a time. A connection beyond
+// the limit is closed at once: any process of the node can open one, and the descriptors are the whole server's.
 type listener struct {
 	*net.TCPListener
-	idle time.Duration
+	idle  time.Duration
+	limit int64
+	open  atomic.Int64
 }
 
-func (l listener) Accept() (net.Conn, error) {
-	conn, err := l.AcceptTCP()
-	if err != nil {
-		return nil, err
+// Accept implements net.Listener.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.AcceptTCP()
+		if err != nil {
+			return nil, err
+		}
+		if l.open.Add(1) <= l.limit {
+			return &client{TCPConn: conn, idle: l.idle, closed: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
+		}
+		l.open.Add(-1)
+		_ = conn.Close()
 	}
-	return &client{TCPConn: conn, idle: l.idle}, nil
 }
 
 // client is the connection of a client.
 type client struct {
 	*net.TCPConn
+	// closed gives the connection's place in the listener free.
+	closed func()
 	// idle is how long a write may wait for the client to read.
 	idle time.Duration
 	// ctx ends when the client is gone or the server ends.
@@ -120,6 +133,7 @@ func (c *client) linger() {
 // hangUp ends the connection at once, and whatever waits for it.
 func (c *client) hangUp() error {
 	c.leave()
+	defer c.closed()
 	return c.TCPConn.Close()
 }
 

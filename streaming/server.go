@@ -23,6 +23,8 @@ const (
 	creationTimeout = 30 * time.Second
 	// requestTimeout is how long it may take to send a request, to read an answer, and to send another request.
 	requestTimeout = 10 * time.Second
+	// maxConnections bounds the connections of clients, most of which are sessions.
+	maxConnections = 4096
 	// maxRequestHeader bounds a request's header in bytes. The kubelet passes its own client's on.
 	maxRequestHeader = 64 << 10
 )
@@ -46,7 +48,7 @@ type Options struct {
 type Server struct {
 	runtime  Runtime
 	idle     time.Duration
-	listener net.Listener
+	listener *listener
 	base     *url.URL
 	http     *http.Server
 	tickets  *tickets
@@ -81,7 +83,7 @@ func Listen(opts Options) (*Server, error) {
 	s := &Server{
 		runtime:  opts.Runtime,
 		idle:     opts.IdleTimeout,
-		listener: listener{tcp, opts.IdleTimeout},
+		listener: &listener{TCPListener: tcp, idle: opts.IdleTimeout, limit: maxConnections},
 		base:     baseURL(tcp.Addr().(*net.TCPAddr), encryption != nil),
 		tickets:  newTickets(),
 		end:      end,

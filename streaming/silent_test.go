@@ -80,6 +80,44 @@ func TestConnectionsThatSayNothingMoreEnd(t *testing.T) {
 	})
 }
 
+func TestConnectionsAreBounded(t *testing.T) {
+	s, err := Listen(Options{Address: "127.0.0.1:0", Runtime: fakeRuntime{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit = 3
+	s.listener.limit = limit
+	go func() { _ = s.Serve() }()
+	t.Cleanup(func() { _ = s.Close(context.Background()) })
+	// get says whether the server answers on a new connection, which stays open.
+	get := func() (conn net.Conn, answered bool) {
+		conn = connect(t, s.base.String())
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		_, _ = io.WriteString(conn, "GET /exec/none HTTP/1.1\r\nHost: x\r\n\r\n")
+		n, err := conn.Read(make([]byte, 1))
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("the connection is neither answered nor closed")
+		}
+		return conn, n == 1
+	}
+	var first net.Conn
+	for i := range limit {
+		conn, answered := get()
+		if !answered {
+			t.Fatalf("connection %d gets no answer", i)
+		}
+		first = conn
+	}
+	if _, answered := get(); answered {
+		t.Error("one more connection is answered")
+	}
+	_ = first.Close()
+	testutil.Until(t, "a place is free again", func() bool {
+		_, answered := get()
+		return answered
+	})
+}
+
 // impatient connects to a server whose timeouts for requests are 200 ms instead of ten seconds.
 func impatient(t *testing.T) net.Conn {
 	t.Helper()
