@@ -62,8 +62,9 @@ func mapFiles(config []byte, bundle string, note ocinote.Note) ([]byte, error) {
 // leaveMounts moves the calling thread into a mount namespace of its own, which the node's mounts still come to, and
 // makes the directories there.
 func leaveMounts() error {
-	for _, dir := range []string{rootDir, stageDir} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+	for _, dir := range []string{filesDir, rootDir, stageDir} {
+		// Whatever umask containerd has: the root of the user namespace must find the way.
+		if err := errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755)); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+)
+
+// The root of a user namespace finds the way to its files whatever umask containerd has, also where the directories have
+// been made before.
+func TestMappedFilesWithAnyUmask(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root to mount")
+	}
+	done := make(chan struct{})
+	go func() { // its thread ends with it, and with that the mounts and the umask
+		defer close(done)
+		runtime.LockOSThread()
+		if err := syscall.Unshare(syscall.CLONE_NEWNS | syscall.CLONE_FS); err != nil {
+			t.Error(err)
+			return
+		}
+		if err := syscall.Mount("", "/", "", syscall.MS_PRIVATE|syscall.MS_REC, ""); err != nil {
+			t.Error(err)
+			return
+		}
+		if err := syscall.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
+			t.Error(err)
+			return
+		}
+		syscall.Umask(0o077)
+		for range 2 {
+			if err := leaveMounts(); err != nil {
+				t.Error(err)
+				return
+			}
+			for _, dir := range []string{filesDir, rootDir, stageDir} {
+				if stat, err := os.Stat(dir); err != nil || stat.Mode().Perm() != 0o755 {
+					t.Errorf("%s: %v, %v", dir, stat.Mode(), err)
+				}
+			}
+		}
+	}()
+	<-done
+}
