@@ -168,6 +168,10 @@ func (c *Client) addOCIRuntime(ctx context.Context, s *session, f facts) error {
 	if c.ociRuntime != OCIRuntimeAuto && c.ociRuntime != OCIRuntimeRequired {
 		return nil
 	}
+	if found.Name == shimRuntime {
+		// The shim's PATH leads to criadapter-oci alone.
+		real.Path = identifyPrograms(witness("/proc", f.peer), real.Path)[0].Path
+	}
 	s.features.OCIRuntime, s.real = found, real
 	if err == nil && found.Name != "" {
 		err = c.proveOCIRuntime(ctx, s, p, f)

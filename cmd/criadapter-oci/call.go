@@ -44,7 +44,7 @@ func parseCall(args []string) call {
 		case !isFlag && c.verb == "mounts" && (args[i] == "add" || args[i] == "remove"): // crun's have verbs of their own
 		case !isFlag:
 			c.container = cmp.Or(c.container, args[i])
-			if !slices.Contains(making, c.verb) {
+			if !c.makes() {
 				return c // behind it may be a command with flags of its own
 			}
 		case name == ocinote.DirFlag && i == 0:
@@ -57,6 +57,9 @@ func parseCall(args []string) call {
 	}
 	return c
 }
+
+// makes reports whether the call makes a container.
+func (c *call) makes() bool { return slices.Contains(making, c.verb) }
 
 func (c *call) set(name, value string) {
 	switch name {

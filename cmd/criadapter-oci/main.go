@@ -37,11 +37,12 @@ func main() {
 
 // become replaces this program by the real runtime. It returns only when that fails.
 func become(c call) error {
-	runtime, err := c.runtime()
+	dir, err := ownDir()
 	if err != nil {
 		return err
 	}
-	environ, err := realEnviron()
+	environ := realEnviron(os.Environ(), dir)
+	runtime, err := c.runtime(environ)
 	if err != nil {
 		return err
 	}

@@ -234,6 +234,25 @@ func TestSuccessorIsNotTheRuntime(t *testing.T) {
 	}
 }
 
+// A container whose runtime another package has brought to another place can be ended, and no other is made with it.
+func TestRuntimeThatHasMoved(t *testing.T) {
+	p := newPlace(t)
+	runtime, err := p.notes.LoadRuntime()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.notes.Save(someID, ocinote.Note{Runtime: ocinote.Runtime{Path: "/nonesuch/" + filepath.Base(runtime.Path)}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", filepath.Dir(runtime.Path)+":"+os.Getenv("PATH"))
+	if told, code := p.run("kill", someID, "9"); !strings.HasSuffix(told, "kill "+someID+" 9") || code != 3 {
+		t.Errorf("got %q and %d", told, code)
+	}
+	if told, code := p.run("create", "--bundle", p.bundle, someID); !strings.Contains(told, "/nonesuch/") || code != 1 {
+		t.Errorf("another one: %q and %d", told, code)
+	}
+}
+
 // Before criadapter runs, its containers can be killed and removed all the same.
 func TestWithoutARuntimeOfRecord(t *testing.T) {
 	p := newPlace(t)

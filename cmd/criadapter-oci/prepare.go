@@ -17,7 +17,7 @@ import (
 // flag before the verb, and the verb create.
 func prepare(c *call) error {
 	switch {
-	case slices.Contains(making, c.verb):
+	case c.makes():
 		return prepareContainer(c)
 	case c.verb == "exec":
 		return prepareCommand(c)

@@ -14,8 +14,8 @@ import (
 // runtime returns the real runtime: the container's own, whatever the engine's default
 // is by now, for calls about none the one that criadapter has left beside the notes,
 // and otherwise runc on PATH, for what others than create need it for after the
-// machine has started again.
-func (c *call) runtime() (ocinote.Runtime, error) {
+// machine has started again. PATH is taken from the environment.
+func (c *call) runtime(environ []string) (ocinote.Runtime, error) {
 	note, err := c.notes.Load(c.container)
 	runtime := note.Runtime
 	if err != nil || runtime.Path == "" {
@@ -24,11 +24,18 @@ func (c *call) runtime() (ocinote.Runtime, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		runtime, err = ocinote.Runtime{Path: "runc"}, nil
 	}
-	if err != nil || filepath.IsAbs(runtime.Path) {
+	if err != nil || filepath.IsAbs(runtime.Path) && (c.makes() || !isMissing(runtime.Path)) {
 		return runtime, err
 	}
-	runtime.Path, err = findOther(runtime.Path, os.Getenv("PATH"))
+	// A container can be ended when another package has brought its runtime to another place.
+	path, _ := lookup(environ, pathVariable)
+	runtime.Path, err = findOther(filepath.Base(runtime.Path), path)
 	return runtime, err
+}
+
+func isMissing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // findOther looks a program up on PATH, where this one may stand under its name, or the one that an upgrade has put in

@@ -45,42 +45,55 @@ func becomeShim(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := syscall.Exec(shim, slices.Concat([]string{shim}, args[1:]), withPath(os.Environ(), dir)); err != nil {
+	if err := syscall.Exec(shim, slices.Concat([]string{shim}, args[1:]), shimEnviron(os.Environ(), dir)); err != nil {
 		return fmt.Errorf("start %s: %w", shim, err)
 	}
 	return nil
 }
 
-const pathVariable = "PATH="
+const (
+	pathVariable = "PATH="
+	// keptVariable holds containerd's PATH in the shim's environment.
+	keptVariable = "CRIADAPTER_PATH="
+)
 
-// withPath is an environment with a directory before all others on PATH.
-func withPath(environ []string, dir string) []string {
+// shimEnviron is the environment of runc's shim. Its PATH has one directory: where this program is missing, the shim must
+// not find another runc, which would run commands without what the note says.
+func shimEnviron(environ []string, dir string) []string {
 	changed := []string{pathVariable + dir}
 	for _, variable := range environ {
 		if path, ok := strings.CutPrefix(variable, pathVariable); ok {
-			changed[0] = pathVariable + dir + string(filepath.ListSeparator) + path
-		} else {
+			changed = append(changed, keptVariable+path)
+		} else if !strings.HasPrefix(variable, keptVariable) {
 			changed = append(changed, variable)
 		}
 	}
 	return changed
 }
 
-// realEnviron is the environment of the real runtime, which may be a wrapper that looks
-// for runc in its turn: it must not find this program.
-func realEnviron() ([]string, error) {
-	dir, err := ownDir()
-	return withoutPath(os.Environ(), dir), err
-}
-
-// withoutPath is an environment without a directory on PATH.
-func withoutPath(environ []string, dir string) []string {
-	changed := slices.Clone(environ)
-	for i, variable := range environ {
-		if path, ok := strings.CutPrefix(variable, pathVariable); ok {
-			dirs := slices.DeleteFunc(filepath.SplitList(path), func(other string) bool { return filepath.Clean(other) == dir })
-			changed[i] = pathVariable + strings.Join(dirs, string(filepath.ListSeparator))
-		}
+// realEnviron is the environment of the real runtime, with containerd's PATH. It may be a wrapper that looks for runc in
+// its turn, which must not find this program.
+func realEnviron(environ []string, dir string) []string {
+	path, kept := lookup(environ, keptVariable)
+	if !kept { // the engine's own, or a shim of an earlier version with this directory before the others
+		path, _ = lookup(environ, pathVariable)
+	}
+	dirs := slices.DeleteFunc(filepath.SplitList(path), func(other string) bool { return filepath.Clean(other) == dir })
+	changed := slices.DeleteFunc(slices.Clone(environ), func(variable string) bool {
+		return strings.HasPrefix(variable, pathVariable) || strings.HasPrefix(variable, keptVariable)
+	})
+	if len(dirs) > 0 {
+		changed = append(changed, pathVariable+strings.Join(dirs, string(filepath.ListSeparator)))
 	}
 	return changed
+}
+
+// lookup returns the value of a variable.
+func lookup(environ []string, variable string) (value string, found bool) {
+	for _, entry := range environ {
+		if value, found = strings.CutPrefix(entry, variable); found {
+			return value, true
+		}
+	}
+	return "", false
 }

@@ -93,20 +93,43 @@ func TestShim(t *testing.T) {
 	}
 }
 
-func TestWithoutPath(t *testing.T) {
-	environ := []string{"A=/own", "PATH=/own:/usr/bin:/own/:/bin"}
-	if got, want := strings.Join(withoutPath(environ, "/own"), " "), "A=/own PATH=/usr/bin:/bin"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+// A shim that runs while this program is taken away finds no other runc: a command would have the groups of the image.
+func TestShimHasNoOtherRunc(t *testing.T) {
+	p := newPlace(t)
+	shim := p.installed()
+	other := filepath.Join(t.TempDir(), "runc")
+	p.write(other, "#!/bin/sh\necho another runc\n")
+	p.write(filepath.Join(filepath.Dir(shim), realShim), "#!/bin/sh\n/bin/rm "+filepath.Join(filepath.Dir(shim), runcDir, "runc")+"\nexec runc exec "+someID+"\n")
+	if err := os.Chmod(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(shim, "start")
+	cmd.Env = append(os.Environ(), asProgram+"=1", "PATH="+filepath.Dir(other)+":"+filepath.Dir(shim)+":"+os.Getenv("PATH"))
+	if output, _ := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != 127 || strings.Contains(string(output), "another runc") {
+		t.Errorf("%d: %s", cmd.ProcessState.ExitCode(), output)
 	}
 }
 
-func TestWithPath(t *testing.T) {
+func TestShimEnviron(t *testing.T) {
 	for environ, want := range map[string]string{
-		"":                "PATH=/new",
-		"A=b PATH=/a:/b":  "PATH=/new:/a:/b A=b",
-		"PATHS=x PATH=/a": "PATH=/new:/a PATHS=x",
+		"":                             "PATH=/new",
+		"A=b PATH=/a:/b":               "PATH=/new A=b CRIADAPTER_PATH=/a:/b",
+		"PATHS=x PATH=/a":              "PATH=/new PATHS=x CRIADAPTER_PATH=/a",
+		"CRIADAPTER_PATH=/old PATH=/a": "PATH=/new CRIADAPTER_PATH=/a",
 	} {
-		if got := strings.Join(withPath(strings.Fields(environ), "/new"), " "); got != want {
+		if got := strings.Join(shimEnviron(strings.Fields(environ), "/new"), " "); got != want {
+			t.Errorf("%q: got %q, want %q", environ, got, want)
+		}
+	}
+}
+
+func TestRealEnviron(t *testing.T) {
+	for environ, want := range map[string]string{
+		"A=/own":                               "A=/own",
+		"A=/own PATH=/own:/usr/bin:/own/:/bin": "A=/own PATH=/usr/bin:/bin",
+		"PATH=/own CRIADAPTER_PATH=/usr/bin:/bin PATHS=x": "PATHS=x PATH=/usr/bin:/bin",
+	} {
+		if got := strings.Join(realEnviron(strings.Fields(environ), "/own"), " "); got != want {
 			t.Errorf("%q: got %q, want %q", environ, got, want)
 		}
 	}

@@ -1,0 +1,102 @@
+package docker_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+
+	"github.com/criadapter/criadapter/docker"
+	"github.com/criadapter/criadapter/internal/ocinote"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
+
+// TestRigShimWithoutTheProgram takes the program away while the shim runs a container. A command fails until it is back:
+// with another runc on PATH it would have the groups of the image.
+func TestRigShimWithoutTheProgram(t *testing.T) {
+	env := rigenv.Require(t)
+	bin := installShim(t, env)
+	own, err := engine.New(engine.Options{
+		Dir: filepath.Join(env.WorkDir, "docker-shimgone"), Env: env, Path: bin, Config: map[string]any{"runtimes": map[string]any{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := own.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := own.Start(rigContext(t)); err != nil {
+		t.Fatal(err)
+	}
+	client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !features.Supports("1.42") {
+		return // it runs no shims by their names, see TestRigShimNeedsNoConfiguration
+	}
+	id := startNoted(t, env, client)
+	if note, err := features.OCIRuntime.Notes.Load(id); err != nil || !filepath.IsAbs(note.Runtime.Path) {
+		t.Errorf("the runtime in the note is %+v, %v", note.Runtime, err)
+	}
+	link := filepath.Join(filepath.Dir(bin), "libexec/criadapter/runc")
+	if err := os.Rename(link, link+".away"); err != nil {
+		t.Fatal(err)
+	}
+	output, err := runIn(t, client, id, "id", "-G")
+	if strings.HasPrefix(output, "0") || err == nil && output == "" {
+		t.Errorf("without the program a command says %q, %v", output, err)
+	}
+	if err := os.Rename(link+".away", link); err != nil {
+		t.Fatal(err)
+	}
+	lookAtNoted(t, client, id)
+	if err := client.RemoveContainer(rigContext(t), id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startNoted starts a container that has a note.
+func startNoted(t *testing.T, env rigenv.Env, client *docker.Client) string {
+	t.Helper()
+	if err := client.PullImage(rigContext(t), env.Image(rigImage), docker.PullOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	id, err := client.CreateContainer(rigContext(t), docker.ContainerSpec{
+		Config: &container.Config{Image: env.Image(rigImage), Cmd: []string{"sleep", "1000"}, NetworkDisabled: true},
+		Host:   &container.HostConfig{NetworkMode: "none"}, Network: &network.NetworkingConfig{},
+		Note: &ocinote.Note{Hostname: "noted", Process: ocinote.Process{Groups: &[]uint32{4242}}},
+	})
+	if err == nil {
+		err = client.StartContainer(rigContext(t), id)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// runIn runs a command in a container and returns all that it or the engine says.
+func runIn(t *testing.T, client *docker.Client, id string, command ...string) (string, error) {
+	t.Helper()
+	opts := docker.ExecOptions{Command: command, Stdout: true, Stderr: true, TTY: true}
+	execID, err := client.CreateExec(rigContext(t), id, opts)
+	if err != nil {
+		return "", err
+	}
+	stream, err := client.AttachExec(rigContext(t), execID, opts)
+	if err != nil {
+		return "", err
+	}
+	output, err := io.ReadAll(stream)
+	return string(output), errors.Join(err, stream.Close())
+}
