@@ -102,7 +102,7 @@ func TestFailedAddIsUndone(t *testing.T) {
 		{"no JSON", `echo hello; exit 0`, func(err error) bool { return err != nil }},
 		{"null", `echo null; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "no address") }},
 		{"no address", `echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0","sandbox":"/x"}]}'; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "no address") }},
-		{"address of another interface", `echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.1/8","interface":0}]}'; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "no address") }},
+		{"address of another interface", `echo '{"cniVersion":"1.0.0","interfaces":[{"name":"eth1"}],"ips":[{"address":"10.0.0.1/8","interface":0}]}'; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "no address") }},
 		{"interface out of range", `echo '{"cniVersion":"1.0.0","ips":[{"address":"10.0.0.1/8","interface":-1}]}'; exit 0`, func(err error) bool { return strings.Contains(err.Error(), "interface -1 of 0") }},
 	}
 	for _, test := range tests {

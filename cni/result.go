@@ -39,9 +39,13 @@ func newResult(network string, from types.Result) (*Result, error) {
 	return &Result{Config: network, IPs: ips, Raw: raw}, nil
 }
 
-// podIPs returns the addresses of the pod's interface: those of interfaceName in the pod's namespace, and those that
-// name no interface (results before version 0.3.0 cannot).
+// podIPs returns the addresses of the pod's interface, and those that name no interface (results before version 0.3.0
+// cannot). The pod's interface is interfaceName in the pod's namespace. Some plugins leave out which namespace it is in:
+// then the name is enough, unless another interface of the name, the node's own, is told from it by its namespace.
 func podIPs(result *types100.Result) ([]string, error) {
+	placed := slices.ContainsFunc(result.Interfaces, func(i *types100.Interface) bool {
+		return i != nil && i.Name == interfaceName && i.Sandbox != ""
+	})
 	var ips []string
 	for _, ip := range result.IPs {
 		if ip == nil || len(ip.Address.IP) == 0 {
@@ -51,7 +55,7 @@ func podIPs(result *types100.Result) ([]string, error) {
 			if *index < 0 || *index >= len(result.Interfaces) || result.Interfaces[*index] == nil {
 				return nil, fmt.Errorf("address %s names interface %d of %d", ip.Address.IP, *index, len(result.Interfaces))
 			}
-			if i := result.Interfaces[*index]; i.Name != interfaceName || i.Sandbox == "" {
+			if i := result.Interfaces[*index]; i.Name != interfaceName || placed && i.Sandbox == "" {
 				continue
 			}
 		}

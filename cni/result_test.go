@@ -1,0 +1,41 @@
+package cni
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/containernetworking/cni/pkg/types/create"
+)
+
+// What containerd takes for a pod's addresses is enough here as well; the node's own eth0 is not the pod's.
+func TestAddressesOfThePodsInterface(t *testing.T) {
+	for name, tt := range map[string]struct {
+		printed string
+		want    []string // nil for an error
+	}{
+		"in the pod's namespace":     {`"interfaces":[{"name":"eth0","sandbox":"/x"}],"ips":[{"address":"10.0.0.2/8","interface":0}]`, []string{"10.0.0.2"}},
+		"in a namespace left out":    {`"interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.2/8","interface":0}]`, []string{"10.0.0.2"}},
+		"no interface named":         {`"ips":[{"address":"10.0.0.2/8"},{"address":"fd00::2/64"}]`, []string{"10.0.0.2", "fd00::2"}},
+		"one named, one not":         {`"interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.2/8"},{"address":"fd00::2/64","interface":0}]`, []string{"10.0.0.2", "fd00::2"}},
+		"beside the node's eth0":     {`"interfaces":[{"name":"eth0"},{"name":"eth0","sandbox":"/x"}],"ips":[{"address":"10.0.0.1/8","interface":0},{"address":"10.0.0.2/8","interface":1}]`, []string{"10.0.0.2"}},
+		"of the node's eth0 alone":   {`"interfaces":[{"name":"eth0"},{"name":"eth0","sandbox":"/x"}],"ips":[{"address":"10.0.0.1/8","interface":0}]`, nil},
+		"of another interface":       {`"interfaces":[{"name":"cali1"},{"name":"eth0"}],"ips":[{"address":"10.0.0.1/8","interface":0}]`, nil},
+		"of an interface not listed": {`"interfaces":[{"name":"eth0"}],"ips":[{"address":"10.0.0.1/8","interface":1}]`, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parsed, err := create.CreateFromBytes([]byte(`{"cniVersion":"1.0.0",` + tt.printed + `}`))
+			must(t, err)
+			result, err := newResult("net", parsed)
+			if tt.want == nil {
+				if err == nil {
+					t.Errorf("the addresses are %v, want an error", result.IPs)
+				}
+				return
+			}
+			must(t, err)
+			if !slices.Equal(result.IPs, tt.want) {
+				t.Errorf("the addresses are %v, want %v", result.IPs, tt.want)
+			}
+		})
+	}
+}
