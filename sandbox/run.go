@@ -190,7 +190,7 @@ func (s *Service) create(ctx context.Context, p *pending) error {
 	}
 	s.making.begin(id)
 	p.record.SandboxID = id
-	p.record.CreatedAt = time.Now()
+	p.record.CreatedAt = time.Now().Round(0) // as its record has it after a restart
 	if !s.opts.EngineBridge && !usesHostNetwork(p.config) {
 		p.record.NetnsPath = s.netnsPath(id)
 	}

@@ -15,22 +15,20 @@ func filled(containers int) (m *Cache, podID, id string) {
 		podID = fmt.Sprintf("%064x", 1<<32+i)
 		pod := &Pod{ID: podID, Meta: PodMeta{Name: podID, Config: podConfig("web"), CreatedAt: time.Unix(int64(i), 0)}}
 		pod.Status = PodStatus{Running: true, NetworkReady: true, IPs: []string{"10.0.0.1"}}
-		m.pods[podID] = pod
-		all.podsByID = append(all.podsByID, pod)
+		all.pods.byID = append(all.pods.byID, pod)
 		for j := range 2 {
 			id = fmt.Sprintf("%064x", 2*i+j)
-			m.containers[id] = &Container{ID: id, SandboxID: podID, Meta: ContainerMeta{CreatedAt: time.Unix(int64(2*i+j), 0)}}
-			all.containersByID = append(all.containersByID, m.containers[id])
+			c := &Container{ID: id, SandboxID: podID, Meta: ContainerMeta{CreatedAt: time.Unix(int64(2*i+j), 0)}}
+			all.containers.byID = append(all.containers.byID, c)
 		}
 	}
 	// One write after the other would take seconds.
-	all.podsByAge = slices.SortedFunc(slices.Values(all.podsByID), newestPodFirst)
-	all.containersByAge = slices.SortedFunc(slices.Values(all.containersByID), newestContainerFirst)
-	all.containersBySandbox = slices.SortedFunc(slices.Values(all.containersByID), sandboxThenNewest)
-	all.podsByUID = slices.SortedFunc(slices.Values(all.podsByID), podUIDThenNewest)
-	all.podsByState = slices.SortedFunc(slices.Values(all.podsByID), podStateThenNewest)
-	all.containersByUID = slices.SortedFunc(slices.Values(all.containersByID), uidThenNewest)
-	all.containersByState = slices.SortedFunc(slices.Values(all.containersByID), stateThenNewest)
+	for v, order := range podKind.views {
+		all.pods.views[v] = slices.SortedFunc(slices.Values(all.pods.byID), order)
+	}
+	for v, order := range containerKind.views {
+		all.containers.views[v] = slices.SortedFunc(slices.Values(all.containers.byID), order)
+	}
 	m.snapshot.Store(all)
 	return m, podID, id
 }

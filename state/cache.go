@@ -57,7 +57,8 @@ type Options struct {
 // Cache holds the pods and containers of the node. All methods are safe for
 // concurrent use; see the package comment for what they guarantee.
 type Cache struct {
-	opts     Options
+	opts Options
+	// snapshot is all that is known of pods and containers. It is replaced only under mu.
 	snapshot atomic.Pointer[Snapshot]
 	exitHook func(context.Context, *Container)
 
@@ -73,19 +74,17 @@ type Cache struct {
 	subscribers subscribers
 	pulse       pulse
 
-	mu         sync.Mutex
-	err        error // why the cache is not fresh, nil when it is
-	heart      heartbeat
-	relisted   time.Time
-	seq        uint64
-	pods       map[string]*Pod
-	containers map[string]*Container
-	written    map[string]uint64 // sequence number of an id's last write, kept for removed ids too
-	removed    map[string]uint64 // tombstones: the sequence number before the removal
-	asks       uint64            // how many questions the engine was asked
-	looks      map[string]look   // at the ids that are known
-	asked      map[uint64]int    // how many answers are under way that were asked for at a sequence number
-	reserved   map[string]*reservation
+	mu       sync.Mutex
+	err      error // why the cache is not fresh, nil when it is
+	heart    heartbeat
+	relisted time.Time
+	seq      uint64
+	written  map[string]uint64 // sequence number of an id's last write, kept for removed ids too
+	removed  map[string]uint64 // tombstones: the sequence number before the removal
+	asks     uint64            // how many questions the engine was asked
+	looks    map[string]look   // at the ids that are known
+	asked    map[uint64]int    // how many answers are under way that were asked for at a sequence number
+	reserved map[string]*reservation
 }
 
 // New makes an empty cache; Run fills it.
@@ -102,17 +101,15 @@ func New(opts Options) *Cache {
 		opts.ObserveEvent = func(time.Duration) {}
 	}
 	c := &Cache{
-		opts:       opts,
-		synced:     make(chan struct{}),
-		settled:    make(chan struct{}),
-		err:        ErrStarting,
-		pods:       map[string]*Pod{},
-		containers: map[string]*Container{},
-		written:    map[string]uint64{},
-		removed:    map[string]uint64{},
-		looks:      map[string]look{},
-		asked:      map[uint64]int{},
-		reserved:   map[string]*reservation{},
+		opts:     opts,
+		synced:   make(chan struct{}),
+		settled:  make(chan struct{}),
+		err:      ErrStarting,
+		written:  map[string]uint64{},
+		removed:  map[string]uint64{},
+		looks:    map[string]look{},
+		asked:    map[uint64]int{},
+		reserved: map[string]*reservation{},
 	}
 	c.snapshot.Store(&Snapshot{})
 	return c
@@ -156,37 +153,37 @@ func (c *Cache) WaitSynced(ctx context.Context) error {
 
 // PutPod publishes a pod, replacing what was known of its id.
 func (c *Cache) PutPod(pod Pod) {
-	c.write(pod.ID, func() bool { c.pods[pod.ID] = &pod; return true })
+	c.write(pod.ID, func(now *Snapshot) *Snapshot { return now.withPod(&pod) })
 }
 
 // PutContainer publishes a container, replacing what was known of its id.
 func (c *Cache) PutContainer(container Container) {
-	c.write(container.ID, func() bool { c.containers[container.ID] = &container; return true })
+	c.write(container.ID, func(now *Snapshot) *Snapshot { return now.withContainer(&container) })
 }
 
 // UpdatePod changes a pod's status. It does nothing for an unknown id.
 func (c *Cache) UpdatePod(id string, change func(*PodStatus)) {
-	c.write(id, func() bool {
-		old, ok := c.pods[id]
-		if ok {
-			pod := *old
-			change(&pod.Status)
-			c.pods[id] = &pod
+	c.write(id, func(now *Snapshot) *Snapshot {
+		old := now.pod(id)
+		if old == nil {
+			return now
 		}
-		return ok
+		pod := *old
+		change(&pod.Status)
+		return now.withPod(&pod)
 	})
 }
 
 // UpdateContainer changes a container's status. It does nothing for an unknown id.
 func (c *Cache) UpdateContainer(id string, change func(*ContainerStatus)) {
-	c.write(id, func() bool {
-		old, ok := c.containers[id]
-		if ok {
-			container := *old
-			change(&container.Status)
-			c.containers[id] = &container
+	c.write(id, func(now *Snapshot) *Snapshot {
+		old := now.container(id)
+		if old == nil {
+			return now
 		}
-		return ok
+		container := *old
+		change(&container.Status)
+		return now.withContainer(&container)
 	})
 }
 
@@ -200,34 +197,32 @@ func (c *Cache) RemovePod(id string) { c.forget(id) }
 func (c *Cache) RemoveContainer(id string) { c.forget(id) }
 
 func (c *Cache) forget(id string) {
-	c.write(id, func() bool {
-		delete(c.pods, id)
-		delete(c.containers, id)
+	c.write(id, func(now *Snapshot) *Snapshot {
 		delete(c.looks, id)
 		c.removed[id] = c.seq
-		return true
+		return now.without(id)
 	})
 }
 
-// write makes one change and publishes it, unless change reports that there is
-// none. A write to a removed id is lost: the engine never uses an id twice.
-func (c *Cache) write(id string, change func() bool) {
+// write publishes what change makes of the snapshot, unless that is the same one. A write to a removed id is lost: the
+// engine never uses an id twice.
+func (c *Cache) write(id string, change func(now *Snapshot) *Snapshot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, gone := c.removed[id]; gone {
-		return
-	}
-	if change() {
-		c.publish(id)
+	if _, gone := c.removed[id]; !gone {
+		c.publish(id, change)
 	}
 }
 
-// publish shows the change that was made to an entry. The caller holds mu.
-func (c *Cache) publish(id string) {
+// publish does write for an id that is not removed. The caller holds mu.
+func (c *Cache) publish(id string, change func(now *Snapshot) *Snapshot) {
+	before := c.snapshot.Load()
+	after := change(before)
+	if after == before {
+		return
+	}
 	c.seq++
 	c.written[id] = c.seq
-	before := c.snapshot.Load()
-	after := before.with(id, c.pods[id], c.containers[id])
 	c.snapshot.Store(after)
 	c.notify(id, before, after)
 }

@@ -13,6 +13,8 @@
 //
 //   - A Snapshot is immutable and consistent: take it once per request. Taking
 //     it costs an atomic load and never waits for a writer.
+//   - Each list has each entry once, whatever the machine's clock does: one table by
+//     id says what there is, and the lists are derived from it.
 //   - What a Put, Update, Remove or Refresh call wrote is in every snapshot
 //     taken after the call returned.
 //   - What the engine says is merged per entry: an answer that was asked for

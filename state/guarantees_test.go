@@ -247,7 +247,7 @@ func TestRemovedIDsAreForgotten(t *testing.T) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for name, size := range map[string]int{
-			"pods": len(m.pods), "containers": len(m.containers), "written": len(m.written),
+			"pods": len(m.Snapshot().Pods()), "containers": len(m.Snapshot().Containers()), "written": len(m.written),
 			"removed": len(m.removed), "asked": len(m.asked), "looks": len(m.looks), "reserved": len(m.reserved), "pending": len(m.refreshes.pending),
 		} {
 			if size != 0 {

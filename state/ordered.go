@@ -22,21 +22,36 @@ func (o ordered[T]) equal(compare func(*T) int) []*T {
 	return rest[:end:end]
 }
 
-// with returns a copy without old and with entry in its place, each nil for none. order must be the one that o is in.
-func (o ordered[T]) with(old, entry *T, order func(a, b *T) int) ordered[T] {
+// replaced returns a copy with entry, nil for none, in the place of the one at i, or before it where that one stays.
+func (o ordered[T]) replaced(i int, found bool, entry *T) ordered[T] {
 	next := make(ordered[T], len(o), len(o)+1)
 	copy(next, o)
-	if old != nil {
-		i, _ := slices.BinarySearchFunc(next, old, order)
-		if entry != nil && order(old, entry) == 0 {
-			next[i] = entry
-			return next
-		}
+	switch {
+	case found && entry != nil:
+		next[i] = entry
+	case found:
 		next = slices.Delete(next, i, i+1)
-	}
-	if entry != nil {
-		i, _ := slices.BinarySearchFunc(next, entry, order)
+	case entry != nil:
 		next = slices.Insert(next, i, entry)
 	}
 	return next
+}
+
+// with returns a copy without old and with entry, each nil for none. It reports false where o, or order, is not what it
+// should be: then old is not found, or there is another entry in the place of the new one.
+func (o ordered[T]) with(old, entry *T, order func(a, b *T) int) (ordered[T], bool) {
+	if old == nil {
+		i, taken := slices.BinarySearchFunc(o, entry, order)
+		return o.replaced(i, false, entry), !taken
+	}
+	i, found := slices.BinarySearchFunc(o, old, order)
+	if !found || o[i] != old {
+		return nil, false
+	}
+	if entry == nil || order(old, entry) == 0 {
+		return o.replaced(i, true, entry), true
+	}
+	next := o.replaced(i, true, nil)
+	j, taken := slices.BinarySearchFunc(next, entry, order)
+	return slices.Insert(next, j, entry), !taken
 }

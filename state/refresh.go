@@ -168,8 +168,8 @@ func (c *Cache) inspect(ctx context.Context, id string, through *gate) (merged b
 func (c *Cache) merge(ctx context.Context, inspect *container.InspectResponse, asked question) (merged bool, err error) {
 	switch entry := c.fromInspect(ctx, inspect).(type) {
 	case *Pod:
-		return c.mergeEntry(entry.ID, entry.Meta.Name, asked, func() {
-			c.pods[entry.ID] = mergePod(c.pods[entry.ID], entry)
+		return c.mergeEntry(entry.ID, entry.Meta.Name, asked, func(now *Snapshot) *Snapshot {
+			return now.withPod(mergePod(now.pod(entry.ID), entry))
 		}), nil
 	case *Container:
 		return c.mergeContainer(ctx, entry, asked)
@@ -186,14 +186,14 @@ func (c *Cache) mergeContainer(ctx context.Context, entry *Container, asked ques
 			return false, fmt.Errorf("publishing the exit of container %q: %w", entry.ID, err)
 		}
 	}
-	return c.mergeEntry(entry.ID, entry.Meta.Name, asked, func() {
-		c.containers[entry.ID] = mergeContainer(c.containers[entry.ID], entry)
+	return c.mergeEntry(entry.ID, entry.Meta.Name, asked, func(now *Snapshot) *Snapshot {
+		return now.withContainer(mergeContainer(now.container(entry.ID), entry))
 	}), nil
 }
 
 // mergeEntry publishes a change that the engine reported, unless the entry is gone or still being made. It reports
 // false, and changes nothing, when the entry was written after the engine was asked, unless that was a newer answer.
-func (c *Cache) mergeEntry(id, name string, asked question, change func()) bool {
+func (c *Cache) mergeEntry(id, name string, asked question, change func(now *Snapshot) *Snapshot) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, gone := c.removed[id]; gone {
@@ -211,7 +211,6 @@ func (c *Cache) mergeEntry(id, name string, asked question, change func()) bool 
 	}
 	look.answered = asked.number
 	c.looks[id] = look
-	change()
-	c.publish(id)
+	c.publish(id, change)
 	return true
 }

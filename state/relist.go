@@ -113,11 +113,12 @@ func (c *Cache) unlisted(listed map[string]struct{}, seq uint64) []string {
 			gone = append(gone, id)
 		}
 	}
-	for id := range c.pods {
-		drop(id)
+	now := c.snapshot.Load()
+	for _, pod := range now.Pods() {
+		drop(pod.ID)
 	}
-	for id := range c.containers {
-		drop(id)
+	for _, container := range now.Containers() {
+		drop(container.ID)
 	}
 	return gone
 }

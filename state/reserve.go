@@ -56,9 +56,8 @@ func (c *Cache) hidden(name, id string, s sighting) bool {
 	return ok
 }
 
-// knows reports whether the id is published. The caller holds mu.
+// knows reports whether the id is published.
 func (c *Cache) knows(id string) bool {
-	_, pod := c.pods[id]
-	_, container := c.containers[id]
-	return pod || container
+	now := c.snapshot.Load()
+	return now.pod(id) != nil || now.container(id) != nil
 }

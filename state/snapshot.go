@@ -13,90 +13,114 @@ import (
 const LabelPodUID = "io.kubernetes.pod.uid"
 
 // Snapshot is the node at one moment. It is immutable and safe for concurrent use. A write makes the next one by
-// copying its lists of pointers, so every order that readers want is kept ready and nobody sorts.
+// copying its lists of pointers, so every order that readers want is kept ready and nobody sorts. No time in it has a
+// monotonic reading: a clock that is set changes the order of times with one and times without.
 type Snapshot struct {
-	podsByID, podsByAge, podsByUID, podsByState          ordered[Pod]
-	containersByID, containersByAge, containersBySandbox ordered[Container]
-	containersByUID, containersByState                   ordered[Container]
+	pods       table[Pod]
+	containers table[Container]
 }
 
-// with returns the snapshot after a write: pod and container are what the id is now, nil for nothing.
-func (s *Snapshot) with(id string, pod *Pod, container *Container) *Snapshot {
-	next := *s
-	if old := s.pod(id); old != pod {
-		next.podsByID = s.podsByID.with(old, pod, podID)
-		next.podsByAge = s.podsByAge.with(old, pod, newestPodFirst)
-		next.podsByUID = s.podsByUID.with(old, pod, podUIDThenNewest)
-		next.podsByState = s.podsByState.with(old, pod, podStateThenNewest)
+// The places of the orders in a table's views.
+const (
+	podsByAge = iota
+	podsByUID
+	podsByState
+)
+
+const (
+	containersByAge = iota
+	containersBySandbox
+	containersByUID
+	containersByState
+)
+
+var (
+	podKind = kind[Pod]{
+		id:    func(p *Pod) string { return p.ID },
+		views: []func(a, b *Pod) int{podsByAge: newestPodFirst, podsByUID: podUIDThenNewest, podsByState: podStateThenNewest},
 	}
-	if old := s.container(id); old != container {
-		next.containersByID = s.containersByID.with(old, container, containerID)
-		next.containersByAge = s.containersByAge.with(old, container, newestContainerFirst)
-		next.containersBySandbox = s.containersBySandbox.with(old, container, sandboxThenNewest)
-		next.containersByUID = s.containersByUID.with(old, container, uidThenNewest)
-		next.containersByState = s.containersByState.with(old, container, stateThenNewest)
+	containerKind = kind[Container]{
+		id: func(c *Container) string { return c.ID },
+		views: []func(a, b *Container) int{
+			containersByAge: newestContainerFirst, containersBySandbox: sandboxThenNewest,
+			containersByUID: uidThenNewest, containersByState: stateThenNewest,
+		},
 	}
-	return &next
+)
+
+// withPod returns the snapshot with a pod in the place of what was known of its id. It takes the pod over.
+func (s *Snapshot) withPod(pod *Pod) *Snapshot {
+	pod.Meta.CreatedAt = pod.Meta.CreatedAt.Round(0)
+	pod.Status.StartedAt, pod.Status.finishedAt = pod.Status.StartedAt.Round(0), pod.Status.finishedAt.Round(0)
+	return &Snapshot{pods: s.pods.with(&podKind, pod.ID, pod), containers: s.containers}
+}
+
+// withContainer is withPod for containers.
+func (s *Snapshot) withContainer(c *Container) *Snapshot {
+	c.Meta.CreatedAt = c.Meta.CreatedAt.Round(0)
+	c.Status.StartedAt, c.Status.FinishedAt = c.Status.StartedAt.Round(0), c.Status.FinishedAt.Round(0)
+	return &Snapshot{pods: s.pods, containers: s.containers.with(&containerKind, c.ID, c)}
+}
+
+// without returns the snapshot without what is known of an id.
+func (s *Snapshot) without(id string) *Snapshot {
+	return &Snapshot{pods: s.pods.with(&podKind, id, nil), containers: s.containers.with(&containerKind, id, nil)}
 }
 
 // Pod returns the pod of a full id or of an unambiguous id prefix. It fails
 // with ErrNotFound, and with ErrInvalidArgument when the prefix fits several.
 func (s *Snapshot) Pod(idOrPrefix string) (*Pod, error) {
-	return find(s.podsByID, idOrPrefix, func(p *Pod) string { return p.ID }, "pod sandbox")
+	return find(s.pods.byID, idOrPrefix, podKind.id, "pod sandbox")
 }
 
 // Container is Pod for containers.
 func (s *Snapshot) Container(idOrPrefix string) (*Container, error) {
-	return find(s.containersByID, idOrPrefix, func(c *Container) string { return c.ID }, "container")
+	return find(s.containers.byID, idOrPrefix, containerKind.id, "container")
 }
 
 // Pods returns all pods, the newest first. The slice must not be changed.
-func (s *Snapshot) Pods() []*Pod { return s.podsByAge }
+func (s *Snapshot) Pods() []*Pod { return s.pods.views[podsByAge] }
 
 // Containers returns all containers, the newest first. The slice must not be changed.
-func (s *Snapshot) Containers() []*Container { return s.containersByAge }
+func (s *Snapshot) Containers() []*Container { return s.containers.views[containersByAge] }
 
 // ContainersOf returns the containers of the sandbox with this full id, the
 // newest first. The slice must not be changed.
 func (s *Snapshot) ContainersOf(sandboxID string) []*Container {
-	return s.containersBySandbox.equal(func(c *Container) int { return cmp.Compare(c.SandboxID, sandboxID) })
+	return s.containers.views[containersBySandbox].equal(func(c *Container) int { return cmp.Compare(c.SandboxID, sandboxID) })
 }
 
 // PodsLabelled returns the pods whose label io.kubernetes.pod.uid is uid, the newest first: kubelets ask for pods by
 // this label. The slice must not be changed.
 func (s *Snapshot) PodsLabelled(uid string) []*Pod {
-	return s.podsByUID.equal(func(p *Pod) int { return cmp.Compare(podUID(p), uid) })
+	return s.pods.views[podsByUID].equal(func(p *Pod) int { return cmp.Compare(podUID(p), uid) })
 }
 
 // ContainersLabelled is PodsLabelled for containers.
 func (s *Snapshot) ContainersLabelled(uid string) []*Container {
-	return s.containersByUID.equal(func(c *Container) int { return cmp.Compare(containerUID(c), uid) })
+	return s.containers.views[containersByUID].equal(func(c *Container) int { return cmp.Compare(containerUID(c), uid) })
 }
 
 // PodsIn returns the pods in a state, the newest first. The slice must not be changed.
 func (s *Snapshot) PodsIn(state runtimeapi.PodSandboxState) []*Pod {
-	return s.podsByState.equal(func(p *Pod) int { return cmp.Compare(p.Status.State(), state) })
+	return s.pods.views[podsByState].equal(func(p *Pod) int { return cmp.Compare(p.Status.State(), state) })
 }
 
 // ContainersIn is PodsIn for containers.
 func (s *Snapshot) ContainersIn(state runtimeapi.ContainerState) []*Container {
-	return s.containersByState.equal(func(c *Container) int { return cmp.Compare(c.Status.State(), state) })
+	return s.containers.views[containersByState].equal(func(c *Container) int { return cmp.Compare(c.Status.State(), state) })
 }
 
 // pod returns the pod with exactly this id, nil when there is none.
 func (s *Snapshot) pod(id string) *Pod {
-	if rest := s.podsByID.from(func(p *Pod) int { return cmp.Compare(p.ID, id) }); len(rest) > 0 && rest[0].ID == id {
-		return rest[0]
-	}
-	return nil
+	_, pod := s.pods.find(&podKind, id)
+	return pod
 }
 
 // container is pod for containers.
 func (s *Snapshot) container(id string) *Container {
-	if rest := s.containersByID.from(func(c *Container) int { return cmp.Compare(c.ID, id) }); len(rest) > 0 && rest[0].ID == id {
-		return rest[0]
-	}
-	return nil
+	_, c := s.containers.find(&containerKind, id)
+	return c
 }
 
 // find looks an id or its beginning up in entries ordered by id, where all that begin alike stand together.
@@ -114,20 +138,16 @@ func find[T any](byID ordered[T], idOrPrefix string, id func(*T) string, what st
 	return rest[0], nil
 }
 
-func podID(a, b *Pod) int { return cmp.Compare(a.ID, b.ID) }
-
-func containerID(a, b *Container) int { return cmp.Compare(a.ID, b.ID) }
-
 func podUID(p *Pod) string { return p.Meta.Config.GetLabels()[LabelPodUID] }
 
 func containerUID(c *Container) string { return c.Meta.Config.GetLabels()[LabelPodUID] }
 
 func newestPodFirst(a, b *Pod) int {
-	return cmp.Or(b.Meta.CreatedAt.Compare(a.Meta.CreatedAt), podID(a, b))
+	return cmp.Or(b.Meta.CreatedAt.Compare(a.Meta.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
 func newestContainerFirst(a, b *Container) int {
-	return cmp.Or(b.Meta.CreatedAt.Compare(a.Meta.CreatedAt), containerID(a, b))
+	return cmp.Or(b.Meta.CreatedAt.Compare(a.Meta.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
 func podUIDThenNewest(a, b *Pod) int {

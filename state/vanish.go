@@ -19,10 +19,10 @@ import (
 // roll-back took the container away and then failed. A pod that has no sandbox container runs for as long as it is
 // alive without.
 func (c *Cache) vanished(ctx context.Context, id string) {
-	c.mu.Lock()
-	pod, isPod := c.pods[id]
-	known, lost := c.knows(id), isPod && pod.Status.lost
-	c.mu.Unlock()
+	now := c.Snapshot()
+	pod := now.pod(id)
+	isPod, lost := pod != nil, pod != nil && pod.Status.lost
+	known := isPod || now.container(id) != nil
 	if known && !isPod {
 		c.forget(id)
 		return

@@ -1,0 +1,175 @@
+package state
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+	"unsafe"
+
+	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+)
+
+// clock is a machine's clock: its wall can be set, its monotonic reading only goes on.
+type clock struct {
+	now time.Time     // with a monotonic reading
+	set time.Duration // how far the wall was set, in whole seconds
+}
+
+// read returns what time.Now would return.
+func (c *clock) read() time.Time {
+	t := c.now
+	// Package time has no way to say this: bits 30 to 62 of its first word are the wall's seconds.
+	wall := (*uint64)(unsafe.Pointer(&t))
+	*wall += uint64(c.set/time.Second) << 30
+	return t
+}
+
+func TestClockOfTheTestsCanBeSet(t *testing.T) {
+	c := clock{now: time.Now()}
+	before := c.read()
+	c.now, c.set = c.now.Add(time.Second), -time.Hour
+	after := c.read()
+	if wall, mono := after.Round(0).Sub(before.Round(0)), after.Sub(before); wall != time.Second-time.Hour || mono != time.Second {
+		t.Errorf("the wall moved by %v and the monotonic reading by %v", wall, mono)
+	}
+}
+
+// checkLists holds what must be true of each snapshot: every list has the entries of byID, each once and in its order.
+func checkLists[T any](t *testing.T, k kind[T], list table[T], want map[string]*T) {
+	t.Helper()
+	byID := map[string]*T{}
+	for _, entry := range list.byID {
+		byID[k.id(entry)] = entry
+	}
+	ids := slices.Collect(maps.Keys(byID))
+	if len(list.byID) != len(want) || len(ids) != len(want) {
+		t.Fatalf("byID has %d entries with %d ids, want %d", len(list.byID), len(ids), len(want))
+	}
+	for id := range want {
+		if _, found := list.find(&k, id); found == nil || found != byID[id] {
+			t.Fatalf("%s is found as %v", id, found)
+		}
+	}
+	for v, order := range k.views {
+		view := list.views[v]
+		if len(view) != len(byID) {
+			t.Fatalf("view %d has %d entries, want %d", v, len(view), len(byID))
+		}
+		for i, entry := range view {
+			if byID[k.id(entry)] != entry {
+				t.Fatalf("view %d has an entry of %s that byID has not", v, k.id(entry))
+			}
+			for _, later := range view[i+1:] {
+				if order(entry, later) >= 0 {
+					t.Fatalf("view %d has %s before %s", v, k.id(entry), k.id(later))
+				}
+			}
+		}
+	}
+}
+
+// wantWall checks that times have no monotonic reading: they would not be ordered like the others once a clock is set.
+func wantWall(t *testing.T, times ...time.Time) {
+	t.Helper()
+	for _, at := range times {
+		if at != at.Round(0) {
+			t.Fatalf("%v has a monotonic reading", at)
+		}
+	}
+}
+
+// FuzzListsWhileTheClockIsSet writes pods and containers, some with times of this process and some as the engine or a
+// record tells them, while the clock is set back and forth. Each byte is a step.
+func FuzzListsWhileTheClockIsSet(f *testing.F) {
+	for seed := range uint64(200) {
+		random, steps := rand.New(rand.NewPCG(seed, 0)), make([]byte, 150)
+		for i := range steps {
+			steps[i] = byte(random.Uint32())
+		}
+		f.Add(steps)
+	}
+	f.Fuzz(func(t *testing.T, steps []byte) {
+		cache := New(Options{})
+		c := clock{now: time.Now()}
+		pods, containers := map[string]*Pod{}, map[string]*Container{}
+		for _, step := range steps {
+			c.now = c.now.Add(time.Second)
+			what, id := step&7, string('a'+rune(step>>3&7))
+			at := c.read()
+			if step>>6&1 == 1 {
+				at = at.Round(0)
+			}
+			switch what {
+			case 0, 1: // back to front, in seconds
+				c.set += time.Duration(int(step>>3)-16) * 3 * time.Second
+			case 2:
+				cache.PutPod(Pod{ID: "p" + id, Meta: PodMeta{CreatedAt: at}, Status: PodStatus{Running: true, NetworkReady: true, StartedAt: at}})
+				pods["p"+id] = &Pod{}
+			case 3:
+				cache.EndPod("p" + id)
+			case 4:
+				cache.PutContainer(Container{ID: "c" + id, SandboxID: "p" + id, Meta: ContainerMeta{CreatedAt: at}})
+				containers["c"+id] = &Container{}
+			case 5:
+				cache.UpdateContainer("c"+id, func(s *ContainerStatus) { s.Running, s.StartedAt = true, at })
+			case 6:
+				cache.UpdatePod("p"+id, func(s *PodStatus) { s.Running, s.Stopping, s.finishedAt = !s.Running, false, at })
+			case 7:
+				cache.RemovePod("p" + id)
+				cache.RemoveContainer("c" + id)
+				cache.dropTombstones()
+				delete(pods, "p"+id)
+				delete(containers, "c"+id)
+			}
+			now := cache.Snapshot()
+			checkLists(t, podKind, now.pods, pods)
+			checkLists(t, containerKind, now.containers, containers)
+			for _, p := range now.Pods() {
+				wantWall(t, p.Meta.CreatedAt, p.Status.StartedAt, p.Status.finishedAt)
+			}
+			for _, c := range now.Containers() {
+				wantWall(t, c.Meta.CreatedAt, c.Status.StartedAt, c.Status.FinishedAt)
+			}
+			ready := now.PodsIn(runtimeapi.PodSandboxState_SANDBOX_READY)
+			if all := len(ready) + len(now.PodsIn(runtimeapi.PodSandboxState_SANDBOX_NOTREADY)); all != len(pods) {
+				t.Fatalf("%d pods are in a state, want %d", all, len(pods))
+			}
+		}
+	})
+}
+
+// A clock that is set back must not take a pod out of the lists, or show one twice.
+func TestListsAreWholeAfterTheClockWasSetBack(t *testing.T) {
+	cache := New(Options{})
+	c := clock{now: time.Now()}
+	want := map[string]*Pod{}
+	for i := range 40 {
+		c.now = c.now.Add(time.Second)
+		if i%7 == 6 {
+			c.set -= 10 * time.Second
+		}
+		id, at := string('a'+rune(i%20))+"1", c.read()
+		if i%3 == 0 {
+			at = at.Round(0) // as after a restart
+		}
+		cache.PutPod(Pod{ID: id, Meta: PodMeta{CreatedAt: at}})
+		want[id] = nil
+		if i%5 == 4 {
+			cache.UpdatePod(id, func(s *PodStatus) { s.Running, s.NetworkReady = true, true })
+		}
+		got := map[string]int{}
+		for _, pod := range cache.Snapshot().Pods() {
+			got[pod.ID]++
+		}
+		for id := range want {
+			if got[id] != 1 {
+				t.Errorf("after %d writes the list shows pod %s %d times", i+1, id, got[id])
+			}
+		}
+		if t.Failed() {
+			return
+		}
+	}
+}
