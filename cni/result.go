@@ -39,9 +39,9 @@ func newResult(network string, from types.Result) (*Result, error) {
 	return &Result{Config: network, IPs: ips, Raw: raw}, nil
 }
 
-// podIPs returns the addresses of the pod's interface, and those that name no interface (results before version 0.3.0
-// cannot). The pod's interface is interfaceName in the pod's namespace. Some plugins leave out which namespace it is in:
-// then the name is enough, unless another interface of the name, the node's own, is told from it by its namespace.
+// podIPs returns the addresses of the pod's interface, and all that name no interface (results before version 0.3.0
+// cannot). The pod's interface has the name interfaceName. The node may have one of that name as well: where a plugin
+// says which interface is in the pod's namespace, only that one counts.
 func podIPs(result *types100.Result) ([]string, error) {
 	placed := slices.ContainsFunc(result.Interfaces, func(i *types100.Interface) bool {
 		return i != nil && i.Name == interfaceName && i.Sandbox != ""

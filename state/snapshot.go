@@ -13,8 +13,8 @@ import (
 const LabelPodUID = "io.kubernetes.pod.uid"
 
 // Snapshot is the node at one moment. It is immutable and safe for concurrent use. A write makes the next one by
-// copying its lists of pointers, so every order that readers want is kept ready and nobody sorts. No time in it has a
-// monotonic reading: a clock that is set changes the order of times with one and times without.
+// copying its lists of pointers, so every order that readers want is kept ready and no reader sorts. No time in it
+// has a monotonic reading: a clock that is set changes the order of times with one and times without.
 type Snapshot struct {
 	pods       table[Pod]
 	containers table[Container]
