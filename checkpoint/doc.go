@@ -4,7 +4,7 @@
 // There is one directory with one readable JSON file per pod, named after the sandbox container:
 //
 //	{
-//	  "schemaVersion": 2,
+//	  "schemaVersion": 3,
 //	  "checksum": "sha256:…",
 //	  "record": { … }
 //	}

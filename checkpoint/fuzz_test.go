@@ -12,7 +12,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(fileOf(f, fullRecord("abc")))
 	f.Add(fileOf(f, Record{SandboxID: "x"}))
 	f.Add(wrap([]byte(`{"sandboxID":"x","config":{"a":[1,2.50,null]}}`)))
-	f.Add([]byte(`{"schemaVersion":3,"record":{"name":"x"}}`))
+	f.Add([]byte(`{"schemaVersion":77,"record":{"name":"x"}}`))
 	f.Add([]byte(`{"schemaVersion":1,"checksum":"sha256:","record":null}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, file []byte) {

@@ -7,7 +7,7 @@ import (
 
 // schemaVersion is the version of Record's layout that this build writes. Each change of Record raises it, see the
 // package comment.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // Phase says how far the set-up of a pod had come when its record was written.
 type Phase string
@@ -51,6 +51,9 @@ type Record struct {
 	Config json.RawMessage `json:"config,omitempty"`
 	// RuntimeHandler is the handler the pod was created with, "" for the default one.
 	RuntimeHandler string `json:"runtimeHandler,omitempty"`
+	// Runtime is the engine's runtime that the handler stood for when the pod was created, empty in records before
+	// schema version 3. The engine's default may have changed since.
+	Runtime string `json:"runtime,omitempty"`
 	// Cgroup is the pod's cgroup where it was made for this pod, nil where somebody else did.
 	Cgroup *Cgroup `json:"cgroup,omitempty"`
 	// Network is the outcome of CNI ADD, nil before it and for host network.

@@ -29,6 +29,7 @@ func fullRecord(id string) Record {
 		UserNamespace:  "/run/criadapter/users/" + id,
 		Config:         json.RawMessage(`{"metadata":{"name":"web"},"annotations":{"a":"<b> & \"ü\""}}`),
 		RuntimeHandler: "runc",
+		Runtime:        "runc",
 		Cgroup:         &Cgroup{Driver: "cgroupfs", Parent: "/pod1"},
 		Namespaces:     &Namespaces{Dir: "/run/p", IPC: "/run/p/ipc", UTS: "/run/p/uts", Shm: "/run/p/shm"},
 		Network: &Network{

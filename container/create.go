@@ -155,6 +155,7 @@ func (s *Service) prepare(ctx context.Context, pod *state.Pod, config *runtimeap
 			ID:             pod.ID,
 			Config:         pod.Meta.Config,
 			RuntimeHandler: pod.Meta.RuntimeHandler,
+			Runtime:        pod.Meta.Runtime,
 			HostNetwork:    pod.Meta.HostNetwork,
 			Namespaces:     namespacesOf(pod),
 			UserNamespace:  pod.Status.UserNamespace,

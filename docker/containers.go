@@ -13,6 +13,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/criadapter/criadapter/internal/ocinote"
 	"github.com/criadapter/criadapter/internal/step"
 )
 
@@ -25,7 +26,12 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 		if err := CheckSpec(spec, s.features); err != nil {
 			return err
 		}
+		var note ocinote.Note
 		if spec.Note != nil {
+			note = *spec.Note
+			if note.Runtime, err = s.realRuntime(spec); err != nil {
+				return fmt.Errorf("%w: %w", errdefs.ErrFailedPrecondition, err)
+			}
 			spec.Host = withRuntime(spec.Host, s.features.OCIRuntime.Name)
 		}
 		created, err = s.create(ctx, client.ContainerCreateOptions{
@@ -37,7 +43,7 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 		if err != nil || spec.Note == nil {
 			return err
 		}
-		return s.saveNote(ctx, created.ID, *spec.Note)
+		return s.saveNote(ctx, created.ID, note)
 	})
 	logWarnings(ctx, o.verb, created.ID, created.Warnings)
 	return created.ID, err

@@ -31,7 +31,7 @@ func withRuntime(host *container.HostConfig, runtime string) *container.HostConf
 // two leaves a container that nobody was given.
 func (s *session) saveNote(ctx context.Context, id string, note ocinote.Note) error {
 	defer step.At("note: write")()
-	note.Engine, note.EngineRoot, note.Runtime = s.engineID, s.features.Root, s.real
+	note.Engine, note.EngineRoot = s.engineID, s.features.Root
 	err := s.mapVolumes(ctx, id, &note)
 	if err == nil {
 		err = s.features.OCIRuntime.Notes.Save(id, note)

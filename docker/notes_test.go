@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/containerd/errdefs"
+	"github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/system"
+
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
@@ -37,6 +41,30 @@ func TestVolumesOfAnImageAreMapped(t *testing.T) {
 	f.handle("GET /containers/"+id+"/json", answer(http.StatusInternalServerError, `{"message": "no disk"}`))
 	if err := own.saveNote(testContext(t), id, note); err == nil || !strings.Contains(err.Error(), "no disk") {
 		t.Errorf("an engine that does not tell: %v", err)
+	}
+}
+
+// The note of a container has the container's own runtime behind criadapter-oci, which need not be the default one.
+func TestRuntimeBehindANote(t *testing.T) {
+	p := newProbed(t)
+	p.change(func() {
+		p.info.DefaultRuntime = "crun"
+		p.info.Runtimes["crun"] = system.RuntimeWithStatus{Runtime: system.Runtime{Path: "/opt/crun"}}
+		p.info.Runtimes["kata"] = system.RuntimeWithStatus{Runtime: system.Runtime{Type: "io.containerd.kata.v2"}}
+	})
+	c := p.dialAuto()
+	for runtime, want := range map[string]string{"": "/opt/crun", "crun": "/opt/crun", "runc": "runc"} {
+		id, err := c.CreateContainer(testContext(t), ContainerSpec{Name: "x", Config: &container.Config{Image: "x"}, Host: &container.HostConfig{Runtime: runtime}, Note: &ocinote.Note{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if note, err := p.notes.Load(id); err != nil || note.Runtime.Path != want {
+			t.Errorf("the runtime %q: %+v, %v", runtime, note.Runtime, err)
+		}
+	}
+	_, err := c.CreateContainer(testContext(t), ContainerSpec{Name: "x", Config: &container.Config{Image: "x"}, Host: &container.HostConfig{Runtime: "kata"}, Note: &ocinote.Note{}})
+	if !errdefs.IsFailedPrecondition(err) || !strings.Contains(err.Error(), "kata") {
+		t.Errorf("a runtime without a program: %v", err)
 	}
 }
 

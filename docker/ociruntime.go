@@ -70,13 +70,13 @@ func findOCIRuntime(info system.Info, shim bool) (OCIRuntime, ocinote.Runtime, e
 		if name == info.DefaultRuntime {
 			return OCIRuntime{}, ocinote.Runtime{}, fmt.Errorf("the runtime %s is %s and default-runtime of daemon.json: it needs another one behind it", name, ociProgram)
 		}
-		real, err := realRuntime(info)
+		real, err := realRuntime(info.Runtimes, info.DefaultRuntime)
 		return OCIRuntime{Name: name, Notes: notesOf(runtime.Args)}, real, err
 	}
 	if !shim {
 		return OCIRuntime{}, ocinote.Runtime{}, nil
 	}
-	real, err := realRuntime(info)
+	real, err := realRuntime(info.Runtimes, info.DefaultRuntime)
 	return OCIRuntime{Name: shimRuntime, Notes: ocinote.DefaultDir}, real, err
 }
 
@@ -121,19 +121,27 @@ func notesOf(args []string) ocinote.Dir {
 	return ocinote.DefaultDir
 }
 
-// realRuntime is the program of the engine's default runtime.
-func realRuntime(info system.Info) (ocinote.Runtime, error) {
-	fallback := info.Runtimes[info.DefaultRuntime].Runtime
-	if binary, ok := fallback.Options["BinaryName"].(string); ok && fallback.Path == "" {
-		fallback.Path = binary
+// realRuntime is the program of one of the engine's runtimes.
+func realRuntime(runtimes map[string]system.RuntimeWithStatus, name string) (ocinote.Runtime, error) {
+	real := runtimes[name].Runtime
+	if binary, ok := real.Options["BinaryName"].(string); ok && real.Path == "" {
+		real.Path = binary
 	}
-	if fallback.Path == "" && fallback.Type == "" && strings.HasPrefix(info.DefaultRuntime, "io.containerd.runc.") {
-		fallback.Path = "runc"
+	if real.Path == "" && real.Type == "" && strings.HasPrefix(name, "io.containerd.runc.") {
+		real.Path = "runc"
 	}
-	if fallback.Path == "" {
-		return ocinote.Runtime{}, fmt.Errorf("the default runtime %q has no program that %s could become", info.DefaultRuntime, ociProgram)
+	if real.Path == "" {
+		return ocinote.Runtime{}, fmt.Errorf("the runtime %q has no program that %s could become", name, ociProgram)
 	}
-	return ocinote.Runtime{Path: fallback.Path, Args: fallback.Args}, nil
+	return ocinote.Runtime{Path: real.Path, Args: real.Args}, nil
+}
+
+// realRuntime is what stands behind the runtime of a container with a note: the container's own runtime.
+func (s *session) realRuntime(spec ContainerSpec) (ocinote.Runtime, error) {
+	if spec.Host == nil || spec.Host.Runtime == "" || spec.Host.Runtime == s.features.DefaultRuntime {
+		return s.real, nil
+	}
+	return realRuntime(s.runtimes, spec.Host.Runtime)
 }
 
 // withoutOCIRuntime are the names of runtimes that pods may name.

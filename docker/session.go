@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/containerd/log"
+	"github.com/moby/moby/api/types/system"
 	"github.com/moby/moby/client"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
@@ -26,8 +27,10 @@ type session struct {
 	notes ocinote.Dir
 	// shim says whether the engine's containerd finds the runtime by itself.
 	shim bool
-	// real is what stands behind Features.OCIRuntime.
+	// real is what stands behind Features.OCIRuntime, the engine's default runtime.
 	real ocinote.Runtime
+	// runtimes are all of the engine's.
+	runtimes map[string]system.RuntimeWithStatus
 	// until, when not zero, is when the engine is looked at again, because its OCI
 	// runtime did not work.
 	until time.Time
@@ -180,7 +183,7 @@ func (c *Client) connect(ctx context.Context) (_ *session, err error) {
 			return nil, err
 		}
 	}
-	s := &session{api: api, features: features, engineID: found.info.ID}
+	s := &session{api: api, features: features, engineID: found.info.ID, runtimes: found.info.Runtimes}
 	s.shim = features.Supports(apiShim) && hasShim(witness("/proc", found.peer))
 	return s, c.addOCIRuntime(ctx, s, found)
 }

@@ -162,6 +162,7 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", errdefs.ErrInvalidArgument.WithMessage(err.Error()))
 	}
+	runtime, _ := features.Runtime(handler) // chooseHolder refuses one that the engine does not have
 	p := &pending{name: name, config: config, cgroupDriver: features.CgroupDriver, record: checkpoint.Record{
 		Name:           config.GetMetadata().GetName(),
 		Namespace:      config.GetMetadata().GetNamespace(),
@@ -169,6 +170,7 @@ func (s *Service) prepare(ctx context.Context, name string, config *runtimeapi.P
 		Attempt:        config.GetMetadata().GetAttempt(),
 		Phase:          checkpoint.PhaseIntent,
 		RuntimeHandler: handler,
+		Runtime:        runtime,
 		Config:         raw,
 	}}
 	in := translate.SandboxInput{

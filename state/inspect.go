@@ -102,7 +102,7 @@ func fromRecord(ctx context.Context, pod *Pod, record checkpoint.Record) {
 	}
 	pod.Status.Overhead = pod.Meta.Config.GetLinux().GetOverhead()
 	pod.Status.Resources = pod.Meta.Config.GetLinux().GetResources()
-	pod.Meta.RuntimeHandler = record.RuntimeHandler
+	pod.Meta.RuntimeHandler, pod.Meta.Runtime = record.RuntimeHandler, record.Runtime
 	pod.Status.NetnsPath = record.NetnsPath
 	pod.Status.Namespaces = record.Namespaces
 	pod.Status.UserNamespace = record.UserNamespace

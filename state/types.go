@@ -26,7 +26,9 @@ type PodMeta struct {
 	// lost, it is rebuilt from the container's labels and holds metadata, labels and annotations only.
 	Config         *runtimeapi.PodSandboxConfig
 	RuntimeHandler string
-	CreatedAt      time.Time
+	// Runtime is the engine's runtime that the handler stood for when the pod was created, empty where that is not known.
+	Runtime   string
+	CreatedAt time.Time
 	// HostNetwork says that the pod uses the node's network: it has no addresses of its own and no pinned namespace.
 	HostNetwork bool
 	// ImageID is the id of the sandbox image, empty where there is no sandbox container.

@@ -1,6 +1,8 @@
 package translate
 
 import (
+	"slices"
+
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/network"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
@@ -16,6 +18,8 @@ type SandboxRef struct {
 	Config *runtimeapi.PodSandboxConfig
 	// RuntimeHandler is the handler that the pod was made with.
 	RuntimeHandler string
+	// Runtime is the engine's runtime that RuntimeHandler stood for then, empty where that is not known.
+	Runtime string
 	// Namespaces are those of a pod without a sandbox container, nil for a pod that has one.
 	Namespaces *PodNamespaces
 	// UserNamespace is the path of the pod's, empty for the node's.
@@ -23,6 +27,19 @@ type SandboxRef struct {
 	// HostNetwork says that the pod uses the node's network, also when Config
 	// was rebuilt from labels and does not tell.
 	HostNetwork bool
+}
+
+// held reports whether containers join the pod by notes, and so cannot do without the OCI runtime.
+func (s SandboxRef) held() bool { return s.Namespaces != nil || s.UserNamespace != "" }
+
+// runtime returns the runtime of a container of the pod. Containers that join the pod by notes keep the pod's runtime, as
+// long as the engine has it: its default may have changed since the pod was made.
+func (s SandboxRef) runtime(features docker.Features) (name string, kept bool, err error) {
+	if s.held() && slices.Contains(features.Runtimes, s.Runtime) {
+		return s.Runtime, true, nil
+	}
+	name, err = runtimeName("sandbox.runtime_handler", s.RuntimeHandler, features)
+	return name, false, err
 }
 
 func (s SandboxRef) usesHostNetwork() bool { return s.HostNetwork || usesHostNetwork(s.Config) }
@@ -70,7 +87,7 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err := checkContainer(in); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	runtime, err := runtimeName("sandbox.runtime_handler", in.Sandbox.RuntimeHandler, in.Features)
+	runtime, kept, err := in.Sandbox.runtime(in.Features)
 	if err != nil {
 		return docker.ContainerSpec{}, err
 	}
@@ -101,7 +118,7 @@ func Container(in ContainerInput) (docker.ContainerSpec, error) {
 	if err := process(in.Config, config); err != nil {
 		return docker.ContainerSpec{}, err
 	}
-	more := &extra{features: in.Features, runtime: runtime, held: in.Sandbox.Namespaces != nil || in.Sandbox.UserNamespace != ""}
+	more := &extra{features: in.Features, runtime: runtime, held: kept || in.Sandbox.held() && runtime == in.Features.DefaultRuntime}
 	if err := containerLinux(in, config, host, more); err != nil {
 		return docker.ContainerSpec{}, err
 	}

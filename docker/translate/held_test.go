@@ -149,6 +149,39 @@ func TestRuntimeThatIsNotSeenToWork(t *testing.T) {
 	}
 }
 
+// A pod that notes hold keeps its runtime when the engine gets another default one. A record from before the runtime was in
+// it says the handler alone.
+func TestRuntimeOfAHeldPod(t *testing.T) {
+	for name, c := range map[string]struct {
+		handler, recorded, want string
+		refused                 bool
+	}{
+		"an explicit handler":                 {handler: "runc", recorded: "runc", want: "runc"},
+		"the default":                         {recorded: "runc", want: "runc"},
+		"a runtime that is gone":              {recorded: "older", want: "crun"},
+		"an older record, the default":        {want: "crun"},
+		"an older record, explicit":           {handler: "runc", refused: true},
+		"the handler of the default of today": {handler: "crun", recorded: "crun", want: "crun"},
+	} {
+		in := withoutContainer()
+		in.Features.Runtimes, in.Features.DefaultRuntime = []string{"crun", "runc"}, "crun"
+		in.Sandbox.RuntimeHandler, in.Sandbox.Runtime = c.handler, c.recorded
+		spec, err := Container(in)
+		if errdefs.IsNotImplemented(err) != c.refused || err != nil && !c.refused {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil && (spec.Host.Runtime != c.want || spec.Note == nil) {
+			t.Errorf("%s: the runtime is %q with the note %+v, want %q", name, spec.Host.Runtime, spec.Note, c.want)
+		}
+	}
+	in := containerInput() // of a pod with a sandbox container
+	in.Features.Runtimes, in.Features.DefaultRuntime = []string{"crun", "runc"}, "crun"
+	in.Sandbox.Runtime = "runc"
+	if spec := mustContainer(t, in); spec.Host.Runtime != "crun" {
+		t.Errorf("in a pod with a sandbox container: the runtime is %q", spec.Host.Runtime)
+	}
+}
+
 // TestWithoutContainer decides which pods need a sandbox container.
 func TestWithoutContainer(t *testing.T) {
 	able := func() SandboxInput {

@@ -237,11 +237,7 @@ func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra
 		return invalid(field, "needs private propagation")
 	}
 	f := in.Features
-	runtime, err := runtimeName("sandbox.runtime_handler", in.Sandbox.RuntimeHandler, f)
-	if err != nil {
-		return err
-	}
-	byEngine := f.Supports(docker.APIRecursiveReadOnly) && slices.Contains(f.RecursiveReadOnly, runtime)
+	byEngine := f.Supports(docker.APIRecursiveReadOnly) && slices.Contains(f.RecursiveReadOnly, more.runtime)
 	if byEngine && b.relabel == relabelNone {
 		b.recursive = true
 		return nil
@@ -256,7 +252,7 @@ func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra
 		return unsupported(field, "needs Docker Engine 25 or newer (API %s) or the OCI runtime criadapter-oci, this is %s (API %s)",
 			docker.APIRecursiveReadOnly, f.ServerVersion, f.APIVersion)
 	}
-	return unsupported(field, "needs Linux 5.12 and a runtime that lists the mount option rro (runc 1.1), the runtime %s here does not", runtime)
+	return unsupported(field, "needs Linux 5.12 and a runtime that lists the mount option rro (runc 1.1), the runtime %s here does not", more.runtime)
 }
 
 // recursiveOption is the OCI runtime's mount option for a mount that is read-only with all that is mounted below it.

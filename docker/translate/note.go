@@ -11,7 +11,7 @@ type extra struct {
 	features docker.Features
 	// runtime is the runtime that the container would have without a note.
 	runtime string
-	// held says that the pod's namespaces are joined by notes, so that its containers cannot do without.
+	// held says that the container joins its pod by a note, so that it cannot do without, and that runtime can be behind it.
 	held bool
 	// note is nil as long as nothing is in it.
 	note *ocinote.Note
@@ -21,7 +21,7 @@ type extra struct {
 // has not been seen to work: without a note it could not be made at all.
 func (e *extra) offered() bool {
 	r := e.features.OCIRuntime
-	return (r.Works() || e.held && r.Name != "") && e.runtime == e.features.DefaultRuntime
+	return e.held && r.Name != "" || r.Works() && e.runtime == e.features.DefaultRuntime
 }
 
 // need returns the note for what a field asks for, or refuses the field.
