@@ -71,7 +71,9 @@ type Client struct {
 	bridge     bool
 	ociRuntime OCIRuntimeMode
 	proof      atomic.Pointer[proof]
-	observe    func(ctx context.Context, call string) (context.Context, func(error))
+	// proving is the proof that is under way, for the holder of connecting's token.
+	proving *proofRun
+	observe func(ctx context.Context, call string) (context.Context, func(error))
 	// connecting holds one token; its holder may connect.
 	connecting chan struct{}
 	current    atomic.Pointer[session]

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,12 +22,15 @@ import (
 
 	"github.com/criadapter/criadapter/internal/ocinote"
 	"github.com/criadapter/criadapter/internal/pause"
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // probed is an engine in memory with the runtime, whose containers all are one process with the group of probes.
 type probed struct {
 	*fakeServer
 	starts, failing atomic.Int64
+	// slow is how long a start takes, in nanoseconds.
+	slow atomic.Int64
 	// notes is the directory of its notes.
 	notes ocinote.Dir
 }
@@ -82,6 +86,7 @@ func newProbed(t *testing.T) *probed {
 	p.handle("POST /containers/"+id+"/start", func(w http.ResponseWriter, _ *http.Request) {
 		note, err := ocinote.Dir(notes).Load(id)
 		p.starts.Add(1)
+		time.Sleep(time.Duration(p.slow.Load()))
 		if err != nil || note.UserNamespace() != "" || p.failing.Add(-1) >= 0 {
 			fail(w, http.StatusInternalServerError, "no memory")
 			return
@@ -173,6 +178,30 @@ func TestProofOutlivesTheProgram(t *testing.T) {
 	c.current.Store(nil)
 	if later, err := c.Features(testContext(t)); err != nil || !later.OCIRuntime.Works() || later.OCIRuntime.Fault != "" {
 		t.Errorf("after that: %+v, %v", later.OCIRuntime, err)
+	}
+}
+
+// Callers that leave before the proof is made, as health checks do, do not make it begin anew each time.
+func TestImpatientCallersShareAProof(t *testing.T) {
+	p := newProbed(t)
+	p.slow.Store(int64(300 * time.Millisecond))
+	c := p.dialAuto()
+	left := 0
+	testutil.Eventually(t, func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		features, err := c.Features(ctx)
+		if err != nil {
+			left++
+			return err
+		}
+		if !features.OCIRuntime.Works() {
+			t.Errorf("got %+v", features.OCIRuntime)
+		}
+		return nil
+	})
+	if left == 0 || p.starts.Load() != 2 {
+		t.Errorf("%d callers left, and %d containers were started, want 2", left, p.starts.Load())
 	}
 }
 

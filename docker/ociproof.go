@@ -215,7 +215,7 @@ func (c *Client) proveOCIRuntime(ctx context.Context, s *session, p probe, f fac
 		last = loadProof(of, p.runtime)
 	}
 	if last.due() {
-		if last, err = last.repeat(ctx, p); err != nil {
+		if last, err = c.makeProof(ctx, last, p); err != nil {
 			return err
 		}
 	}
@@ -227,21 +227,44 @@ func (c *Client) proveOCIRuntime(ctx context.Context, s *session, p probe, f fac
 	return nil
 }
 
-// repeat starts containers for what is not proven, and saves what they have shown. It fails with its context, since
-// that says nothing of the engine.
-func (p proof) repeat(ctx context.Context, probe probe) (*proof, error) {
-	bounded, cancel := context.WithTimeout(ctx, max(proofTimeout, p.retry))
-	defer cancel()
-	proven := probe.prove(bounded, p.proven)
-	if ctx.Err() != nil {
+// proofRun is a proof that is under way.
+type proofRun struct {
+	of   string
+	done chan struct{} // closed when made is there
+	made *proof
+}
+
+// makeProof repeats a proof, or waits for the one that is under way. A caller that leaves does not end it: health
+// checks wait for a second only, and an engine under load takes longer. The caller holds the token of c.connecting.
+func (c *Client) makeProof(ctx context.Context, last *proof, p probe) (*proof, error) {
+	run := c.proving
+	if run == nil || run.of != last.of {
+		run = &proofRun{of: last.of, done: make(chan struct{})}
+		c.proving = run
+		go func() {
+			defer close(run.done)
+			run.made = last.repeat(context.WithoutCancel(ctx), p)
+		}()
+	}
+	select {
+	case <-run.done:
+		c.proving = nil
+		return run.made, nil
+	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	next := p.again(proven)
-	if !proven.Works() {
-		return next, nil
+}
+
+// repeat starts containers for what is not proven, and saves what they have shown.
+func (p proof) repeat(ctx context.Context, probe probe) *proof {
+	ctx, cancel := context.WithTimeout(ctx, max(proofTimeout, p.retry))
+	defer cancel()
+	next := p.again(probe.prove(ctx, p.proven))
+	if !next.proven.Works() {
+		return next
 	}
 	if err := next.save(); err != nil {
 		log.G(ctx).WithError(err).Warn("cannot keep what was found out about the OCI runtime for the next start")
 	}
-	return next, nil
+	return next
 }
