@@ -32,8 +32,9 @@ release: ## Make packages, tarballs, images, SBOMs and checksums in build/releas
 
 # ENGINE names the engine for every target that runs the rig: installed, 25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2,
 # or the path of a dockerd; make test takes several, with commas between. RUNTIME_MODE=oci has servers make pods without a
-# sandbox container, RUNTIME_MODE=container with one each; one for all engines, or one for each of a list. The rig reads both
-# from the environment, where make puts what its command line sets.
+# sandbox container, RUNTIME_MODE=container with one each. REGISTRATION=shim has engines find the OCI runtime by the name of
+# its shim, REGISTRATION=daemon.json by a line of daemon.json, which is the default. Both take one value for all engines, or one
+# for each of a list. The rig reads them from the environment, where make puts what its command line sets.
 .PHONY: engines
 engines: rig ## Build the engines that are not installed into the cache, for ENGINE=25-overlay2, 29-overlay2, 29-containerd, 29-cgroup2
 	@build/bin/rig engines
@@ -44,7 +45,7 @@ rig:
 	@go build -o build/bin/rig ./test/rig
 
 .PHONY: test
-test: rig ## Run every test; HALF=private|system for one half, PKG=./package for one package, RUN=pattern for some tests, ENGINE=name,name for other engines
+test: rig ## Run every test; HALF=private|system for one half, PKG=./package for one package, RUN=pattern for some tests, ENGINE=name,name for other engines, REGISTRATION=shim or daemon.json for the OCI runtime
 	@build/bin/rig test $(if $(CACHED),-cached) $(if $(RUN),-run '$(value RUN)') $(PKG)
 
 .PHONY: chaos

@@ -49,9 +49,11 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 		"is none":        {map[string]any{}, false, "no runtime whose program is criadapter-oci"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			env := env
 			var config map[string]any
 			if c.runtimes != nil {
-				config = map[string]any{"runtimes": c.runtimes}
+				// Beside a line of daemon.json that is wrong, no shim is found.
+				env.Registration, config = rigenv.RegistrationDaemonJSON, map[string]any{"runtimes": c.runtimes}
 			}
 			own, _ := startEngine(t, env, "oci-"+name[:5], config)
 			client, features, err := dialOCI(t, own, docker.OCIRuntimeAuto)
@@ -169,6 +171,7 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 		t.Fatal(err)
 	}
 	foreign := strings.Repeat("f0", 32)
+	t.Cleanup(func() { _ = notes.Remove(foreign) }) // engines that know the shim share the directory
 	if err := notes.Save(foreign, ocinote.Note{Engine: "another"}); err != nil {
 		t.Fatal(err)
 	}

@@ -23,37 +23,12 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// installShim lays the program out as a package does, and returns the directory that is to be on PATH.
-func installShim(t *testing.T, env rigenv.Env) string {
-	t.Helper()
-	dir, err := os.MkdirTemp(env.WorkDir, "shim")
-	if err != nil {
-		t.Fatal(err)
-	}
-	program, err := os.ReadFile(env.OCIRuntime)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bin, libexec := filepath.Join(dir, "bin"), filepath.Join(dir, "libexec/criadapter")
-	for _, made := range []string{bin, libexec} {
-		if err := os.MkdirAll(made, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.WriteFile(filepath.Join(bin, "criadapter-oci"), program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for link, target := range map[string]string{bin + "/containerd-shim-criadapter-v2": "criadapter-oci", libexec + "/runc": "../../bin/criadapter-oci"} {
-		if err := os.Symlink(target, link); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return bin
-}
-
+// startWithShim starts an engine on whose PATH the shim is.
 func startWithShim(t *testing.T, env rigenv.Env, name string, config map[string]any) *engine.Engine {
 	t.Helper()
-	own, err := engine.New(engine.Options{Dir: filepath.Join(env.WorkDir, "docker-"+name), Env: env, Config: config, Path: installShim(t, env)})
+	own, err := engine.New(engine.Options{
+		Dir: filepath.Join(env.WorkDir, "docker-"+name), Env: env, Config: config, Path: filepath.Dir(env.OCIRuntime),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +192,9 @@ func nodeNamespaces() *runtimeapi.NamespaceOption {
 
 // TestRigDaemonJSONIsPreferredToTheShim gives an engine both.
 func TestRigDaemonJSONIsPreferredToTheShim(t *testing.T) {
-	_, features, err := dialOCI(t, startWithShim(t, rigenv.Require(t), "both", nil), docker.OCIRuntimeRequired)
+	env := rigenv.Require(t)
+	env.Registration = rigenv.RegistrationDaemonJSON
+	_, features, err := dialOCI(t, startWithShim(t, env, "both", nil), docker.OCIRuntimeRequired)
 	if err != nil || features.OCIRuntime.Name != "criadapter" {
 		t.Errorf("the runtime is %+v, %v", features.OCIRuntime, err)
 	}

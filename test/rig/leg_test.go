@@ -57,7 +57,7 @@ func TestVerdictOfLegs(t *testing.T) {
 
 func TestCachedOnlySaysWhatIsLeftOut(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	both, err := targets("installed,29-containerd", "")
+	both, err := targets("installed,29-containerd", "", "")
 	if err != nil {
 		t.Fatal(err)
 	}

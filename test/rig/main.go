@@ -13,7 +13,7 @@
 //
 // The environment variable ENGINE names the engine, see package test/rig/engine; the installed one is taken otherwise. Tests
 // take several, with commas between: each has a rig, and they run beside each other, because tests mostly wait. RUNTIME_MODE
-// is rigenv.Env.Mode, for all of them or with commas for each.
+// is rigenv.Env.Mode, and REGISTRATION is rigenv.Env.Registration, for all of them or with commas for each.
 //
 // What must be built or downloaded is, before the namespaces are entered, because they have no way out. What the machine
 // lacks is fetched or refused first of all, before minutes of compiling. See package
@@ -39,7 +39,8 @@ const usage = `usage:
   rig exec command [args]       run one command inside the rig
   rig up                        keep the rig running until interrupted
   rig engines                   build the engines that are not installed
-ENGINE=name says on which engine, RUNTIME_MODE=oci or container which kind of pods its servers make`
+ENGINE=name says on which engine, RUNTIME_MODE=oci or container which kind of pods its servers make,
+REGISTRATION=shim or daemon.json how it knows the OCI runtime`
 
 func main() {
 	if len(os.Args) > 1 {

@@ -60,9 +60,12 @@ func (p plan) stays() bool { return len(p.Command) == 0 && p.Tests == nil }
 // describe fills in what tests on any engine, with servers in any mode, are told, except for the server's program; it
 // builds the plugins and crictl.
 func describe(ctx context.Context, s *scratch, on target) (rigenv.Env, error) {
-	env := rigenv.Env{WorkDir: s.workDir(), Engine: on.Name, Mode: on.mode}
+	env := rigenv.Env{WorkDir: s.workDir(), Engine: on.Name, Mode: on.mode, Registration: on.registration}
 	var err error
 	if env.Dockerd, err = on.Program(ctx, os.Stderr); err != nil {
+		return env, err
+	}
+	if err := on.canRegister(ctx, env.Dockerd); err != nil {
 		return env, err
 	}
 	if env.NegativeOOM, err = hasSysResource(); err != nil {
@@ -101,8 +104,11 @@ func prepare(ctx context.Context, s *scratch, p *plan) error {
 			return err
 		}
 	}
-	p.Env.OCIRuntime = s.path("runtime/criadapter-oci")
+	p.Env.OCIRuntime = s.path("oci/bin/criadapter-oci")
 	if err := build(ctx, p.Env.OCIRuntime, "./cmd/criadapter-oci"); err != nil {
+		return err
+	}
+	if err := linkShim(p.Env.OCIRuntime); err != nil {
 		return err
 	}
 	p.Cgroup = "/" + s.cgroup()
@@ -118,6 +124,20 @@ func prepare(ctx context.Context, s *scratch, p *plan) error {
 		return fmt.Errorf("test images: %w", err)
 	}
 	return nil
+}
+
+// linkShim gives the program, in a directory bin, the names that a package gives it: the shim's beside it, and runc's in
+// ../libexec/criadapter.
+func linkShim(program string) error {
+	bin := filepath.Dir(program)
+	libexec := filepath.Join(bin, "../libexec/criadapter")
+	if err := os.MkdirAll(libexec, 0o755); err != nil {
+		return err
+	}
+	name := filepath.Base(program)
+	return errors.Join(
+		os.Symlink(name, filepath.Join(bin, "containerd-shim-criadapter-v2")),
+		os.Symlink(filepath.Join("../../bin", name), filepath.Join(libexec, "runc")))
 }
 
 // build compiles one static program of this module to path.

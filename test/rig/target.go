@@ -1,44 +1,69 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/criadapter/criadapter/test/rig/engine"
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// target is what a rig is made for: an engine, and the kind of pods that the servers on it make.
+// target is what a rig is made for: an engine, the kind of pods that the servers on it make, and how it knows the OCI
+// runtime.
 type target struct {
 	engine.Variant
-	mode string // as rigenv.Env.Mode
+	mode         string // as rigenv.Env.Mode
+	registration string // as rigenv.Env.Registration
 }
 
-// namedTargets reads ENGINE and RUNTIME_MODE.
-func namedTargets() ([]target, error) { return targets(os.Getenv("ENGINE"), os.Getenv("RUNTIME_MODE")) }
+// namedTargets reads ENGINE, RUNTIME_MODE and REGISTRATION.
+func namedTargets() ([]target, error) {
+	return targets(os.Getenv("ENGINE"), os.Getenv("RUNTIME_MODE"), os.Getenv("REGISTRATION"))
+}
 
-// targets pairs a comma-separated list of engines with one mode for all of them, or with one for each.
-func targets(engines, modes string) ([]target, error) {
+// targets pairs a comma-separated list of engines with one mode for all of them, or with one for each, and likewise with
+// registrations.
+func targets(engines, modes, registrations string) ([]target, error) {
 	variants, err := engine.List(engines)
 	if err != nil {
 		return nil, err
 	}
-	list := strings.Split(modes, ",")
-	if len(list) != 1 && len(list) != len(variants) {
-		return nil, fmt.Errorf("RUNTIME_MODE=%s: want one mode, or one for each of the %d engines", modes, len(variants))
+	n := len(variants)
+	mode, err := oneForEach("RUNTIME_MODE", modes, n, rigenv.ModeOCI, rigenv.ModeContainer)
+	if err != nil {
+		return nil, err
+	}
+	registration, err := oneForEach("REGISTRATION", registrations, n, rigenv.RegistrationDaemonJSON, rigenv.RegistrationShim)
+	if err != nil {
+		return nil, err
 	}
 	var all []target
 	for i, v := range variants {
-		mode := list[i%len(list)]
-		switch mode {
-		case "", rigenv.ModeOCI, rigenv.ModeContainer:
-		default:
-			return nil, fmt.Errorf("RUNTIME_MODE=%s: want %s or %s", mode, rigenv.ModeOCI, rigenv.ModeContainer)
-		}
-		all = append(all, target{v, mode})
+		all = append(all, target{v, mode[i], registration[i]})
 	}
 	return all, nil
+}
+
+// oneForEach reads a variable that has one value for all of n engines, or a comma-separated list of one for each. Every
+// value is one of those allowed or empty.
+func oneForEach(name, text string, n int, allowed ...string) ([]string, error) {
+	list := strings.Split(text, ",")
+	if len(list) == 1 {
+		list = slices.Repeat(list, n)
+	}
+	if len(list) != n {
+		return nil, fmt.Errorf("%s=%s: want one, or one for each of the %d engines", name, text, n)
+	}
+	for _, value := range list {
+		if value != "" && !slices.Contains(allowed, value) {
+			return nil, fmt.Errorf("%s=%s: want %s", name, value, strings.Join(allowed, " or "))
+		}
+	}
+	return list, nil
 }
 
 // namedTarget is namedTargets for what takes one engine at a time.
@@ -55,8 +80,43 @@ func namedTarget() (target, error) {
 
 // label names the target where there are others.
 func (t target) label() string {
-	if t.mode == "" {
-		return t.Name
+	label := t.Name
+	for _, more := range []string{t.mode, t.registration} {
+		if more != "" {
+			label += ", " + more
+		}
 	}
-	return t.Name + ", " + t.mode
+	return label
+}
+
+// firstShim is the first Docker Engine that can be asked for a runtime by the name of its shim.
+const firstShim = 23
+
+// canRegister fails when the engine, whose program that is, cannot know the OCI runtime as the target says.
+func (t target) canRegister(ctx context.Context, dockerd string) error {
+	if t.registration != rigenv.RegistrationShim {
+		return nil
+	}
+	said, err := output(exec.CommandContext(ctx, dockerd, "--version"))
+	if err != nil {
+		return err
+	}
+	major, err := majorVersion(said)
+	if err != nil {
+		return err
+	}
+	if major < firstShim {
+		return fmt.Errorf("REGISTRATION=%s: the engine %s is Docker Engine %d, and only %d and later know a runtime by the name of its "+
+			"shim: take another ENGINE, or REGISTRATION=%s", t.registration, t.Name, major, firstShim, rigenv.RegistrationDaemonJSON)
+	}
+	return nil
+}
+
+// majorVersion reads "Docker version 20.10.24+dfsg1, build 5d6db84".
+func majorVersion(said string) (int, error) {
+	var major int
+	if _, err := fmt.Sscanf(said, "Docker version %d.", &major); err != nil {
+		return 0, fmt.Errorf("dockerd --version said %q: %w", strings.TrimSpace(said), err)
+	}
+	return major, nil
 }

@@ -1,24 +1,54 @@
 package main
 
-import "testing"
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/criadapter/criadapter/test/rig/rigenv"
+)
 
 func TestTargets(t *testing.T) {
-	for _, test := range []struct{ engines, modes, first, last string }{
-		{"", "", "installed", "installed"},
-		{"", "oci", "installed, oci", "installed, oci"},
-		{"installed,29-containerd", "", "installed", "29-containerd"},
-		{"installed,29-containerd", "oci", "installed, oci", "29-containerd, oci"},
-		{"installed,29-containerd", "container,oci", "installed, container", "29-containerd, oci"},
-		{"installed,29-containerd", ",oci", "installed", "29-containerd, oci"},
+	for _, test := range []struct{ engines, modes, registrations, first, last string }{
+		{"", "", "", "installed", "installed"},
+		{"", "oci", "daemon.json", "installed, oci, daemon.json", "installed, oci, daemon.json"},
+		{"installed,29-containerd", "", "", "installed", "29-containerd"},
+		{"installed,29-containerd", "oci", "", "installed, oci", "29-containerd, oci"},
+		{"installed,29-containerd", "container,oci", "daemon.json,shim", "installed, container, daemon.json", "29-containerd, oci, shim"},
+		{"installed,29-containerd", ",oci", ",shim", "installed", "29-containerd, oci, shim"},
 	} {
-		all, err := targets(test.engines, test.modes)
+		all, err := targets(test.engines, test.modes, test.registrations)
 		if err != nil || all[0].label() != test.first || all[len(all)-1].label() != test.last {
-			t.Errorf("ENGINE=%s RUNTIME_MODE=%s: %v, %v", test.engines, test.modes, all, err)
+			t.Errorf("%+v: %v, %v", test, all, err)
 		}
 	}
-	for _, bad := range [][2]string{{"29", ""}, {"", "both"}, {"", "oci,container"}, {"installed,29-containerd", "oci,oci,oci"}} {
-		if all, err := targets(bad[0], bad[1]); err == nil {
-			t.Errorf("ENGINE=%s RUNTIME_MODE=%s: %v", bad[0], bad[1], all)
+	for _, bad := range [][3]string{
+		{"29", "", ""}, {"", "both", ""}, {"", "oci,container", ""}, {"installed,29-containerd", "oci,oci,oci", ""},
+		{"", "", "path"}, {"", "", "shim,shim"},
+	} {
+		if all, err := targets(bad[0], bad[1], bad[2]); err == nil {
+			t.Errorf("ENGINE=%s RUNTIME_MODE=%s REGISTRATION=%s: %v", bad[0], bad[1], bad[2], all)
+		}
+	}
+}
+
+// An engine before 23 is refused with the shim's name before it starts, and any engine has daemon.json.
+func TestCanRegister(t *testing.T) {
+	for version, want := range map[string]map[string]string{
+		"Docker version 20.10.24+dfsg1, build 5d6db84": {rigenv.RegistrationShim: "Docker Engine 20, and only 23", rigenv.RegistrationDaemonJSON: "", "": ""},
+		"Docker version 29.8.0, build library-import":  {rigenv.RegistrationShim: "", rigenv.RegistrationDaemonJSON: ""},
+		"nonsense": {rigenv.RegistrationShim: "said \"nonsense\"", "": ""},
+	} {
+		dockerd := filepath.Join(t.TempDir(), "dockerd")
+		if err := os.WriteFile(dockerd, []byte("#!/bin/sh\necho '"+version+"'\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for registration, says := range want {
+			err := target{registration: registration}.canRegister(t.Context(), dockerd)
+			if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+				t.Errorf("%s with %q: %v, want %q", version, registration, err, says)
+			}
 		}
 	}
 }
@@ -26,12 +56,14 @@ func TestTargets(t *testing.T) {
 func TestOneTarget(t *testing.T) {
 	t.Setenv("ENGINE", "installed,29-containerd")
 	t.Setenv("RUNTIME_MODE", "")
+	t.Setenv("REGISTRATION", "")
 	if got, err := namedTarget(); err == nil {
 		t.Errorf("two engines: %v", got)
 	}
 	t.Setenv("ENGINE", "29-containerd")
 	t.Setenv("RUNTIME_MODE", "oci")
-	if got, err := namedTarget(); err != nil || got.label() != "29-containerd, oci" {
+	t.Setenv("REGISTRATION", "shim")
+	if got, err := namedTarget(); err != nil || got.label() != "29-containerd, oci, shim" {
 		t.Errorf("%v, %v", got, err)
 	}
 }

@@ -156,8 +156,8 @@ func runBinary(ctx context.Context, env rigenv.Env, p testPlan, binary testBinar
 	defer cancel()
 	test := exec.CommandContext(ctx, binary.Path, append([]string{"-test.v=test2json"}, p.Args...)...)
 	test.Dir = binary.Dir
-	// A rig that a test makes has the same engine and mode.
-	test.Env = append(append(withoutDocker(os.Environ()), "ENGINE="+env.Engine, "RUNTIME_MODE="+env.Mode), env.Environ()...)
+	// A rig that a test makes has the same engine, mode and registration.
+	test.Env = append(append(withoutDocker(os.Environ()), "ENGINE="+env.Engine, "RUNTIME_MODE="+env.Mode, "REGISTRATION="+env.Registration), env.Environ()...)
 	test.WaitDelay = time.Second // for children that keep the output open
 	convert := exec.Command(p.Test2JSON, "-t", "-p", binary.Package)
 	convert.Stderr = os.Stderr

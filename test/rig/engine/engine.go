@@ -95,7 +95,7 @@ func (e *Engine) config() map[string]any {
 		"ip6tables":  false,
 		"ip-forward": false,
 	}
-	if program := e.opts.Env.OCIRuntime; program != "" {
+	if program := e.opts.Env.OCIRuntime; program != "" && e.opts.Env.Registration != rigenv.RegistrationShim {
 		config["runtimes"] = map[string]any{"criadapter": map[string]any{
 			"path": program, "runtimeArgs": []string{"--criadapter-notes", e.path("notes")},
 		}}
@@ -171,11 +171,14 @@ func (e *Engine) Start(ctx context.Context) error {
 }
 
 // SearchPath is PATH for dockerd, and for a containerd that runs what it runs: the rig's runtime wrapper before all, then
-// the programs that belong to the rig's dockerd.
+// the programs that belong to the rig's dockerd. With RegistrationShim, the shim of criadapter-oci is on it.
 func SearchPath(env rigenv.Env) string {
 	dirs := []string{filepath.Dir(env.Dockerd), os.Getenv("PATH")}
 	if wrapper := env.RuntimeWrapper; wrapper != "" {
 		dirs = append([]string{filepath.Dir(wrapper)}, dirs...)
+	}
+	if env.Registration == rigenv.RegistrationShim && env.OCIRuntime != "" {
+		dirs = append([]string{filepath.Dir(env.OCIRuntime)}, dirs...)
 	}
 	return strings.Join(dirs, string(os.PathListSeparator))
 }

@@ -44,6 +44,7 @@ const (
 	VarKind           = "CRIADAPTER_RIG_KIND"
 	VarEngine         = "CRIADAPTER_RIG_ENGINE"
 	VarMode           = "CRIADAPTER_RIG_MODE"
+	VarRegistration   = "CRIADAPTER_RIG_REGISTRATION"
 	VarDockerHost     = "CRIADAPTER_RIG_DOCKER_HOST"
 	VarDockerRoot     = "CRIADAPTER_RIG_DOCKER_ROOT"
 	VarDockerd        = "CRIADAPTER_RIG_DOCKERD"
@@ -99,6 +100,14 @@ const (
 	ModeContainer = "container"
 )
 
+// Values of Env.Registration: how an engine knows the OCI runtime criadapter-oci. With RegistrationDaemonJSON its daemon.json
+// names the program; with RegistrationShim, as in a default installation, containerd finds the program by the name of a shim
+// on the engine's PATH, which engines before 23 cannot be asked for.
+const (
+	RegistrationDaemonJSON = "daemon.json"
+	RegistrationShim       = "shim"
+)
+
 // Env describes the rig that this test binary runs in. All paths are absolute.
 type Env struct {
 	// Kind says whose engine DockerHost is.
@@ -108,6 +117,9 @@ type Env struct {
 	// Mode says which kind of pods the servers that tests start make: ModeOCI, ModeContainer, or empty for what the
 	// program does by itself.
 	Mode string
+	// Registration says how private engines know the OCI runtime: RegistrationShim, RegistrationDaemonJSON, or empty for
+	// the latter. Tests of one of the two set it in the copy that they give their own engine.
+	Registration string
 	// DockerHost is the engine's address, unix:///….
 	DockerHost string
 	// DockerRoot is the engine's data root, visible to the tests under this very path.
@@ -115,7 +127,8 @@ type Env struct {
 	// Dockerd is the engine's program, and RuntimeWrapper the OCI runtime wrapper that engines on this machine need to
 	// start privileged containers, empty where plain runc does. Package test/rig/engine takes both.
 	Dockerd, RuntimeWrapper string
-	// OCIRuntime is the program criadapter-oci, a runtime of the private engine. Empty on the installed engine.
+	// OCIRuntime is the program criadapter-oci, a runtime of the private engine. Its directory and ../libexec/criadapter
+	// have its other names, as a package installs them. Empty on the installed engine.
 	OCIRuntime string
 	// NegativeOOM says that a negative oom_score_adj takes effect in a container. Where it is false (no
 	// CAP_SYS_RESOURCE), the private engine accepts a negative value and the container gets 0, and the installed
@@ -180,6 +193,7 @@ func FromEnviron(getenv func(string) string) (Env, error) {
 		Kind:           Kind(getenv(VarKind)),
 		Engine:         getenv(VarEngine),
 		Mode:           getenv(VarMode),
+		Registration:   getenv(VarRegistration),
 		DockerHost:     getenv(VarDockerHost),
 		DockerRoot:     getenv(VarDockerRoot),
 		Dockerd:        getenv(VarDockerd),
@@ -211,6 +225,7 @@ func (e Env) Environ() []string {
 		VarKind + "=" + string(e.Kind),
 		VarEngine + "=" + e.Engine,
 		VarMode + "=" + e.Mode,
+		VarRegistration + "=" + e.Registration,
 		VarDockerHost + "=" + e.DockerHost,
 		VarDockerRoot + "=" + e.DockerRoot,
 		VarDockerd + "=" + e.Dockerd,

@@ -7,7 +7,7 @@ import (
 )
 
 var whole = Env{
-	Kind: KindPrivate, Engine: "installed", DockerHost: "unix:///x/docker.sock", DockerRoot: "/x/root", Dockerd: "/usr/sbin/dockerd",
+	Kind: KindPrivate, Engine: "installed", Mode: ModeOCI, Registration: RegistrationShim, DockerHost: "unix:///x/docker.sock", DockerRoot: "/x/root", Dockerd: "/usr/sbin/dockerd",
 	RuntimeWrapper: "/x/runc", NegativeOOM: true, Registry: "127.0.0.1:1", AuthRegistry: "127.0.0.1:2",
 	CNIBinDir: "/x/cni", Criadapter: "/x/criadapter", WorkDir: "/x/work",
 }
