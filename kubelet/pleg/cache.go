@@ -23,26 +23,25 @@ type Cache struct {
 	source Source
 
 	mu   sync.RWMutex
-	now  uint64 // counts changes and failures; a clock that does not depend on the machine's
+	now  uint64 // counts questions without an answer; a clock that does not depend on the machine's
 	pods map[types.UID]entry
 }
 
-// entry is what is known of one pod. Its times are in Cache.now.
+// entry is what is known of one pod.
 type entry struct {
-	// status is the last answer, nil before the first one; asked is when its question began.
+	// status is the last answer, nil before the first one; asked is when its question began, in Cache.now.
 	status *model.PodStatus
 	asked  uint64
-	// failed is when a question had no answer.
+	// failed is when a question had no answer, in Cache.now.
 	failed uint64
-	// changed is when the generator noticed a change last; before and after are the pod around all changes that
-	// the status may not show.
-	changed       uint64
+	// before and after are the pod around all changes that the generator noticed and a status has not shown.
 	before, after *cri.Pod
 }
 
-// valid says whether the status shows all that is known to have happened.
+// valid says whether the status shows all that is known to have happened. A runtime whose status comes after its lists
+// and events is asked again.
 func (e entry) valid() bool {
-	return e.status != nil && e.failed <= e.asked && (e.changed <= e.asked || shows(e.status, e.before, e.after))
+	return e.status != nil && e.failed <= e.asked && shows(e.status, e.before, e.after)
 }
 
 // NewCache makes an empty cache.
@@ -108,11 +107,10 @@ func (c *Cache) note(uid types.UID, before, after *cri.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.pods[uid]
-	if known.changed <= known.asked || known.valid() {
+	if known.valid() {
 		known.before = before
 	}
-	c.now++
-	known.changed, known.after = c.now, after
+	known.after = after
 	c.pods[uid] = known
 }
 

@@ -395,6 +395,30 @@ func TestCacheKeepsTheLaterAnswer(t *testing.T) {
 	}
 }
 
+// TestLateStatusIsAskedForAgain until it shows what a list has shown.
+func TestLateStatusIsAskedForAgain(t *testing.T) {
+	state := func(s model.ContainerState) *model.PodStatus {
+		return &model.PodStatus{UID: "a", Containers: []model.ContainerStatus{{ID: "c", State: s}}}
+	}
+	listed := func(s runtimeapi.ContainerState) *cri.Pod {
+		return &cri.Pod{Containers: map[string]runtimeapi.ContainerState{"c": s}}
+	}
+	answers := []*model.PodStatus{state(model.StateRunning), state(model.StateRunning), state(model.StateExited)}
+	asked := 0
+	c := NewCache(sourceFunc(func() *model.PodStatus {
+		asked++
+		return answers[asked-1]
+	}))
+	for _, want := range []int{1, 2, 3, 3} {
+		if _, err := c.PodStatus(t.Context(), "a"); err != nil || asked != want {
+			t.Errorf("asked %d times, want %d: %v", asked, want, err)
+		}
+		if want == 1 {
+			c.note("a", listed(runtimeapi.ContainerState_CONTAINER_RUNNING), listed(runtimeapi.ContainerState_CONTAINER_EXITED))
+		}
+	}
+}
+
 // remove takes all that the pod has out of the runtime.
 func (r *runtime) remove(t *testing.T, uid string) {
 	t.Helper()
