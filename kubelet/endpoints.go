@@ -22,7 +22,7 @@ type endpoints struct {
 	nodeAPI  *nodeapi.API
 }
 
-// apiRuntime is the runtime as clients of the kubelet's API see it: pods look as their published statuses say, at least.
+// apiRuntime is the runtime as clients of the kubelet's API see it. A pod is at least as new as its published status.
 type apiRuntime struct {
 	*cri.Runtime
 	cache *pleg.Cache

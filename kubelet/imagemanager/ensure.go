@@ -142,8 +142,8 @@ func (p *Puller) pull(ctx context.Context, r Request, had *runtimeapi.Image) (*r
 	return image, nil
 }
 
-// present are the ids of the images that the runtime has before a pull. It is nil when no pull is remembered, or when the
-// runtime does not say: then the image counts as one that was there.
+// present are the ids of the images that the runtime has before a pull. It is nil when no pull is remembered, or when
+// the runtime does not say: then the image counts as one that was there.
 func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]bool {
 	if p.opts.Pulled == nil {
 		return nil

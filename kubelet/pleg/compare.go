@@ -8,8 +8,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// condition is what containers and sandboxes have in common. Each goes through them in this order, but one whose state is
-// unknown.
+// condition is what containers and sandboxes have in common. Each goes through them in this order, unless its state
+// becomes unknown.
 type condition int
 
 const (

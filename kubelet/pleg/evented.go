@@ -101,8 +101,8 @@ type hint struct {
 	event *runtimeapi.ContainerEventResponse
 }
 
-// applyTo is the pod after the event, if pod is how it was listed before; nil is a pod without anything. A sandbox counts
-// from its start: until then a list would show it as one that has ended.
+// applyTo is the pod after the event, if pod is how it was listed before; nil is a pod without anything. A sandbox
+// counts from its start: until then a list would show it as one that has ended.
 func (h hint) applyTo(pod *cri.Pod) *cri.Pod {
 	sandbox, id, kind := h.event.GetPodSandboxStatus(), h.event.GetContainerId(), h.event.GetContainerEventType()
 	after := &cri.Pod{

@@ -164,14 +164,19 @@ func watchOne[T, L runtime.Object](ctx context.Context, client reflector.Client[
 // server has not answered for within Options.patience is an errdefs.ErrUnavailable with the reason; Changed has a
 // value when it has.
 func (m *Manager) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
-	found, err := m.get(volumekinds.Object{Resource: volumekinds.ConfigMaps, NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: name}})
+	found, err := m.get(named(volumekinds.ConfigMaps, pod, name))
 	return found.configMap, err
 }
 
 // Secret is volumekinds.Objects, with the errors of ConfigMap.
 func (m *Manager) Secret(pod *v1.Pod, name string) (*v1.Secret, error) {
-	found, err := m.get(volumekinds.Object{Resource: volumekinds.Secrets, NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: name}})
+	found, err := m.get(named(volumekinds.Secrets, pod, name))
 	return found.secret, err
+}
+
+// named is an object of the pod's namespace.
+func named(of volumekinds.Resource, pod *v1.Pod, name string) volumekinds.Object {
+	return volumekinds.Object{Resource: of, NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: name}}
 }
 
 func (m *Manager) get(k volumekinds.Object) (object, error) {
