@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestHasCompiler(t *testing.T) {
+	t.Setenv("CC", "sh -with -arguments")
+	if err := hasCompiler(t.Context()); err != nil {
+		t.Error(err)
+	}
+	t.Setenv("CC", "no-such-compiler")
+	if err := hasCompiler(t.Context()); err == nil || !strings.Contains(err.Error(), "apt-get install gcc") {
+		t.Errorf("got %v, want what to install", err)
+	}
+}
+
+// A module that is neither in the module cache nor to be had is refused with what to do.
+func TestModulesThatCannotBeFetched(t *testing.T) {
+	dir := t.TempDir()
+	text := "module example\n\ngo 1.26\n\nrequire example.com/missing v1.0.0\n"
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	t.Setenv("GOMODCACHE", t.TempDir())
+	t.Setenv("GOPROXY", "off")
+	err := fetchModules(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "run `go mod download`") || !strings.Contains(err.Error(), "example.com/missing") {
+		t.Errorf("got %v, want the module, and what to do", err)
+	}
+}
+
+// Packages without a test for the installed engine run where it is down.
+func TestReadyEngine(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "unix:///no/such/socket")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a_test.go"), []byte("package a\n\nfunc TestSystemA(t *testing.T) {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	none, some := goPackage{Dir: dir}, goPackage{Dir: dir, TestGoFiles: []string{"a_test.go"}}
+	if err := readyEngine(t.Context(), []goPackage{none}); err != nil {
+		t.Error(err)
+	}
+	err := readyEngine(t.Context(), []goPackage{none, some})
+	if err == nil || !strings.Contains(err.Error(), "start it") || !strings.Contains(err.Error(), "HALF=private") {
+		t.Errorf("got %v, want what to do", err)
+	}
+}
