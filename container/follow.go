@@ -161,9 +161,7 @@ func (s *Service) Recover(ctx context.Context) error {
 	}
 	for _, pod := range snapshot.Pods() {
 		group.Go(func() error {
-			if err := s.dropGone(ctx, pod.ID); err != nil {
-				log.G(ctx).WithError(err).WithFields(pod.LogFields()).Warn("cannot drop removed containers from checkpoint")
-			}
+			s.forgetGone(ctx, pod)
 			return nil
 		})
 	}

@@ -38,7 +38,7 @@ func (r *runs) forget(id string) {
 }
 
 // Watch looks after containers that others start (docker start, docker restart): their logs are followed and the limits
-// that the engine does not know are written again. It returns ctx's error when ctx ends and all that it began has
+// that the engine does not know are written again. It drops the records of containers that others remove. It returns ctx's error when ctx ends and all that it began has
 // ended. Logs that Recover could not take up are tried again, as long as their containers exist.
 func (s *Service) Watch(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
@@ -52,6 +52,9 @@ func (s *Service) Watch(ctx context.Context) error {
 		for _, c := range s.opts.Cache.Snapshot().Containers() { // what was not told
 			group.Go(func() { s.lookAfter(ctx, c.ID) })
 		}
+		for _, pod := range s.opts.Cache.Snapshot().Pods() {
+			group.Go(func() { s.forgetGone(ctx, pod) })
+		}
 		for {
 			change, err := changes.Next(ctx)
 			if err != nil {
@@ -62,11 +65,21 @@ func (s *Service) Watch(ctx context.Context) error {
 				group.Go(func() { s.lookAfter(ctx, change.ID) })
 			case state.Deleted:
 				s.runs.forget(change.ID)
+				if pod := change.Pod; pod != nil && pod.ID != change.ID { // docker rm, or a Remove that has done it
+					group.Go(func() { s.forgetGone(ctx, pod) })
+				}
 			}
 		}
 		changes.Close()
 	}
 	return ctx.Err()
+}
+
+// forgetGone drops the records of a pod's containers that are gone, as far as that can be done.
+func (s *Service) forgetGone(ctx context.Context, pod *state.Pod) {
+	if err := s.dropGone(ctx, pod.ID); err != nil && ctx.Err() == nil {
+		log.G(ctx).WithError(err).WithFields(pod.LogFields()).Warn("cannot drop removed containers from checkpoint")
+	}
 }
 
 // lookAfter looks after one container, if it runs and nobody did since its start.

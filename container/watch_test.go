@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -76,6 +77,32 @@ func TestContainerStartedByOthers(t *testing.T) {
 			n.wantLog(logPath, numbered(1, 40))
 		})
 	}
+}
+
+// The records of containers that others remove (docker container prune) must not pile up for the life of the pod.
+func TestRecordOfAContainerRemovedByOthersIsDropped(t *testing.T) {
+	n, engine := newFakeNode(t)
+	n.watch()
+	pod := n.pod()
+	kept, pruned := n.create(pod, n.config("sleep")), n.create(pod, withAttempt(n.config("sleep"), 1))
+	if err := engine.RemoveContainer(t.Context(), pruned); err != nil {
+		t.Fatal(err)
+	}
+	testutil.Eventually(t, func() error {
+		record, err := n.store.Load(t.Context(), pod)
+		if err != nil || len(record.Containers) != 1 {
+			return fmt.Errorf("the checkpoint holds %d containers (%v), want one", len(record.Containers), err)
+		}
+		if _, ok := record.Containers[kept]; !ok {
+			return errors.New("the checkpoint has lost the other container")
+		}
+		return nil
+	})
+}
+
+func withAttempt(config *runtimeapi.ContainerConfig, attempt uint32) *runtimeapi.ContainerConfig {
+	config.Metadata.Attempt = attempt
+	return config
 }
 
 // A record whose position was never saved is a lost one: what is written, here before a rotation, is not written again.
