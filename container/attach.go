@@ -19,6 +19,9 @@ const (
 	silentOutput = 200 * time.Millisecond
 	// shortLife is how long a container may have lived to be one that a client could hardly attach to in time.
 	shortLife = 10 * time.Second
+	// firstMoments is how long after a container's start a client comes that could not have come earlier, as kubectl run
+	// does: it wants the output from the start.
+	firstMoments = 2 * time.Second
 )
 
 // Attach connects a client to the streams of a running container (CRI Attach), from now on, until the container or ctx
@@ -27,8 +30,8 @@ const (
 // When the client's input ends, so does that of a container that was created with stdin_once and without a terminal; in
 // any other case the attachment ends, as with Docker, and the container keeps its input.
 //
-// A client whose container lived for less than ten seconds and ended before the engine attached the client gets all its
-// output from the engine's log.
+// A client that got nothing of a container that lived for less than ten seconds gets all its output from the engine's
+// log, if it came within two seconds of the start or the engine attached it after the end.
 //
 // It fails with ErrFailedPrecondition when the container does not run.
 func (s *Service) Attach(ctx context.Context, id string, streams Streams) error {
@@ -53,6 +56,7 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 	if !inspect.State.Running {
 		return s.replay(ctx, c.ID, streams, wanted)
 	}
+	early := time.Since(c.Status.StartedAt) < firstMoments
 	stream, err := s.opts.Engine.AttachContainer(ctx, c.ID, wanted)
 	if errdefs.IsConflict(err) {
 		return fmt.Errorf("container %s does not run any more, or is paused: %w: %w", c.ID, errdefs.ErrFailedPrecondition, err)
@@ -62,7 +66,7 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 	}
 	output := &meter{Reader: stream}
 	inTime, err := s.joinStreams(ctx, c, streams, stream, output)
-	if err != nil || inTime || output.bytes.Load() > 0 {
+	if err != nil || output.bytes.Load() > 0 || inTime && !early {
 		return err
 	}
 	err = s.replay(ctx, c.ID, streams, wanted)

@@ -77,9 +77,10 @@ func newTurningNode(t *testing.T) (n *node, engine *turns, id string, end func(i
 }
 
 // The container ends at each moment of an attach, and the session ends. What was written before is not lost when the
-// engine attaches too late, and is not repeated when it attaches in time.
+// engine attaches too late or the client came right after the start. It is not repeated to a client that came later and
+// was attached in time.
 func TestAttachToAContainerThatEnds(t *testing.T) {
-	for _, moment := range []string{"before the look", "before the attach", "after the attach"} {
+	for _, moment := range []string{"before the look", "before the attach", "after the attach", "after a later attach"} {
 		for _, input := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, input=%t", moment, input), func(t *testing.T) {
 				n, engine, id, end := newTurningNode(t)
@@ -90,11 +91,14 @@ func TestAttachToAContainerThatEnds(t *testing.T) {
 					engine.beforeAttach.is(end)
 				case "after the attach":
 					engine.afterAttach.is(end)
+				case "after a later attach":
+					n.ages(engine, id, 2*firstMoments)
+					engine.afterAttach.is(end)
 				}
 				check := testutil.NoMoreGoroutines(t)
 				stdout, stderr, err := n.attach(t.Context(), id, input)
 				want := []string{"written\n", "warned\n"}
-				if moment == "after the attach" {
+				if moment == "after a later attach" {
 					want = []string{"", ""}
 				}
 				if err != nil || stdout != want[0] || stderr != want[1] {
@@ -103,6 +107,15 @@ func TestAttachToAContainerThatEnds(t *testing.T) {
 				check()
 			})
 		}
+	}
+}
+
+// ages makes a container older, for the cache as well.
+func (n *node) ages(engine *turns, id string, by time.Duration) {
+	n.t.Helper()
+	engine.age.Store(int64(by))
+	if _, err := n.cache.RefreshContainer(n.t.Context(), id); err != nil {
+		n.t.Fatal(err)
 	}
 }
 
