@@ -148,7 +148,7 @@ func (p *Puller) present(ctx context.Context, had *runtimeapi.Image) map[string]
 	if p.opts.Pulled == nil {
 		return nil
 	}
-	images, err := p.opts.Service.Recent(ctx)
+	images, err := p.opts.Service.recent(ctx)
 	if err != nil {
 		log.G(ctx).WithError(err).Debug("images before a pull could not be listed")
 		return nil

@@ -36,9 +36,9 @@ func (i *Images) ListImages(ctx context.Context, filter *runtimeapi.ImageFilter)
 	return images, err
 }
 
-// Recent returns the last list, and asks only when that is older than recentAge. An image that this kubelet removed is
+// recent returns the last list, and asks only when that is older than recentAge. An image that this kubelet removed is
 // never in it; one that came since may be missing.
-func (i *Images) Recent(ctx context.Context) ([]*runtimeapi.Image, error) {
+func (i *Images) recent(ctx context.Context) ([]*runtimeapi.Image, error) {
 	i.mu.Lock()
 	last, listed := i.last, i.listed
 	i.mu.Unlock()
