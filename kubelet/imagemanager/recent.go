@@ -9,7 +9,7 @@ import (
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// recentAge is how old a list may be that Recent returns. The node status lists more often.
+// recentAge is how old a list may be that recent returns. The node status lists more often.
 const recentAge = time.Minute
 
 // Images is a runtime's image service that keeps its last list of all images. It is safe for concurrent use.
