@@ -100,3 +100,17 @@ func runIn(t *testing.T, client *docker.Client, id string, command ...string) (s
 	output, err := io.ReadAll(stream)
 	return string(output), errors.Join(err, stream.Close())
 }
+
+// installShim lays the program out as a package does, for a test that takes parts away, and returns the directory that is
+// to be on PATH.
+func installShim(t *testing.T, env rigenv.Env) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(env.WorkDir, "shim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(filepath.Dir(env.OCIRuntime), ".."))); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "bin")
+}

@@ -288,7 +288,12 @@ func newBridgedRig(t *testing.T) *rig {
 // ownEngine is an engine for one test alone, with this added to its daemon.json.
 func ownEngine(t *testing.T, config map[string]any) rigenv.Env {
 	t.Helper()
-	env := rigenv.Require(t)
+	return ownEngineOf(t, rigenv.Require(t), config)
+}
+
+// ownEngineOf is ownEngine for a rig that the test has changed.
+func ownEngineOf(t *testing.T, env rigenv.Env, config map[string]any) rigenv.Env {
+	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "own")
 	if err != nil {
 		t.Fatal(err)

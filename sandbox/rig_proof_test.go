@@ -69,7 +69,10 @@ func newProbeRefuser(t *testing.T, env *rigenv.Env) *probeRefuser {
 // What an earlier start has proved counts. Without that, pods that the runtime holds get containers as before and new
 // pods get sandbox containers. The runtime is used again within seconds after it works.
 func TestPodsOutliveAFailedProof(t *testing.T) {
-	env := ownEngine(t, nil)
+	// The engine's own process has the shim on its PATH, and not the proxy that stands for it here.
+	env := rigenv.Require(t)
+	env.Registration = rigenv.RegistrationDaemonJSON
+	env = ownEngineOf(t, env, nil)
 	notes := filepath.Join(filepath.Dir(env.DockerRoot), "notes")
 	engine := newProbeRefuser(t, &env)
 	r := newRigOn(t, env, "--sandbox-container=needed")
