@@ -40,7 +40,7 @@ type options struct {
 func main() {
 	var opts options
 	flag.StringVar(&opts.set, "set", setFast, "the `name` of the specs to run: "+strings.Join(setNames(), ", "))
-	flag.StringVar(&opts.focus, "focus", "", "run only the specs of all whose names match this `pattern`, instead of a set")
+	flag.StringVar(&opts.focus, "focus", "", "run only the specs whose names match this `pattern`, of the suite that has the set")
 	flag.StringVar(&opts.server, "server", single.Criadapter, "the CRI `server` to examine: "+strings.Join(single.Servers(), ", "))
 	flag.StringVar(&opts.kubelet, "kubelet", build.Release, "the minor `release` of the kubelet, "+strings.Join(build.Releases(), ", ")+"; all else is of "+build.Version)
 	flag.StringVar(&opts.node, "node", single.Kubelet, "what `kind` of kubelet runs the pods: "+strings.Join(single.Nodes(), ", "))
@@ -79,12 +79,12 @@ func run(ctx context.Context, opts options) error {
 		return examine(ctx, env, chosen, opts)
 	}
 	if opts.cached {
-		if missing, err := opts.missing(ctx); err != nil || missing != "" {
+		if missing, err := opts.missing(ctx, chosen); err != nil || missing != "" {
 			fmt.Println("conformance skipped: " + missing)
 			return err
 		}
 	}
-	return buildAndEnter(ctx, opts)
+	return buildAndEnter(ctx, chosen, opts)
 }
 
 // checkNode refuses kubelets that are not there.
@@ -104,7 +104,8 @@ func (o options) checkNode() error {
 // chosen is the set of specs to run.
 func (o options) chosen() (set, error) {
 	if o.focus != "" {
-		return set{name: "focus", focus: o.focus}, nil
+		named, err := setNamed(o.set)
+		return set{name: "focus", focus: o.focus, node: named.node}, err
 	}
 	chosen, err := setNamed(o.set)
 	if err == nil && chosen.kubelet != "" && o.node == single.KubeletCore {
@@ -114,7 +115,7 @@ func (o options) chosen() (set, error) {
 }
 
 // missing says what would have to be built first, nothing if all is there.
-func (o options) missing(ctx context.Context) (string, error) {
+func (o options) missing(ctx context.Context, chosen set) (string, error) {
 	variant, err := engine.Named(os.Getenv("ENGINE"))
 	if err != nil {
 		return "", err
@@ -122,7 +123,7 @@ func (o options) missing(ctx context.Context) (string, error) {
 	if has, err := variant.Cached(); err != nil || !has {
 		return "the engine " + variant.Name + " is not cached, run make engines once", err
 	}
-	programs, err := build.MissingWithSpecs(ctx, o.kubelet)
+	programs, err := build.MissingWithSpecs(ctx, o.kubelet, chosen.suite())
 	if err != nil || len(programs) == 0 {
 		return "", err
 	}
@@ -130,8 +131,8 @@ func (o options) missing(ctx context.Context) (string, error) {
 }
 
 // buildAndEnter builds what the specs need and runs this program again, with the same arguments, inside the rig.
-func buildAndEnter(ctx context.Context, opts options) error {
-	programs, err := build.WithSpecs(ctx, opts.kubelet, os.Stdout)
+func buildAndEnter(ctx context.Context, chosen set, opts options) error {
+	programs, err := build.WithSpecs(ctx, opts.kubelet, chosen.suite(), os.Stdout)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"runtime"
 	"strings"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
 )
 
 // set is a named choice of specs, by patterns that their names match or do not.
@@ -18,11 +20,21 @@ type set struct {
 	alone bool
 	// kubelet are lines of the kubelet's configuration that the set is about.
 	kubelet string
+	// node says that its specs are the suite of a single node (test/e2e_node).
+	node bool
 }
 
 // has says whether a spec of that name is one of the set.
 func (s set) has(name string) bool {
 	return regexp.MustCompile(s.focus).MatchString(name) && (s.skip == "" || !regexp.MustCompile(s.skip).MatchString(name))
+}
+
+// suite is the program that has the set's specs.
+func (s set) suite() build.Suite {
+	if s.node {
+		return build.NodeSuite
+	}
+	return build.ClusterSuite
 }
 
 // setFast is the set that is taken when none is named.
@@ -53,6 +65,8 @@ func sets() []set {
 		{name: "features", what: "sig-node's specs of single features",
 			focus: `\[sig-node\].*(Resize|Sidecar|Ephemeral Containers|ImageVolume|UserNamespaces|SupplementalGroupsPolicy|Restart|FileKeyRef|RuntimeClass|PodLevelResources|Pods Extended|kubelet Clean up)`,
 			skip:  never + disturbing + `|\[NodeConformance\]`},
+		{name: "sidecars", what: "how sidecars and preStop hooks end, from the suite of a single node", node: true,
+			focus: `Containers Lifecycle .*(sidecar|[Pp]re[Ss]top|restartable init containers have)`, skip: never + disturbing},
 		{name: "cli", what: "kubectl's specs that one node is enough for",
 			focus: `\[sig-cli\] Kubectl (client Simple pod|Port forwarding|logs|exec|debug|client Kubectl (run|cp|describe|label))`, skip: never + disturbing},
 		{name: "storage", what: "volumes of the node itself",

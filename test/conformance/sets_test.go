@@ -2,7 +2,12 @@ package main
 
 import (
 	"regexp"
+	"strings"
 	"testing"
+
+	"github.com/criadapter/criadapter/test/cluster/build"
+	"github.com/criadapter/criadapter/test/cluster/controlplane"
+	"github.com/criadapter/criadapter/test/cluster/single"
 )
 
 // Every set has a name of its own and patterns that Ginkgo understands; the fast one is a part of the whole.
@@ -24,6 +29,28 @@ func TestSets(t *testing.T) {
 	}
 	if _, err := setNamed("none such"); err == nil {
 		t.Error("any name is a set's")
+	}
+}
+
+// TestSuiteOfANode runs a set with the suite that has its specs, which gets a running cluster instead of starting one.
+func TestSuiteOfANode(t *testing.T) {
+	for _, chosen := range sets() {
+		s := suite{
+			programs: build.Programs{Specs: "specs"}, set: chosen, dir: "/dir",
+			cluster: &single.Cluster{Plane: &controlplane.ControlPlane{URL: "https://plane", Token: "t0ken", Admin: "admin.kubeconfig"}},
+		}
+		args := strings.Join(s.args("report.json"), " ")
+		_, own, _ := strings.Cut(args, " specs -- ")
+		node := chosen.suite() == build.NodeSuite
+		if node != chosen.node || node != strings.Contains(own, "--start-services=false") || node != strings.Contains(own, "--bearer-token=t0ken") ||
+			node == strings.Contains(own, "--kubeconfig=admin.kubeconfig") || own == "" {
+			t.Errorf("%s: %s", chosen.name, args)
+		}
+	}
+	const spec = "[sig-node] [NodeConformance] Containers Lifecycle when A pod with restartable init containers is terminating " +
+		"should call sidecar container PreStop hook simultaneously"
+	if s, err := setNamed("sidecars"); err != nil || !s.has(spec) {
+		t.Errorf("%+v, %v has no %q", s, err, spec)
 	}
 }
 

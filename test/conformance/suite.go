@@ -19,6 +19,10 @@ import (
 	"github.com/criadapter/criadapter/test/rig/images"
 )
 
+// systemSpec is the name of the file with what the suite of a single node demands of the machine, and systemDemands its
+// content: any Linux will do.
+const systemSpec, systemDemands = "system.yaml", "os: Linux\n"
+
 // suiteGrace is how long the specs get to end after an interrupt. The cluster removes their pods; the rig waits for 20 seconds.
 const suiteGrace = 5 * time.Second
 
@@ -46,6 +50,9 @@ func runSpecs(ctx context.Context, s suite) (_ []report.Spec, err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	repositories := filepath.Join(work, "repositories.yaml")
 	if err := os.WriteFile(repositories, []byte(s.repositories()), 0o644); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, systemSpec), []byte(systemDemands), 0o644); err != nil {
 		return nil, err
 	}
 	const reportName = "report.json"
@@ -94,6 +101,13 @@ func (s suite) args(reportName string) []string {
 	}
 	for _, name := range s.leftOut {
 		args = append(args, "--skip="+regexp.QuoteMeta(name)+"$")
+	}
+	if s.set.node {
+		return append(args, s.programs.Specs, "--",
+			"--start-services=false", "--stop-services=false", "--prepull-images=false",
+			"--system-spec-file="+filepath.Join(s.dir, systemSpec), "--config-dir="+s.dir,
+			"--host="+s.cluster.Plane.URL, "--bearer-token="+s.cluster.Plane.Token, "--node-name="+single.NodeName,
+			"--container-runtime-endpoint="+s.cluster.Server.Endpoint)
 	}
 	return append(args, s.programs.Specs, "--",
 		"--kubeconfig="+s.cluster.Plane.Admin, "--provider=local", "--num-nodes=1", "--repo-root=",

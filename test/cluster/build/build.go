@@ -26,7 +26,7 @@ type Programs struct {
 	Etcd, APIServer, ControllerManager, Scheduler, Kubectl, Kubelet string
 	// KubeletCore is ours. All leaves it empty, because it is made of this tree and never cached.
 	KubeletCore string
-	// Specs are Kubernetes' own, Ginkgo runs them, and Agnhost is in most of their images. All leaves them empty, too.
+	// Specs are a suite of Kubernetes' own, Ginkgo runs them, and Agnhost is in most of their images. All leaves them empty, too.
 	Specs, Ginkgo, Agnhost string
 }
 

@@ -18,7 +18,7 @@ func toolsFile(t *testing.T, name string) string {
 
 // versions are those of Kubernetes by the directory in test/cluster/tools that requires it.
 func versions() map[string]string {
-	all := map[string]string{"kubernetes": Version, "e2e": Version}
+	all := map[string]string{"kubernetes": Version, "e2e": Version, "e2e-node": Version}
 	for _, module := range kubeletModules() {
 		all[module.tools()] = module.version
 	}
@@ -80,7 +80,7 @@ func TestKubeletsOfReleases(t *testing.T) {
 
 // `go mod tidy` keeps what the programs need only if they are named there.
 func TestProgramsAreTools(t *testing.T) {
-	for _, one := range append(programs(), specPrograms()...) {
+	for _, one := range append(programs(), specPrograms(ClusterSuite)...) {
 		if one.isTest {
 			continue // tools.go beside go.mod names its package
 		}

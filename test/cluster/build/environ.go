@@ -30,7 +30,7 @@ func ClusterFromEnviron(getenv func(string) string) (Programs, error) {
 
 // WithSpecsFromEnviron is FromEnviron for those of WithSpecs, without the kubelet core.
 func WithSpecsFromEnviron(getenv func(string) string) (Programs, error) {
-	return fromEnviron(getenv, "make conformance", append(programs(), specPrograms()...))
+	return fromEnviron(getenv, "make conformance", append(programs(), specPrograms(ClusterSuite)...))
 }
 
 // fromEnviron reads the paths, of which those on the list must be there; command is what would have set them.

@@ -5,24 +5,44 @@ import (
 	"io"
 )
 
-// specPrograms are what Kubernetes' own specs need beside a cluster. They share the cluster's compiled packages, because
+// Suite is the name of a program of Kubernetes' own specs. Each has a module of its own, so that a change of one has
+// nothing else built again.
+type Suite string
+
+const (
+	// ClusterSuite are the specs of a cluster (test/e2e).
+	ClusterSuite Suite = "e2e.test"
+	// NodeSuite are the specs of a single node (test/e2e_node).
+	NodeSuite Suite = "e2e_node.test"
+)
+
+// program is the suite's.
+func (s Suite) program() program {
+	p := program{name: string(s), pkg: kubernetes + "/test/e2e", tools: "e2e", linkerFlags: "-s -w " + stamps(Version), isTest: true,
+		path: func(p *Programs) *string { return &p.Specs }}
+	if s == NodeSuite {
+		p.pkg, p.tools = kubernetes+"/test/e2e_node", "e2e-node"
+	}
+	return p
+}
+
+// specPrograms are what the specs of a suite need beside a cluster. They share the cluster's compiled packages, because
 // version and flags are the same.
-func specPrograms() []program {
+func specPrograms(suite Suite) []program {
 	stamped := "-s -w " + stamps(Version)
 	return []program{
 		{name: "ginkgo", pkg: "github.com/onsi/ginkgo/v2/ginkgo", linkerFlags: "-s -w",
 			tools: "e2e", path: func(p *Programs) *string { return &p.Ginkgo }},
 		{name: "agnhost", pkg: kubernetes + "/test/images/agnhost", linkerFlags: stamped,
 			tools: "e2e", path: func(p *Programs) *string { return &p.Agnhost }},
-		{name: "e2e.test", pkg: kubernetes + "/test/e2e", linkerFlags: stamped, isTest: true,
-			tools: "e2e", path: func(p *Programs) *string { return &p.Specs }},
+		suite.program(),
 	}
 }
 
-// WithSpecs is All with Kubernetes' own specs and what they need: some minutes more the first time. The kubelet is that of
-// a release, one of Releases, and all else is of Version.
-func WithSpecs(ctx context.Context, release string, progress io.Writer) (Programs, error) {
-	list, err := withKubelet(append(programs(), specPrograms()...), release)
+// WithSpecs is All with a suite of Kubernetes' own specs and what they need: some minutes more the first time. The kubelet
+// is of a release, one of Releases, and all else is of Version.
+func WithSpecs(ctx context.Context, release string, suite Suite, progress io.Writer) (Programs, error) {
+	list, err := withKubelet(append(programs(), specPrograms(suite)...), release)
 	if err != nil {
 		return Programs{}, err
 	}
@@ -30,8 +50,8 @@ func WithSpecs(ctx context.Context, release string, progress io.Writer) (Program
 }
 
 // MissingWithSpecs returns the names of the programs of WithSpecs that the cache does not have.
-func MissingWithSpecs(ctx context.Context, release string) ([]string, error) {
-	list, err := withKubelet(append(programs(), specPrograms()...), release)
+func MissingWithSpecs(ctx context.Context, release string, suite Suite) ([]string, error) {
+	list, err := withKubelet(append(programs(), specPrograms(suite)...), release)
 	if err != nil {
 		return nil, err
 	}

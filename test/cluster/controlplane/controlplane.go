@@ -5,6 +5,7 @@ package controlplane
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -51,8 +52,8 @@ type ControlPlane struct {
 	URL string
 	// Authority signs what else the cluster needs.
 	Authority *Authority
-	// Admin is a kubeconfig file that may do everything.
-	Admin string
+	// Admin is a kubeconfig file that may do everything, Token a bearer token for the same.
+	Admin, Token string
 
 	programs       build.Programs
 	link           *nodeLink
@@ -110,6 +111,10 @@ func (c *ControlPlane) makeCertificates() (err error) {
 	if c.Admin, err = c.Kubeconfig("admin", "system:masters"); err != nil {
 		return err
 	}
+	c.Token = rand.Text()
+	if err := os.WriteFile(c.tokens(), []byte(c.Token+`,admin,admin,"system:masters"`+"\n"), 0o600); err != nil {
+		return err
+	}
 	ca, err := os.ReadFile(c.Authority.CAFile)
 	if err != nil {
 		return err
@@ -132,6 +137,9 @@ func (c *ControlPlane) Kubeconfig(user string, groups ...string) (string, error)
 	path := filepath.Join(c.Dir, fileName(user)+".kubeconfig")
 	return path, Kubeconfig(path, c.URL, c.Authority.CAFile, pair)
 }
+
+// tokens is the file with the tokens that the API server takes.
+func (c *ControlPlane) tokens() string { return filepath.Join(c.Dir, "tokens.csv") }
 
 func (c *ControlPlane) log(name string) string { return filepath.Join(c.LogDir, name+".log") }
 
@@ -156,7 +164,7 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 		"--etcd-servers", "http://"+net.JoinHostPort(c.Address, etcdPort),
 		"--bind-address", c.Address, "--advertise-address", c.Address, "--secure-port", apiPort,
 		"--tls-cert-file", c.serving.CertFile, "--tls-private-key-file", c.serving.KeyFile,
-		"--client-ca-file", c.Authority.CAFile,
+		"--client-ca-file", c.Authority.CAFile, "--token-auth-file", c.tokens(),
 		"--kubelet-certificate-authority", c.Authority.CAFile,
 		"--kubelet-client-certificate", c.kubeletClient.CertFile, "--kubelet-client-key", c.kubeletClient.KeyFile,
 		"--kubelet-preferred-address-types", "InternalIP",

@@ -1,0 +1,9 @@
+//go:build tools
+
+// Package tools pins what the node's specs are made of: their program is a test file of this package, which cannot be imported.
+package tools
+
+import (
+	_ "k8s.io/kubernetes/test/e2e_node"
+	_ "k8s.io/system-validators/validators" // its tests import it
+)
