@@ -79,6 +79,12 @@ func withoutOthers(entries, others []entry) []entry {
 	return left
 }
 
+// nmeter is all that specs use of the applet, which Debian's busybox lacks: the time of the day in milliseconds.
+const nmeter = `#!/bin/bash
+now=$EPOCHREALTIME
+TZ=UTC printf '%(%T)T.%s\n' "${now%.*}" "${now: -6:3}"
+`
+
 // specs makes the images, with tools in those that are more than a shell.
 func (k *kitchen) specs(tools []entry) error {
 	if err := k.pause(); err != nil {
@@ -96,7 +102,7 @@ func (k *kitchen) specs(tools []entry) error {
 		entries []entry
 		names   []string
 	}{
-		{v1.Config{}, append(slices.Clone(tools), hardLink("bin/sh", "bin/bash")), []string{e2ePrefix + "busybox:1.37.0-1"}},
+		{v1.Config{}, append(slices.Clone(tools), hardLink("bin/sh", "bin/bash"), file("bin/nmeter", 0o755, []byte(nmeter))), []string{e2ePrefix + "busybox:1.37.0-1"}},
 		{v1.Config{}, marker("glibc-dns-testing"), []string{e2ePrefix + "glibc-dns-testing:2.0.0"}},
 		{v1.Config{}, marker("ipc-utils"), []string{e2ePrefix + "ipc-utils:1.4"}},
 		{v1.Config{User: "1234"}, marker("nonroot"), []string{e2ePrefix + "nonroot:1.5"}},

@@ -19,7 +19,7 @@ func TestSpecs(t *testing.T) {
 	for name, files := range map[string][]string{
 		"agnhost:2.63.0":          {"agnhost", "agnhost-2", "localhost.crt", "localhost.key", "bin/bash", "bin/curl", "bin/nc", "bin/printenv", "uploads", "var/registry/pause/manifests/testing"},
 		"agnhost:2.55":            {"agnhost", "bin/nc"},
-		"busybox:1.37.0-1":        {"bin/bash", "bin/printenv"},
+		"busybox:1.37.0-1":        {"bin/bash", "bin/nmeter", "bin/printenv"},
 		"nonewprivs:1.4":          {"usr/local/bin/nnp"},
 		"kitten:1.8":              {"data.json", "etc/os-release"},
 		"nginx:1.15-4":            {"usr/sbin/nginx"},
