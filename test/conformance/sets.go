@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/criadapter/criadapter/test/cluster/build"
@@ -35,6 +36,11 @@ func (s set) suite() build.Suite {
 		return build.NodeSuite
 	}
 	return build.ClusterSuite
+}
+
+// ofNodeSuite says whether a spec of that name is of the suite of a single node.
+func ofNodeSuite(name string) bool {
+	return slices.ContainsFunc(sets(), func(s set) bool { return s.node && s.has(name) })
 }
 
 // setFast is the set that is taken when none is named.
