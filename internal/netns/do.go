@@ -25,7 +25,7 @@ func (h Handle) Do(ctx context.Context, f func() error) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("entering network namespace %s: %w", h.path, err)
 	}
-	target, err := openNamespace(h.path)
+	target, err := h.open()
 	if err != nil {
 		return err
 	}

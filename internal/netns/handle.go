@@ -1,6 +1,7 @@
 package netns
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,16 +16,42 @@ import (
 // for concurrent use.
 type Handle struct {
 	path string
+	// pid and container are of OfContainer, 0 and empty otherwise.
+	pid       int
+	container string
 }
 
 // Open returns the handle of the namespace whose file is path, for example one
 // that a checkpoint names. It touches nothing; see [Handle.Alive].
 func Open(path string) Handle { return Handle{path: path} }
 
+// OfContainer returns the handle of the network namespace of a container that has the process pid, for a namespace that
+// is not pinned. Each method makes sure that the process is the container's: when it is not, because it has ended and
+// its id was given to another process, the namespace is gone.
+func OfContainer(pid int, containerID string) Handle {
+	return Handle{path: fmt.Sprintf("/proc/%d/ns/net", pid), pid: pid, container: containerID}
+}
+
+// open opens the namespace's file, with the errors of openNamespace.
+func (h Handle) open() (*os.File, error) {
+	ns, err := openNamespace(h.path)
+	if err != nil || h.container == "" {
+		return ns, err
+	}
+	// Only now: a process that is in the container's cgroup after the file was opened had its id before as well. Every
+	// engine and cgroup driver has the container's id in the cgroup's path.
+	cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", h.pid))
+	if err == nil && bytes.Contains(cgroup, []byte(h.container)) {
+		return ns, nil
+	}
+	ns.Close()
+	return nil, fmt.Errorf("process %d is not of container %s (any more), whose network namespace is gone: %w", h.pid, h.container, errdefs.ErrNotFound)
+}
+
 // Alive says whether the path leads to a network namespace now. A pin is alive
 // until it is unpinned, whether or not a process is left in the namespace.
 func (h Handle) Alive() bool {
-	ns, err := openNamespace(h.path)
+	ns, err := h.open()
 	if err != nil {
 		return false
 	}
@@ -35,7 +62,7 @@ func (h Handle) Alive() bool {
 // SameAs says whether the process pid is in the namespace. It returns
 // errdefs.ErrNotFound when there is no such process or no such namespace.
 func (h Handle) SameAs(pid int) (bool, error) {
-	ns, err := openNamespace(h.path)
+	ns, err := h.open()
 	if err != nil {
 		return false, err
 	}

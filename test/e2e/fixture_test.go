@@ -28,7 +28,12 @@ type crictl struct {
 // newCrictl starts a server with these flags and points crictl at it.
 func newCrictl(t *testing.T, flags ...string) *crictl {
 	t.Helper()
-	env := rigenv.Require(t)
+	return newCrictlOn(t, rigenv.Require(t), flags...)
+}
+
+// newCrictlOn is newCrictl on the engine of env.
+func newCrictlOn(t *testing.T, env rigenv.Env, flags ...string) *crictl {
+	t.Helper()
 	program, err := build.Crictl(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"time"
 
 	"github.com/criadapter/criadapter/internal/testutil"
+	"github.com/criadapter/criadapter/test/rig/engine"
+	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
 // forward starts crictl port-forward and returns the local address.
@@ -70,6 +74,24 @@ func TestPortForward(t *testing.T) {
 			same(t, "bytes counted in the pod", ask(t, address, strings.Repeat("x", size)), strconv.Itoa(size))
 		}
 	})
+}
+
+// On the engine's own bridge nothing of the pod's network is pinned.
+func TestPortForwardOnTheEnginesBridge(t *testing.T) {
+	env := rigenv.Require(t)
+	dir, err := os.MkdirTemp(env.WorkDir, "bridged")
+	check(t, err)
+	own, err := engine.New(engine.Options{Dir: dir, Env: env, Config: map[string]any{"bridge": ""}})
+	check(t, err)
+	t.Cleanup(func() { check(t, own.Close(context.WithoutCancel(t.Context()))) })
+	check(t, own.Start(t.Context()))
+	env.DockerHost, env.DockerRoot = own.Host(), own.Root()
+	c := newCrictlOn(t, env, "--network-plugin=bridge")
+	p := c.runPod()
+	id := c.container(p, "counter", shellImage, "nc", "-ll", "-p", "9000", "-e", "wc", "-c")
+	c.awaitListener(id, 9000)
+	_, address := c.forward(p.id, "--transport=spdy", 9000)
+	same(t, "bytes counted in the pod", ask(t, address, "four"), "4")
 }
 
 // awaitListener waits until something in the container's pod listens on the port.

@@ -1,0 +1,45 @@
+package netns
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/containerd/errdefs"
+)
+
+// A process with the id of a container's process is not enough: its namespace may be another pod's.
+func TestNamespaceOfAContainer(t *testing.T) {
+	requireRoot(t)
+	pid, end := startPod(t)
+	cgroup, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := filepath.Base(string(bytes.TrimSpace(cgroup)))
+	if id == "/" || id == "." {
+		id = "/" // the test's processes are in the root cgroup
+	}
+	h := OfContainer(pid, id)
+	if same, err := h.SameAs(pid); !same || err != nil || !h.Alive() {
+		t.Errorf("the container's process is in its namespace: %v, %v", same, err)
+	}
+	ran := false
+	if err := h.Do(t.Context(), func() error { ran = true; return nil }); err != nil || !ran {
+		t.Errorf("Do: %v", err)
+	}
+	other := OfContainer(pid, "0123456789abcdef")
+	ran = false
+	if err := other.Do(t.Context(), func() error { ran = true; return nil }); !errdefs.IsNotFound(err) || ran {
+		t.Errorf("Do in the namespace of a process of another container: %v, ran %v", err, ran)
+	}
+	if other.Alive() {
+		t.Error("the namespace of another container's process is alive")
+	}
+	end()
+	if err := h.Do(t.Context(), func() error { return nil }); !errdefs.IsNotFound(err) {
+		t.Errorf("Do after the process ended: %v", err)
+	}
+}
