@@ -21,10 +21,18 @@ const (
 	controlBit      = 1 << 31
 )
 
+// The payloads of control frames in bytes: the least that a frame with headers has, and what any other frame has.
+// spdystream reads that many bytes, whatever a frame's length says.
+var (
+	headerSizes = map[spdy.ControlFrameType]int{spdy.TypeSynStream: 10, spdy.TypeSynReply: 4, spdy.TypeHeaders: 4}
+	fixedSizes  = map[spdy.ControlFrameType]int{spdy.TypeRstStream: 8, spdy.TypePing: 4, spdy.TypeGoAway: 8, spdy.TypeWindowUpdate: 8}
+)
+
 // frameReader reads a client's SPDY frames before spdystream does, which sets bounds for headers alone. A data frame of
 // up to 16 MiB is handed on in pieces: spdystream keeps 250 frames of a connection in memory while a process takes no
-// input. Control frames that are too large, or open a stream out of order, end the connection: spdystream starts a
-// goroutine for the answer to each of the latter.
+// input. Control frames whose size is wrong, or which open a stream out of order, end the connection: spdystream would
+// take the bytes behind the former for other frames than frameReader does, and starts a goroutine for the answer to each
+// of the latter.
 type frameReader struct {
 	from io.Reader
 	// head is what is left of a frame's header to hand out.
@@ -72,12 +80,25 @@ func (f *frameReader) advance() error {
 		f.piece()
 		return nil
 	}
-	if length > maxControlFrame {
-		return fmt.Errorf("a control frame has %d bytes, and may have %d", length, maxControlFrame)
+	kind := spdy.ControlFrameType(word & 0xffff)
+	if err := checkControl(kind, length); err != nil {
+		return err
 	}
 	f.head, f.payload = header, length
-	if spdy.ControlFrameType(word&0xffff) == spdy.TypeSynStream && length >= streamIDSize {
+	if kind == spdy.TypeSynStream {
 		return f.open()
+	}
+	return nil
+}
+
+// checkControl refuses a control frame of a wrong size, and of a type that no client of Kubernetes sends.
+func checkControl(kind spdy.ControlFrameType, length int) error {
+	least, most := headerSizes[kind], maxControlFrame
+	if fixed, ok := fixedSizes[kind]; ok {
+		least, most = fixed, fixed
+	}
+	if least == 0 || length < least || length > most {
+		return fmt.Errorf("a control frame of the type %d has %d bytes", kind, length)
 	}
 	return nil
 }

@@ -82,3 +82,32 @@ func TestStreamsOutOfOrderEndTheConnection(t *testing.T) {
 		}
 	}
 }
+
+// spdystream reads a fixed number of bytes of a control frame. With another length, data of the client would be read as
+// the header of a frame of any size.
+func TestControlFramesOfTheWrongSizeEndTheConnection(t *testing.T) {
+	hidden := []byte{0, 0, 0, 1, 0, 0xff, 0xff, 0xff} // a data frame of 16 MiB
+	for name, sent := range map[string][]byte{
+		"long ping":          append([]byte{0x80, 3, 0, 6, 0, 0, 0, 12, 0, 0, 0, 1}, hidden...),
+		"empty reset":        {0x80, 3, 0, 3, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 8, 0, 0, 0, 1, 0, 0xff, 0xff, 0xff},
+		"long reset":         append([]byte{0x80, 3, 0, 3, 0, 0, 0, 16, 0, 0, 0, 1, 0, 0, 0, 5}, hidden...),
+		"short stream":       append([]byte{0x80, 3, 0, 1, 0, 0, 0, 4, 0, 0, 0, 1}, hidden...),
+		"settings with more": append([]byte{0x80, 3, 0, 4, 0, 0, 0, 12, 0, 0, 0, 0}, hidden...),
+	} {
+		wire := bytes.NewReader(append(sent, make([]byte, 32<<20)...))
+		from, err := spdy.NewFramer(nil, &frameReader{from: wire, next: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for {
+			frame, err := from.ReadFrame()
+			if err != nil {
+				break
+			}
+			if data, ok := frame.(*spdy.DataFrame); ok {
+				t.Errorf("%s: a data frame of %d bytes", name, len(data.Data))
+				break
+			}
+		}
+	}
+}
