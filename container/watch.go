@@ -66,14 +66,30 @@ func (s *Service) Watch(ctx context.Context) error {
 				group.Go(func() { s.lookAfter(ctx, change.ID) })
 			case state.Deleted:
 				s.runs.forget(change.ID)
-				if pod := change.Pod; pod != nil && pod.ID != change.ID { // docker rm, or a Remove that has done it
-					group.Go(func() { s.forgetGone(ctx, pod) })
+				if pod := change.Pod; pod != nil && pod.ID != change.ID {
+					group.Go(func() { s.forgetRemoved(ctx, pod, change.ID) })
 				}
 			}
 		}
 		changes.Close()
 	}
 	return ctx.Err()
+}
+
+// forgetRemoved drops the record of a container of the pod that the engine has removed, unless a Remove under way does.
+func (s *Service) forgetRemoved(ctx context.Context, pod *state.Pod, id string) {
+	unlock, err := s.locks.Lock(ctx, id)
+	if err != nil {
+		return // ctx has ended
+	}
+	defer unlock()
+	kept, err := s.loadRecord(ctx, pod.ID, id)
+	if err == nil && kept != nil {
+		err = s.dropRecord(ctx, pod.ID, id)
+	}
+	if err != nil && ctx.Err() == nil {
+		log.G(ctx).WithError(err).WithFields(pod.LogFields()).Warn("cannot drop removed container from checkpoint")
+	}
 }
 
 // forgetGone drops the records of a pod's containers that are gone, as far as that can be done.

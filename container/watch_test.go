@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 
@@ -98,6 +99,28 @@ func TestRecordOfAContainerRemovedByOthersIsDropped(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A Remove drops the record itself. The event of the removal comes meanwhile, and nothing needs to be asked about it.
+func TestRemoveAsksTheEngineNothingMore(t *testing.T) {
+	n, engine := newFakeNode(t)
+	stop := n.watch()
+	pod := n.pod()
+	var ids []string
+	for i := range 20 {
+		ids = append(ids, n.create(pod, withAttempt(n.config("sleep"), uint32(i))))
+	}
+	time.Sleep(50 * time.Millisecond) // what follows the events of the creation
+	before := engine.Calls("InspectContainer")
+	for _, id := range ids {
+		if err := n.Remove(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop()
+	if asked := engine.Calls("InspectContainer") - before; asked != 0 {
+		t.Errorf("%d inspects for %d removals", asked, len(ids))
+	}
 }
 
 func withAttempt(config *runtimeapi.ContainerConfig, attempt uint32) *runtimeapi.ContainerConfig {
