@@ -227,6 +227,35 @@ func TestEndingPodIsProbedForReadinessOnly(t *testing.T) {
 	})
 }
 
+// TestEndingKeepsStarted: the success of a startup probe counts until its container ends. Without it a container would
+// stop being ready when its pod begins to end.
+func TestEndingKeepsStarted(t *testing.T) {
+	c := v1.Container{StartupProbe: execProbe("start", nil), ReadinessProbe: execProbe("ready", nil)}
+	inBubble(t, c, func(m *Manager, e *execs, results func() string, update func(string, bool)) {
+		update("1", false)
+		time.Sleep(time.Minute)
+		update("1", true)
+		want(t, "ending", results(), "ready=true started=true failed=false")
+		e.set("ready", errFailed)
+		time.Sleep(time.Minute)
+		want(t, "no longer ready", results(), "ready=false started=true failed=false")
+		m.Forget("u")
+		synctest.Wait()
+		if len(m.workers)+len(m.passed) > 0 {
+			t.Errorf("left: %v %v", m.workers, m.passed)
+		}
+		e.set("start", errFailed)
+		update("2", false)
+		time.Sleep(time.Second)
+		calls := e.count("start")
+		update("2", true)
+		time.Sleep(time.Minute)
+		if e.count("start") != calls {
+			t.Error("a startup probe goes on while the pod ends")
+		}
+	})
+}
+
 // targetOf is a container at an address of this machine.
 func targetOf(t *testing.T, address string, probe v1.ProbeHandler) target {
 	t.Helper()
