@@ -195,11 +195,15 @@ func (k *worker) again(after time.Duration) {
 }
 
 // retry sets the next step after one that failed: soon at first, because what was missing often comes within a second
-// (the API server lets a node read what a pod names only a moment after the node has the pod), then ever later.
+// (the API server lets a node read what a pod names only a moment after the node has the pod), then ever later. A step
+// that is due earlier stays due.
 func (k *worker) retry() {
 	k.all.mu.Lock()
 	defer k.all.mu.Unlock()
-	k.all.due[k.pod.UID] = time.Now().Add(min(k.backoff.Step(), k.all.opts.Retry))
+	at := time.Now().Add(min(k.backoff.Step(), k.all.opts.Retry))
+	if due, planned := k.all.due[k.pod.UID]; !planned || at.Before(due) {
+		k.all.due[k.pod.UID] = at
+	}
 }
 
 func (k *worker) succeeded() {

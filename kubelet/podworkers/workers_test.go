@@ -141,6 +141,22 @@ func TestResyncRetryAndAgain(t *testing.T) {
 	})
 }
 
+// TestAgainAfterAnError: an error does not put off what is due earlier, such as the deadline of a pod.
+func TestAgainAfterAnError(t *testing.T) {
+	s := &steps{}
+	inBubble(t, s, Options{}, func(w *Workers, tick func(time.Duration)) {
+		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 0, errors.New("no luck") }
+		w.Update(pod("a", "a", ""))
+		tick(30 * time.Second) // now the pause is ten seconds
+		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 3 * time.Second, errors.New("no luck") }
+		w.Wake("a")
+		tick(2 * time.Second)
+		s.take()
+		tick(time.Second)
+		want(t, s, "sync a ")
+	})
+}
+
 func TestTerminationInOrder(t *testing.T) {
 	s := &steps{}
 	inBubble(t, s, Options{Retry: time.Second}, func(w *Workers, tick func(time.Duration)) {
