@@ -148,7 +148,9 @@ func TestAgainAfterAnError(t *testing.T) {
 		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 0, errors.New("no luck") }
 		w.Update(pod("a", "a", ""))
 		tick(30 * time.Second) // now the pause is ten seconds
-		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) { return false, 3 * time.Second, errors.New("no luck") }
+		s.sync = func(context.Context, *v1.Pod) (bool, time.Duration, error) {
+			return false, 3 * time.Second, errors.New("no luck")
+		}
 		w.Wake("a")
 		tick(2 * time.Second)
 		s.take()
