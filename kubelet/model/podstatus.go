@@ -73,14 +73,11 @@ type AppliedLimits struct {
 	CPUShares, CPUQuota, CPUPeriod, Memory int64
 }
 
-// Running says whether any container of the pod runs.
+// Running says whether any container of the pod runs. One whose state the runtime cannot tell counts, because it may.
 func (s *PodStatus) Running() bool {
-	for i := range s.Containers {
-		if s.Containers[i].State == StateRunning {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Containers, func(container ContainerStatus) bool {
+		return container.State == StateRunning || container.State == StateUnknown
+	})
 }
 
 // Alive says whether the runtime still works on the pod: any ready sandbox or a running container.

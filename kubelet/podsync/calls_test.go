@@ -22,6 +22,16 @@ import (
 type eventedFake struct {
 	*apitest.FakeRuntimeService
 	events chan *runtimeapi.ContainerEventResponse
+	// unknown has each container's state unknown.
+	unknown bool
+}
+
+func (f *eventedFake) ContainerStatus(ctx context.Context, id string, verbose bool) (*runtimeapi.ContainerStatusResponse, error) {
+	answer, err := f.FakeRuntimeService.ContainerStatus(ctx, id, verbose)
+	if err == nil && f.unknown {
+		answer.Status.State = runtimeapi.ContainerState_CONTAINER_UNKNOWN
+	}
+	return answer, err
 }
 
 func (f *eventedFake) GetContainerEvents(ctx context.Context, out chan *runtimeapi.ContainerEventResponse,

@@ -105,7 +105,7 @@ func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *mode
 		s.opts.Prober.Update(pod, fresh, false)
 		s.publish(pod, fresh, false, &result)
 	}
-	return result.Again, errors.Join(err, mountErr)
+	return result.Again, errors.Join(err, mountErr, refreshErr)
 }
 
 // actuated is what the runtime has confirmed of the pod's running containers.
@@ -166,6 +166,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworke
 	if err != nil {
 		return err
 	}
+	pod = s.opts.Allocation.Allocated(pod)
 	s.fail(pod, t.Failure)
 	s.opts.Prober.Update(pod, observed, true)
 	s.publish(pod, observed, true, nil)
@@ -175,7 +176,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworke
 		return err
 	}
 	if observed.Running() {
-		return fmt.Errorf("containers of %s still run", model.FullName(pod))
+		return fmt.Errorf("containers of %s still run, or the runtime cannot tell; they are stopped again", model.FullName(pod))
 	}
 	s.opts.Prober.Update(pod, observed, true)
 	s.publish(pod, observed, true, nil)

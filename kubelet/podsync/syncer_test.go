@@ -241,6 +241,71 @@ func TestFailureOfTheNode(t *testing.T) {
 	}
 }
 
+// TestStatusThatFailsAfterAStart is an error of the step: nothing is published, so the step must come again soon.
+func TestStatusThatFailsAfterAStart(t *testing.T) {
+	b := newBench(t)
+	pod := testPod("pod", false)
+	b.fake.InjectError("ContainerStatus", errors.New("it does not answer"))
+	if _, _, err := b.SyncPod(t.Context(), pod); err == nil || !strings.Contains(err.Error(), "it does not answer") {
+		t.Errorf("error %v", err)
+	}
+	if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
+		t.Error(err)
+	}
+	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodRunning {
+		t.Errorf("phase %s", shown.Phase)
+	}
+}
+
+// TestUnknownContainerKeepsPodEnding: a pod has not ended while the runtime cannot tell the state of a container.
+func TestUnknownContainerKeepsPodEnding(t *testing.T) {
+	b := newBench(t)
+	pod := testPod("pod", false)
+	if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	b.evented.unknown = true
+	if err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}); err == nil {
+		t.Error("the pod counts as ended")
+	}
+	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodRunning {
+		t.Errorf("phase %s while the state is unknown", shown.Phase)
+	}
+	b.evented.unknown = false
+	if err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}); err != nil {
+		t.Error(err)
+	}
+	if shown := b.opts.Status.Status(pod); !model.Terminal(shown.Phase) {
+		t.Errorf("phase %s at the end", shown.Phase)
+	}
+}
+
+// TestEndingPodShowsWhatItIsAllocated, while a resize waits for room.
+func TestEndingPodShowsWhatItIsAllocated(t *testing.T) {
+	b := newBench(t)
+	pod := testPod("pod", false)
+	cpu := func(pod *v1.Pod, amount string) {
+		pod.Spec.Containers[0].Resources.Requests = v1.ResourceList{v1.ResourceCPU: resource.MustParse(amount)}
+	}
+	cpu(pod, "100m")
+	if err := b.opts.Allocation.Allocate(pod); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := b.SyncPod(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	larger := pod.DeepCopy()
+	cpu(larger, "64")
+	b.fake.InjectError("StopContainer", errors.New("it does not stop"))
+	if err := b.SyncTerminatingPod(t.Context(), larger, podworkers.Termination{}); err == nil {
+		t.Error("no error")
+	}
+	got := b.opts.Status.Status(pod).ContainerStatuses[0].AllocatedResources[v1.ResourceCPU]
+	if got.String() != "100m" {
+		t.Errorf("allocated %s", got.String())
+	}
+}
+
 // TestCgroupIsNotLoweredTooEarly keeps the room of a container that is to restart with less and could not be stopped.
 func TestCgroupIsNotLoweredTooEarly(t *testing.T) {
 	b := newBench(t, cgroup.Options{Driver: cgroup.Cgroupfs, Root: "test-podsync-lowered"})

@@ -10,17 +10,7 @@ import (
 )
 
 // over says that the pod has ended: nothing of it runs, and nothing starts any more.
-func (in Input) over() bool {
-	if !in.Ending {
-		return false
-	}
-	for i := range in.Runtime.Containers {
-		if state := in.Runtime.Containers[i].State; state == model.StateRunning || state == model.StateUnknown {
-			return false
-		}
-	}
-	return true
-}
+func (in Input) over() bool { return in.Ending && !in.Runtime.Running() }
 
 // finish gives each container of a pod that has ended an end, as the kubelet does: app containers if the pod came so
 // far, init containers up to the last one that was ever tried, the first one in any case. Those behind it stay waiting.
