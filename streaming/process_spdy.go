@@ -31,7 +31,8 @@ func (c connector) serveSPDY(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status := streams[remotecommand.StreamTypeError]
-	if conn.protocol == remotecommand.StreamProtocolV1Name { // which has no input, and tells no end
+	tellsEnd := conn.protocol != remotecommand.StreamProtocolV1Name
+	if !tellsEnd { // clients of v1 wait until the server has ended its side of these streams
 		conn.drop(status)
 		if stdin := streams[remotecommand.StreamTypeStdin]; stdin != nil {
 			_ = stdin.Close()
@@ -48,10 +49,12 @@ func (c connector) serveSPDY(w http.ResponseWriter, r *http.Request) {
 		of.resize = c.followSizes(ctx, resize)
 	}
 	err = c.run(ctx, of)
-	c.report(r.Context(), status, conn.protocol == remotecommand.StreamProtocolV4Name, err)
+	if tellsEnd {
+		c.report(r.Context(), status, conn.protocol == remotecommand.StreamProtocolV4Name, err)
+	}
 }
 
-// opened are the client's streams by their kind.
+// openedStreams are the client's streams by their kind.
 type openedStreams map[string]*spdystream.Stream
 
 // get returns a stream, nil when the client did not open it.

@@ -35,10 +35,14 @@ func TestResultInEachSPDYProtocol(t *testing.T) {
 	} {
 		t.Run(protocol, func(t *testing.T) {
 			s := serve(t, Options{Runtime: failing})
-			url := execURL(t, s, request(remotecommand.Options{Stdout: true}))
+			url := execURL(t, s, request(remotecommand.Options{Stdin: true, Stdout: true}))
 			c := openRawSPDY(t, url, protocol)
 			c.open(1, remotecommand.StreamType, remotecommand.StreamTypeError)
 			c.open(3, remotecommand.StreamType, remotecommand.StreamTypeStdout)
+			c.open(5, remotecommand.StreamType, remotecommand.StreamTypeStdin)
+			if err := c.send(5, []byte("hello")); err != nil {
+				t.Fatal(err)
+			}
 			got := map[spdy.StreamId]string{}
 			for {
 				frame, err := c.ReadFrame()
@@ -49,7 +53,7 @@ func TestResultInEachSPDYProtocol(t *testing.T) {
 					got[data.StreamId] += string(data.Data)
 				}
 			}
-			if protocol != remotecommand.StreamProtocolV1Name && !strings.Contains(got[1], want) || len(got[3]) != 5 {
+			if !strings.Contains(got[1], want) || want == "" && got[1] != "" || got[3] != "hello" {
 				t.Errorf("result %q, output %q", got[1], got[3])
 			}
 		})
