@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/moby/moby/api/types/container"
@@ -202,6 +203,41 @@ func TestImpatientCallersShareAProof(t *testing.T) {
 	})
 	if left == 0 || p.starts.Load() != 2 {
 		t.Errorf("%d callers left, and %d containers were started, want 2", left, p.starts.Load())
+	}
+}
+
+// A proof that hangs keeps no request for long: what is known by then counts, and the proof once it is made.
+func TestHangingProofDoesNotKeepTheEngineAway(t *testing.T) {
+	for name, last := range map[string]OCIRuntime{
+		"nothing works":   {Name: "criadapter", Fault: "broken"},
+		"a part is known": {Name: "criadapter", RecursiveReadOnly: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				run := &proofRun{of: "this", began: time.Now(), done: make(chan struct{})}
+				c := &Client{proving: run}
+				known := &proof{of: "this", proven: last, retry: maxProofRetry, until: time.Now()}
+				ctx, cancel := context.WithTimeout(t.Context(), 2*defaultRequestTimeout)
+				defer cancel()
+				for range 2 { // the second caller does not wait at all
+					began := time.Now()
+					got, err := c.makeProof(ctx, known, probe{})
+					if err != nil || got.proven != last || got.retry != known.retry || got.due() {
+						t.Fatalf("got %+v, %v", got, err)
+					}
+					if wait := time.Since(began); wait > proofTimeout {
+						t.Errorf("a request waited for %s", wait)
+					}
+					time.Sleep(time.Minute)
+				}
+				want := known.again(last)
+				run.made.Store(want)
+				close(run.done)
+				if got, err := c.makeProof(ctx, known, probe{}); got != want || err != nil || c.proving != nil {
+					t.Errorf("when it is made: %+v, %v", got, err)
+				}
+			})
+		})
 	}
 }
 

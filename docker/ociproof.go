@@ -8,6 +8,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/containerd/log"
@@ -229,30 +230,41 @@ func (c *Client) proveOCIRuntime(ctx context.Context, s *session, p probe, f fac
 
 // proofRun is a proof that is under way.
 type proofRun struct {
-	of   string
-	done chan struct{} // closed when made is there
-	made *proof
+	of    string
+	began time.Time
+	made  atomic.Pointer[proof]
+	done  chan struct{} // closed when made is there
 }
 
 // makeProof repeats a proof, or waits for the one that is under way. A caller that leaves does not end it: health
-// checks wait for a second only, and an engine under load takes longer. The caller holds the token of c.connecting.
+// checks wait for a second only, and an engine under load takes longer. Nor does a proof that hangs keep the engine away:
+// after proofTimeout the last proof counts until a later look. The caller holds the token of c.connecting.
 func (c *Client) makeProof(ctx context.Context, last *proof, p probe) (*proof, error) {
 	run := c.proving
 	if run == nil || run.of != last.of {
-		run = &proofRun{of: last.of, done: make(chan struct{})}
+		run = &proofRun{of: last.of, began: time.Now(), done: make(chan struct{})}
 		c.proving = run
 		go func() {
 			defer close(run.done)
-			run.made = last.repeat(context.WithoutCancel(ctx), p)
+			run.made.Store(last.repeat(context.WithoutCancel(ctx), p))
 		}()
 	}
+	patience, cancel := context.WithDeadline(ctx, run.began.Add(proofTimeout))
+	defer cancel()
 	select {
 	case <-run.done:
-		c.proving = nil
-		return run.made, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	case <-patience.Done():
 	}
+	if made := run.made.Load(); made != nil {
+		c.proving = nil
+		return made, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	later := *last
+	later.until = time.Now().Add(proofRetry)
+	return &later, nil
 }
 
 // repeat starts containers for what is not proven, and saves what they have shown.
