@@ -150,3 +150,30 @@ func TestPodStatus(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestNewestIsTheLastAttempt, also where the machine's clock was set back before that was made.
+func TestNewestIsTheLastAttempt(t *testing.T) {
+	fake := apitest.NewFakeRuntimeService()
+	r := New(fake, nil, "us")
+	labels := map[string]string{model.LabelOwner: "us", model.LabelPodUID: "a"}
+	for attempt, created := range []time.Time{time.Now(), time.Now().Add(-time.Hour)} {
+		number := uint32(attempt)
+		sandbox, err := r.RunPodSandbox(t.Context(), &runtimeapi.PodSandboxConfig{
+			Metadata: &runtimeapi.PodSandboxMetadata{Name: "pod", Namespace: "ns", Uid: "a", Attempt: number}, Labels: labels,
+		}, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		container, err := r.CreateContainer(t.Context(), sandbox, &runtimeapi.ContainerConfig{
+			Metadata: &runtimeapi.ContainerMetadata{Name: "one", Attempt: number}, Image: &runtimeapi.ImageSpec{Image: "i"}, Labels: labels,
+		}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fake.Sandboxes[sandbox].CreatedAt, fake.Containers[container].CreatedAt = created.UnixNano(), created.UnixNano()
+	}
+	seen, err := r.PodStatus(t.Context(), "a")
+	if err != nil || seen.Sandboxes[0].Attempt != 1 || seen.Container("one").Attempt != 1 {
+		t.Errorf("%+v, %v", seen, err)
+	}
+}

@@ -116,13 +116,14 @@ func (r *Runtime) list(ctx context.Context, uid types.UID) ([]*runtimeapi.PodSan
 	return sandboxes, containers, nil
 }
 
-// newestFirst puts sandboxes and containers into the order that model.PodStatus has. A runtime's clock may be coarse.
+// newestFirst puts sandboxes and containers into the order that model.PodStatus has. Attempts count before times of
+// creation, because clocks are coarse and may be set back.
 func newestFirst(pod *model.PodStatus) {
 	slices.SortStableFunc(pod.Sandboxes, func(a, b model.SandboxStatus) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Attempt, a.Attempt))
+		return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt))
 	})
 	slices.SortStableFunc(pod.Containers, func(a, b model.ContainerStatus) int {
-		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(b.Attempt, a.Attempt))
+		return cmp.Or(cmp.Compare(b.Attempt, a.Attempt), b.CreatedAt.Compare(a.CreatedAt))
 	})
 }
 

@@ -14,7 +14,7 @@ type PodStatus struct {
 	Name, Namespace string
 	// Sandboxes are the pod's sandboxes, newest first.
 	Sandboxes []SandboxStatus
-	// Containers are all attempts of all containers that still exist, newest first.
+	// Containers are all attempts of all containers that still exist, newest first for each name.
 	Containers []ContainerStatus
 	// ObservedAt is the time before the first question to the runtime: whatever was done before it is observed.
 	ObservedAt time.Time
