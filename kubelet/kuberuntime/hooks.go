@@ -47,11 +47,32 @@ func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerSt
 	return &model.ReasonError{Reason: model.ReasonPostStartHookError, Err: err}
 }
 
-// preStop runs the hook, at most for the grace period. That it fails does not keep the container.
-func (m *Manager) preStop(ctx context.Context, pod *v1.Pod, k containerKill, hook *v1.LifecycleHandler, grace time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, grace)
-	defer cancel()
+// preStop begins the hook and waits for its end, at most for the grace period. A hook that takes longer goes on until the
+// container has stopped: then the caller calls end, which ends the hook. A hook that fails does not keep the container.
+func (m *Manager) preStop(ctx context.Context, pod *v1.Pod, k containerKill, hook *v1.LifecycleHandler, grace time.Duration) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	result := make(chan error, 1)
+	go func() { result <- m.runHook(ctx, m.preStopTarget(ctx, k, hook), hook) }()
+	end = cancel
+	var err error
+	select {
+	case err = <-result:
+	case <-time.After(grace):
+		err = fmt.Errorf("it has not ended within the grace period of %v", grace)
+		end = func() { cancel(); <-result }
+	}
+	if err != nil {
+		m.record(pod, k.Container.Name, true)("FailedPreStopHook", fmt.Sprintf("PreStopHook failed: %v", err))
+	}
+	return end
+}
+
+// preStopTarget is the container with its pod's address, which a request alone needs.
+func (m *Manager) preStopTarget(ctx context.Context, k containerKill, hook *v1.LifecycleHandler) hookTarget {
 	target := hookTarget{spec: k.Spec, id: k.Container.ID}
+	if hook.HTTPGet == nil {
+		return target
+	}
 	if answer, err := m.opts.Runtime.PodSandboxStatus(ctx, k.Container.SandboxID, false); err == nil {
 		var ips []string
 		if ip := answer.GetStatus().GetNetwork().GetIp(); ip != "" {
@@ -59,9 +80,7 @@ func (m *Manager) preStop(ctx context.Context, pod *v1.Pod, k containerKill, hoo
 		}
 		target.ip = hookAddress(ips)
 	}
-	if err := m.runHook(ctx, target, hook); err != nil {
-		m.record(pod, k.Container.Name, true)("FailedPreStopHook", fmt.Sprintf("PreStopHook failed: %v", err))
-	}
+	return target
 }
 
 // preStopHook is the container's hook; where the specification is gone, what an earlier kubelet wrote down.
@@ -93,11 +112,8 @@ func hookAddress(ips []string) string {
 func (m *Manager) runHook(ctx context.Context, target hookTarget, hook *v1.LifecycleHandler) error {
 	switch {
 	case hook.Exec != nil:
-		timeout := time.Duration(0)
-		if deadline, ok := ctx.Deadline(); ok {
-			timeout = max(time.Second, time.Until(deadline))
-		}
-		_, stderr, err := m.opts.Runtime.ExecSync(ctx, target.id, hook.Exec.Command, timeout)
+		const unlimited = 0 // ctx ends the command
+		_, stderr, err := m.opts.Runtime.ExecSync(ctx, target.id, hook.Exec.Command, unlimited)
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(stderr)))
 		}

@@ -88,7 +88,8 @@ func (m *Manager) killOne(ctx context.Context, pod *v1.Pod, k containerKill, gra
 	}
 	m.record(pod, name, false)(k.Reason, text)
 	if hook := preStopHook(k); hook != nil && period > 0 {
-		m.preStop(ctx, pod, k, hook, period)
+		endHook := m.preStop(ctx, pod, k, hook, period)
+		defer endHook()
 	}
 	if order != nil {
 		order.wait(ctx, name, deadline)

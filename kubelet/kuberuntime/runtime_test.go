@@ -109,8 +109,18 @@ func (f *fake) RemovePodSandbox(ctx context.Context, id string) error {
 	return f.FakeRuntimeService.RemovePodSandbox(ctx, id)
 }
 
-func (f *fake) ExecSync(_ context.Context, id string, cmd []string, _ time.Duration) (stdout, stderr []byte, err error) {
+func (f *fake) ExecSync(ctx context.Context, id string, cmd []string, timeout time.Duration) (stdout, stderr []byte, err error) {
 	f.note("exec %s %v", name(id), cmd)
+	if cmd[0] == "forever" {
+		if timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
+		<-ctx.Done()
+		f.note("exec of %s ended", name(id))
+		return nil, nil, ctx.Err()
+	}
 	time.Sleep(3 * time.Second)
 	if cmd[0] == "fail" {
 		return nil, []byte("no luck"), errors.New("exit code 1")
@@ -365,6 +375,26 @@ func TestSidecarHookRunsAtOnce(t *testing.T) {
 		}
 		slices.Sort(b.fake.noted)
 		if want := []string{"0s exec s [drain]", "0s stop a 12", "5s stop s 7"}; !slices.Equal(b.fake.noted, want) {
+			t.Errorf("%q, want %q", b.fake.noted, want)
+		}
+	})
+}
+
+// TestHookThatDoesNotEnd goes on while its container stops, as with the kubelet, and no longer.
+func TestHookThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		pod := pulled(modeltest.Pod(v1.RestartPolicyAlways, "app:a"))
+		grace := int64(12)
+		pod.Spec.TerminationGracePeriodSeconds = &grace
+		pod.Spec.Containers[0].Lifecycle = &v1.Lifecycle{PreStop: &v1.LifecycleHandler{Exec: &v1.ExecAction{Command: []string{"forever"}}}}
+		b.sync(pod, Probes{})
+		b.fake.stops = func(string) time.Duration { return 2 * time.Second }
+		b.fake.began = time.Now()
+		if err := b.KillPod(t.Context(), pod, b.status(pod), KillOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"0s exec a [forever]", "12s stop a 2", "14s exec of a ended"}; !slices.Equal(b.fake.noted, want) {
 			t.Errorf("%q, want %q", b.fake.noted, want)
 		}
 	})
