@@ -92,8 +92,9 @@ func (h *hostPaths) join(path string, mounts mountPoints) *pendingPath {
 	}
 	call := &pendingPath{done: make(chan struct{})}
 	h.pending[path] = call
+	v := visitor{seats: &h.seats, mounts: mounts, patience: h.patience}
 	go func() {
-		call.err = h.visit(path, mounts)
+		call.err = h.visit(&v, path)
 		h.mu.Lock()
 		delete(h.pending, path)
 		h.mu.Unlock()
@@ -103,8 +104,7 @@ func (h *hostPaths) join(path string, mounts mountPoints) *pendingPath {
 }
 
 // visit makes the call for a path, on a seat of the file system that the path leads to.
-func (h *hostPaths) visit(path string, mounts mountPoints) error {
-	v := visitor{seats: &h.seats, mounts: mounts, patience: h.patience}
+func (h *hostPaths) visit(v *visitor, path string) error {
 	defer v.end()
 	if err := v.walk(path); err != nil {
 		return err

@@ -196,7 +196,7 @@ func TestManyHostPathsThatHang(t *testing.T) {
 		}
 	}
 	testutil.Until(t, "all seats are taken", func() bool { return under.Load() == maxHanging })
-	if err := paths.visit("/hung/late", mounts); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "other paths on /hung do not answer") {
+	if err := paths.visit(&visitor{seats: &paths.seats, mounts: mounts, patience: paths.patience}, "/hung/late"); !errdefs.IsUnavailable(err) || !strings.Contains(err.Error(), "other paths on /hung do not answer") {
 		t.Errorf("one too many: %v", err)
 	}
 	paths.patience = 5 * time.Second

@@ -67,6 +67,8 @@ func (c *crictl) attachToShort(id, line string, withInput bool) string {
 		}
 		said := s.stderr.String()
 		switch {
+		case strings.Contains(said, "failed precondition"): // by the stream: it ended after the URL was asked for
+			return "refused"
 		case !strings.Contains(said, "FailedPrecondition"):
 			return said
 		case !strings.Contains(said, "created") && !strings.Contains(said, "does not run"):

@@ -55,7 +55,7 @@ func dynamicProgram(ctx context.Context, tool Tool) (string, error) {
 			return found, nil
 		}
 	}
-	return "", fmt.Errorf("Debian's package %s has no program %s: %s", tool.Package, tool.Program, dir)
+	return "", fmt.Errorf("the Debian package %s has no program %s: %s", tool.Package, tool.Program, dir)
 }
 
 // hostRelease names the host's system, so that another release does not find the cached program of an earlier one.
