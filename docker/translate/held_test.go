@@ -182,6 +182,33 @@ func TestRuntimeOfAHeldPod(t *testing.T) {
 	}
 }
 
+// That recursive read-only mounts work was seen of the default runtime alone: an older one that a pod keeps may ignore the
+// option.
+func TestRecursiveReadOnlyOfAKeptRuntime(t *testing.T) {
+	for name, c := range map[string]struct {
+		kept    string
+		listed  []string
+		refused bool
+	}{
+		"the default":                  {kept: "crun"},
+		"one that the engine lists":    {kept: "runc", listed: []string{"crun", "runc"}},
+		"one of which nothing is seen": {kept: "runc", listed: []string{"crun"}, refused: true},
+	} {
+		in := withoutContainer()
+		in.Features.APIVersion, in.Features.RecursiveReadOnly = docker.APIRecursiveReadOnly, c.listed
+		in.Features.Runtimes, in.Features.DefaultRuntime = []string{"crun", "runc"}, "crun"
+		in.Sandbox.Runtime = c.kept
+		in.Config.Mounts = []*runtimeapi.Mount{{HostPath: "/srv", ContainerPath: "/data", Readonly: true, RecursiveReadOnly: true}}
+		spec, err := Container(in)
+		if errdefs.IsNotImplemented(err) != c.refused || err != nil && !strings.Contains(err.Error(), "the runtime runc here does not") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil && !reflect.DeepEqual(spec.Note.MountOptions["/data"], []string{"rro"}) {
+			t.Errorf("%s: the note is %+v", name, spec.Note)
+		}
+	}
+}
+
 // TestWithoutContainer decides which pods need a sandbox container.
 func TestWithoutContainer(t *testing.T) {
 	able := func() SandboxInput {

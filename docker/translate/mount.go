@@ -242,7 +242,8 @@ func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra
 		b.recursive = true
 		return nil
 	}
-	if more.offered() && f.OCIRuntime.RecursiveReadOnly {
+	seen := f.OCIRuntime.RecursiveReadOnly && (byEngine || more.runtime == f.DefaultRuntime)
+	if more.offered() && seen {
 		return more.mountOptions(field, b.target, recursiveOption)
 	}
 	if byEngine {
