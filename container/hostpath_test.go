@@ -77,7 +77,7 @@ func TestHostPathThatCannotBe(t *testing.T) {
 }
 
 // deadFileSystem mounts a file system whose server never answers, as that of a dead NFS server.
-func deadFileSystem(t *testing.T) string {
+func deadFileSystem(t *testing.T, paths *hostPaths) string {
 	t.Helper()
 	device, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if os.Getuid() != 0 || err != nil {
@@ -91,6 +91,11 @@ func deadFileSystem(t *testing.T) string {
 	}
 	t.Cleanup(func() {
 		device.Close() // all that wait get an error
+		testutil.Until(t, "no call waits", func() bool {
+			paths.mu.Lock()
+			defer paths.mu.Unlock()
+			return len(paths.pending) == 0 // afterwards a call would make its directory where the file system was
+		})
 		_ = syscall.Unmount(dir, syscall.MNT_DETACH)
 	})
 	return dir
@@ -102,7 +107,7 @@ func TestHostPathOnADeadFileSystem(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
 	config := n.config("sleep")
-	config.Mounts = []*runtimeapi.Mount{{HostPath: filepath.Join(deadFileSystem(t), "export"), ContainerPath: "/m"}}
+	config.Mounts = []*runtimeapi.Mount{{HostPath: filepath.Join(deadFileSystem(t, n.hostPaths), "export"), ContainerPath: "/m"}}
 	n.hostPaths.patience = 50 * time.Millisecond
 	before := threads(t)
 	for range retries {
@@ -154,7 +159,7 @@ func threads(t *testing.T) int {
 func TestHostPathsThatHangHoldUpNoOthers(t *testing.T) {
 	n, _ := newFakeNode(t)
 	pod := n.pod()
-	dead, link := deadFileSystem(t), filepath.Join(t.TempDir(), "link")
+	dead, link := deadFileSystem(t, n.hostPaths), filepath.Join(t.TempDir(), "link")
 	noErrors(t, os.Symlink(dead, link))
 	n.hostPaths.patience = time.Millisecond
 	before := threads(t)
