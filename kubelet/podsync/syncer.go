@@ -57,7 +57,7 @@ func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again ti
 	}
 	pod = s.opts.Allocation.Allocated(pod)
 	s.opts.Prober.Update(pod, observed, false)
-	published := s.publish(pod, observed, false, nil)
+	published := s.publish(pod, observed, syncing, nil)
 	if model.Terminal(published.Phase) || model.IsFailure(published.Reason) {
 		return true, 0, nil // an earlier process may have begun to end it for that reason
 	}
@@ -103,7 +103,7 @@ func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *mode
 	}
 	if refreshErr == nil {
 		s.opts.Prober.Update(pod, fresh, false)
-		s.publish(pod, fresh, false, &result)
+		s.publish(pod, fresh, syncing, &result)
 	}
 	return result.Again, errors.Join(err, mountErr, refreshErr)
 }
@@ -169,7 +169,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworke
 	pod = s.opts.Allocation.Allocated(pod)
 	s.fail(pod, t.Failure)
 	s.opts.Prober.Update(pod, observed, true)
-	s.publish(pod, observed, true, nil)
+	s.publish(pod, observed, stopping, nil)
 	killErr := s.opts.Runtime.KillPod(ctx, pod, observed, kuberuntime.KillOptions{Reason: t.Reason, Grace: t.Grace})
 	observed, err = s.opts.Cache.Refresh(ctx, pod.UID)
 	if err := errors.Join(killErr, err); err != nil {
@@ -179,7 +179,7 @@ func (s *Syncer) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t podworke
 		return fmt.Errorf("containers of %s still run, or the runtime cannot tell; they are stopped again", model.FullName(pod))
 	}
 	s.opts.Prober.Update(pod, observed, true)
-	s.publish(pod, observed, true, nil)
+	s.publish(pod, observed, stopped, nil)
 	return nil
 }
 
@@ -197,8 +197,17 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
+// stage is how far the pod's end has come. Only the status of a pod that is stopped is the last one.
+type stage int
+
+const (
+	syncing stage = iota
+	stopping
+	stopped
+)
+
 // publish makes the pod's status and keeps it. Result is what a sync found, nil before there is one.
-func (s *Syncer) publish(pod *v1.Pod, observed *model.PodStatus, ending bool, result *kuberuntime.Result) v1.PodStatus {
+func (s *Syncer) publish(pod *v1.Pod, observed *model.PodStatus, at stage, result *kuberuntime.Result) v1.PodStatus {
 	probed := s.opts.Prober.Results(pod, observed)
 	var waiting map[string]*model.ReasonError
 	resize := status.Resize{
@@ -213,7 +222,7 @@ func (s *Syncer) publish(pod *v1.Pod, observed *model.PodStatus, ending bool, re
 	made := status.Generate(status.Input{
 		Pod: pod, Runtime: observed, RuntimeName: s.opts.RuntimeName, Old: s.opts.Status.Status(pod), Waiting: waiting,
 		Ready: probed.Ready, Started: probed.Started, Resize: resize, HostIPs: s.opts.HostIPs,
-		Ending: ending, Now: time.Now(),
+		Ending: at != syncing, Stopping: at == stopping, Now: time.Now(),
 	})
 	if probed.Assumed && model.Restored(pod) {
 		// The source may have been told of a later change than the checkpoint: what it says counts.

@@ -280,6 +280,29 @@ func TestUnknownContainerKeepsPodEnding(t *testing.T) {
 	}
 }
 
+// TestPodIsNotTerminalBeforeItIsStopped: what the runtime began for a step that was given up may still start.
+func TestPodIsNotTerminalBeforeItIsStopped(t *testing.T) {
+	b := newBench(t)
+	pod := testPod("pod", false)
+	b.fake.InjectError("StartContainer", context.Canceled)
+	if _, _, err := b.SyncPod(t.Context(), pod); err == nil {
+		t.Error("it starts")
+	}
+	b.fake.InjectError("StopPodSandbox", errors.New("it does not stop"))
+	if err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}); err == nil {
+		t.Error("it stops")
+	}
+	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodPending {
+		t.Errorf("phase %s while the sandbox runs", shown.Phase)
+	}
+	if err := b.SyncTerminatingPod(t.Context(), pod, podworkers.Termination{}); err != nil {
+		t.Error(err)
+	}
+	if shown := b.opts.Status.Status(pod); shown.Phase != v1.PodFailed {
+		t.Errorf("phase %s at the end", shown.Phase)
+	}
+}
+
 // TestEndingPodShowsWhatItIsAllocated, while a resize waits for room.
 func TestEndingPodShowsWhatItIsAllocated(t *testing.T) {
 	b := newBench(t)

@@ -10,7 +10,7 @@ import (
 )
 
 // over says that the pod has ended: nothing of it runs, and nothing starts any more.
-func (in Input) over() bool { return in.Ending && !in.Runtime.Running() }
+func (in Input) over() bool { return in.Ending && !in.Stopping && !in.Runtime.Running() }
 
 // finish gives each container of a pod that has ended an end, as the kubelet does: app containers if the pod came so
 // far, init containers up to the last one that was ever tried, the first one in any case. Those behind it stay waiting.
@@ -43,12 +43,17 @@ func end(list []v1.ContainerStatus) {
 // ended.
 func Failing(shown v1.PodStatus, why model.Failure, now time.Time) v1.PodStatus {
 	shown.Reason, shown.Message = why.Reason, why.Message
-	if why.Disruption {
-		shown.Conditions = withCondition(slices.Clone(shown.Conditions), v1.PodCondition{
-			Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: why.Message,
-			LastTransitionTime: stamp(now), ObservedGeneration: shown.ObservedGeneration,
-		})
+	if !why.Disruption {
+		return shown
 	}
+	since := stamp(now)
+	if old := findCondition(shown.Conditions, v1.DisruptionTarget); old != nil && old.Status == v1.ConditionTrue {
+		since = old.LastTransitionTime
+	}
+	shown.Conditions = withCondition(slices.Clone(shown.Conditions), v1.PodCondition{
+		Type: v1.DisruptionTarget, Status: v1.ConditionTrue, Reason: v1.PodReasonTerminationByKubelet, Message: why.Message,
+		LastTransitionTime: since, ObservedGeneration: shown.ObservedGeneration,
+	})
 	return shown
 }
 

@@ -93,6 +93,7 @@ func TestPhaseAndReady(t *testing.T) {
 		{"never started, ending", alwaysRestart, "app:a", "", true, "Failed initialized"},
 		{"one never started, ending", alwaysRestart, "app:a app:b", "a=exited:0 b=created", true, "Failed initialized"},
 		{"between attempts, ending", alwaysRestart, "app:a", "a=exited:0 a=created", true, "Failed initialized"},
+		{"state unknown", alwaysRestart, "app:a", "a=unknown", false, "Running initialized"},
 		{"state unknown, ending", alwaysRestart, "app:a", "a=unknown", true, "Running initialized"},
 		{"init never started, ending", alwaysRestart, "init:i app:a", "", true, "Failed"},
 		{"init still runs, ending", alwaysRestart, "init:i app:a", "i=running", true, "Pending"},
@@ -260,6 +261,10 @@ func TestFailing(t *testing.T) {
 		if findCondition(status.Conditions, "example.org/other") == nil {
 			t.Errorf("%s: somebody else's condition is lost", phase)
 		}
+	}
+	again := Failing(running.Old, why, now.Add(time.Minute))
+	if got := findCondition(again.Conditions, v1.DisruptionTarget); !got.LastTransitionTime.Time.Equal(now) {
+		t.Errorf("a step that is repeated moves the transition: %+v", got)
 	}
 	why.Disruption = false
 	if got := findCondition(Failing(v1.PodStatus{}, why, now).Conditions, v1.DisruptionTarget); got != nil {

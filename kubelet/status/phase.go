@@ -39,10 +39,11 @@ func sum(in Input, status *v1.PodStatus) v1.PodPhase {
 	}
 	var running, waiting, succeeded, failed int
 	for i := range status.ContainerStatuses {
+		again := func(code int32) bool { return !in.over() && model.RestartsAfter(spec, &spec.Containers[i], code) }
 		switch state := &status.ContainerStatuses[i]; {
-		case state.State.Running != nil:
+		case state.State.Running != nil || in.unknown(state.Name):
 			running++
-		case state.State.Terminated != nil && !in.Ending && model.RestartsAfter(spec, &spec.Containers[i], state.State.Terminated.ExitCode):
+		case state.State.Terminated != nil && again(state.State.Terminated.ExitCode):
 			running++ // soon
 		case state.State.Terminated != nil && state.State.Terminated.ExitCode == 0:
 			succeeded++
@@ -55,7 +56,7 @@ func sum(in Input, status *v1.PodStatus) v1.PodPhase {
 		}
 	}
 	switch {
-	case in.Ending && running == 0:
+	case in.over() && running == 0:
 		return ended(failed+waiting, succeeded)
 	case waiting > 0:
 		return v1.PodPending
@@ -64,6 +65,12 @@ func sum(in Input, status *v1.PodStatus) v1.PodPhase {
 	default:
 		return ended(failed, succeeded)
 	}
+}
+
+// unknown says whether the runtime cannot tell the state of a container, which may run.
+func (in Input) unknown(name string) bool {
+	observed := in.Runtime.Container(name)
+	return observed != nil && observed.State == model.StateUnknown
 }
 
 func ended(failed, succeeded int) v1.PodPhase {
