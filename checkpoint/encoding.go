@@ -92,20 +92,21 @@ func decodeRecord(raw []byte) (Record, error) {
 	if err := json.Compact(&compact, raw); err != nil {
 		return Record{}, fmt.Errorf("the record is not JSON: %w", err)
 	}
+	var r Record
+	strict := json.NewDecoder(bytes.NewReader(compact.Bytes()))
+	strict.DisallowUnknownFields()
+	unknown := strict.Decode(&r)
+	if unknown == nil {
+		return r, nil
+	}
 	var known Record
 	if err := json.Unmarshal(compact.Bytes(), &known); err != nil {
 		return Record{}, fmt.Errorf("the record does not have the layout of schema version %d: %w", schemaVersion, err)
 	}
-	var r Record
-	strict := json.NewDecoder(&compact)
-	strict.DisallowUnknownFields()
-	if err := strict.Decode(&r); err != nil {
-		return Record{}, &refusal{
-			reason: fmt.Sprintf("has what schema version %d has not (%v)", schemaVersion, err),
-			head:   headOf(known),
-		}
+	return Record{}, &refusal{
+		reason: fmt.Sprintf("has what schema version %d has not (%v)", schemaVersion, unknown),
+		head:   headOf(known),
 	}
-	return r, nil
 }
 
 // decodeHead reads the head of a newer program's record. What cannot be read stays empty.
