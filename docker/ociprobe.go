@@ -55,8 +55,12 @@ func (p probe) prove(ctx context.Context, proven OCIRuntime) OCIRuntime {
 	if err := p.tidyProbes(ctx); err != nil {
 		log.G(ctx).WithError(err).Warn("cannot remove containers of earlier proofs of the OCI runtime")
 	}
-	if !proven.RecursiveReadOnly && hasMountSetattr() && p.proveRecursive(ctx) == nil {
-		proven.RecursiveReadOnly, proven.Fault = true, ""
+	if !proven.RecursiveReadOnly && hasMountSetattr() {
+		if err := p.proveRecursive(ctx); err == nil {
+			proven.RecursiveReadOnly, proven.Fault = true, ""
+		} else {
+			log.G(ctx).WithError(err).Info("OCI runtime criadapter-oci was not seen to make mounts read-only recursively")
+		}
 	}
 	if !proven.Works() {
 		if err := p.proveGroup(ctx); err != nil {

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,8 +19,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/containerd/log"
 	"github.com/moby/moby/api/types/container"
 	"github.com/moby/moby/api/types/system"
+	"github.com/sirupsen/logrus"
 
 	"github.com/criadapter/criadapter/internal/ocinote"
 	"github.com/criadapter/criadapter/internal/pause"
@@ -203,6 +206,22 @@ func TestImpatientCallersShareAProof(t *testing.T) {
 	})
 	if left == 0 || p.starts.Load() != 2 {
 		t.Errorf("%d callers left, and %d containers were started, want 2", left, p.starts.Load())
+	}
+}
+
+// The log says why recursive read-only mounts are not announced.
+func TestReasonOfNoRecursiveMounts(t *testing.T) {
+	p := newProbed(t)
+	p.failing.Store(1)
+	var text bytes.Buffer
+	logger := logrus.New()
+	logger.SetOutput(&text)
+	features, err := p.dialAuto().Features(log.WithLogger(testContext(t), logrus.NewEntry(logger)))
+	if r := features.OCIRuntime; err != nil || !r.Works() || r.RecursiveReadOnly {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if !strings.Contains(text.String(), "read-only recursively") || !strings.Contains(text.String(), "no memory") {
+		t.Errorf("the log is %s", text.String())
 	}
 }
 
