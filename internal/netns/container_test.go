@@ -2,12 +2,14 @@ package netns
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/containerd/errdefs"
+	"golang.org/x/sys/unix"
 )
 
 // A process with the id of a container's process is not enough: its namespace may be another pod's.
@@ -41,5 +43,30 @@ func TestNamespaceOfAContainer(t *testing.T) {
 	end()
 	if err := h.Do(t.Context(), func() error { return nil }); !errdefs.IsNotFound(err) {
 		t.Errorf("Do after the process ended: %v", err)
+	}
+}
+
+// A process whose cgroup cannot be read, here because this program has too many files open, may be the container's.
+func TestNamespaceOfAContainerThatCannotBeSeen(t *testing.T) {
+	requireRoot(t)
+	free, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := uint64(free.Fd())
+	free.Close()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: next + 1, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	ns, err := OfContainer(os.Getpid(), "/").open()
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if ns != nil || !errors.Is(err, unix.EMFILE) || errdefs.IsNotFound(err) {
+		t.Errorf("got %v, %v", ns, err)
 	}
 }

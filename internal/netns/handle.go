@@ -45,7 +45,15 @@ func (h Handle) open() (*os.File, error) {
 		return ns, nil
 	}
 	ns.Close()
+	if err != nil && !isGone(err) {
+		return nil, fmt.Errorf("looking whose process %d is: %w", h.pid, err)
+	}
 	return nil, fmt.Errorf("process %d is not of container %s (any more), whose network namespace is gone: %w", h.pid, h.container, errdefs.ErrNotFound)
+}
+
+// isGone reports whether a file, or the process that it tells of, is certainly not there.
+func isGone(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ESRCH)
 }
 
 // Alive says whether the path leads to a network namespace now. A pin is alive
@@ -94,7 +102,7 @@ var kindNames = map[int]string{unix.CLONE_NEWNET: "network", unix.CLONE_NEWIPC: 
 func openKind(path string, kind int) (*os.File, error) {
 	// Without O_NONBLOCK a named pipe in the file's place would block.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ESRCH) {
+	if isGone(err) {
 		return nil, fmt.Errorf("%s namespace %s is gone: %w", kindNames[kind], path, errdefs.ErrNotFound)
 	}
 	if err != nil {
