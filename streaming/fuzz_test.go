@@ -3,7 +3,6 @@ package streaming
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"io"
 	"net"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/moby/spdystream/spdy"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
@@ -71,23 +71,47 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// FuzzFrames reads anything as SPDY frames: what comes out are frames of bounded size.
+// FuzzFrames reads anything as spdystream does: what it takes for data frames are of bounded size, as frameReader and
+// spdystream take the same bytes for a frame.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{0x80, 3, 0, 1, 0, 0, 0, 10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{0, 0, 0, 1, 1, 0, 0, 2, 'a', 'b'})
+	var wire bytes.Buffer
+	to, err := spdy.NewFramer(&wire, nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, frame := range []spdy.Frame{
+		&spdy.SynStreamFrame{StreamId: 1, Headers: http.Header{"Streamtype": {"stdin"}}},
+		&spdy.SynReplyFrame{StreamId: 1, Headers: http.Header{"A": {"b"}}},
+		&spdy.HeadersFrame{StreamId: 1, Headers: http.Header{"C": {"d"}}},
+		&spdy.DataFrame{StreamId: 1, Data: []byte("data")},
+		&spdy.PingFrame{Id: 1},
+		&spdy.WindowUpdateFrame{StreamId: 1, DeltaWindowSize: 1},
+		&spdy.RstStreamFrame{StreamId: 1, Status: spdy.Cancel},
+		&spdy.GoAwayFrame{},
+	} {
+		if err := to.WriteFrame(frame); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Add(wire.Bytes())
 	f.Fuzz(func(t *testing.T, sent []byte) {
-		from := &frameReader{from: bytes.NewReader(sent), next: 1}
+		reader := &frameReader{from: bytes.NewReader(append(sent, make([]byte, maxDataFrame+1)...)), next: 1}
+		from, err := spdy.NewFramer(nil, reader)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for {
-			header := make([]byte, frameHeaderSize)
-			if _, err := io.ReadFull(from, header); err != nil {
-				return
+			frame, err := from.ReadFrame()
+			if err != nil {
+				return // spdystream goes on after no error
 			}
-			size := int64(binary.BigEndian.Uint32(header[4:]) & 0xffffff)
-			if size > maxDataFrame {
-				t.Fatalf("a frame of %d bytes", size)
+			if len(reader.head) > 0 || reader.payload > 0 {
+				t.Fatalf("%+v ends %d bytes too early", frame, len(reader.head)+reader.payload)
 			}
-			if _, err := io.CopyN(io.Discard, from, size); err != nil {
-				return
+			if data, ok := frame.(*spdy.DataFrame); ok && len(data.Data) > maxDataFrame {
+				t.Fatalf("a data frame of %d bytes", len(data.Data))
 			}
 		}
 	})
