@@ -30,9 +30,8 @@ var (
 
 // frameReader reads a client's SPDY frames before spdystream does, which sets bounds for headers alone. A data frame of
 // up to 16 MiB is handed on in pieces: spdystream keeps 250 frames of a connection in memory while a process takes no
-// input. Control frames whose size is wrong, or which open a stream out of order, end the connection: spdystream would
-// take the bytes behind the former for other frames than frameReader does, and starts a goroutine for the answer to each
-// of the latter.
+// input. A control frame that opens a stream out of order ends the connection: spdystream starts a goroutine for each
+// answer. So does a control frame of a wrong size: spdystream would take the bytes behind it for other frames.
 type frameReader struct {
 	from io.Reader
 	// head is what is left of a frame's header to hand out.

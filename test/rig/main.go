@@ -16,8 +16,8 @@
 // is rigenv.Env.Mode, and REGISTRATION is rigenv.Env.Registration, for all of them or with commas for each.
 //
 // What must be built or downloaded is, before the namespaces are entered, because they have no way out. What the machine
-// lacks is fetched or refused first of all, before minutes of compiling. See package
-// rigenv for what the tests and commands find inside.
+// lacks is fetched or refused first of all, before minutes of compiling. See package rigenv for what the tests and
+// commands find inside.
 package main
 
 import (
