@@ -110,8 +110,12 @@ func TestRemoveAsksTheEngineNothingMore(t *testing.T) {
 	for i := range 20 {
 		ids = append(ids, n.create(pod, withAttempt(n.config("sleep"), uint32(i))))
 	}
-	time.Sleep(50 * time.Millisecond) // what follows the events of the creation
-	before := engine.Calls("InspectContainer")
+	var before int
+	testutil.Until(t, "the events of the creation are over", func() bool {
+		before = engine.Calls("InspectContainer")
+		time.Sleep(100 * time.Millisecond)
+		return engine.Calls("InspectContainer") == before
+	})
 	for _, id := range ids {
 		if err := n.Remove(t.Context(), id); err != nil {
 			t.Fatal(err)
