@@ -154,6 +154,7 @@ func (l *syncLoop) dispatch(ctx context.Context, op podconfig.PodOperation, pod 
 		}
 		l.update(pod)
 	case podconfig.Remove:
+		l.rejected.Forget(pod.UID)
 		l.workers.Terminate(pod, podworkers.Termination{Reason: "its source no longer names the pod", Gone: true})
 	case podconfig.Delete:
 		l.workers.Terminate(pod, podworkers.Termination{Reason: "the pod is deleted", Grace: pod.DeletionGracePeriodSeconds})

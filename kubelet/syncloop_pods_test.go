@@ -46,6 +46,8 @@ func (steps) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, _ podworkers.T
 
 func (steps) SyncTerminatedPod(context.Context, *v1.Pod) error { return nil }
 
+func (steps) Forget(types.UID) {}
+
 func (steps) PodStatus(_ context.Context, uid types.UID) (*model.PodStatus, error) {
 	return &model.PodStatus{UID: uid, ObservedAt: time.Now()}, nil
 }
@@ -302,6 +304,21 @@ func TestEditedStaticPodKeepsItsPort(t *testing.T) {
 		}
 		if got := l.workers.Pods()["web"].State; got != podworkers.Terminating {
 			t.Errorf("the old pod is %s", got)
+		}
+	})
+}
+
+// TestRejectedPodThatComesBack is admitted anew, because what the node had no room for may fit now.
+func TestRejectedPodThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLoop(t)
+		pod := bound("a", 0)
+		l.admitter.Reject(pod, admission.Rejection{Reason: "OutOfpods"})
+		l.dispatch(t.Context(), podconfig.Remove, pod)
+		synctest.Wait()
+		l.dispatch(t.Context(), podconfig.Add, pod)
+		if !l.workers.Has(pod.UID) {
+			t.Error("it is still rejected")
 		}
 	})
 }

@@ -56,6 +56,13 @@ func (r *Rejections) add(pod *v1.Pod) {
 	r.pods[pod.UID] = pod
 }
 
+// Forget drops a pod that its source lists no more: it is admitted anew if it comes back.
+func (r *Rejections) Forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pods, uid)
+}
+
 // Keep forgets the pods that no source lists any more.
 func (r *Rejections) Keep(listed func(types.UID) bool) {
 	r.mu.Lock()

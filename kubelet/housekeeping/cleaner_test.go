@@ -31,6 +31,8 @@ func (nothing) SyncTerminatingPod(context.Context, *v1.Pod, podworkers.Terminati
 
 func (nothing) SyncTerminatedPod(context.Context, *v1.Pod) error { return nil }
 
+func (nothing) Forget(types.UID) {}
+
 // held has a pod end when end is closed.
 type held struct {
 	nothing

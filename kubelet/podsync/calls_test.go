@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
 	apitest "k8s.io/cri-api/pkg/apis/testing"
 
@@ -221,6 +222,27 @@ func TestCRICallsOfAPod(t *testing.T) {
 				n.workers.Terminate(pod, podworkers.Termination{})
 				count("end", 10*time.Second, test.end)
 				count("over", 10*time.Minute, test.over)
+			})
+		})
+	}
+}
+
+// TestPodNamedAgain runs anew: its source dropped it and named it again, with the same UID, before or after its end.
+func TestPodNamedAgain(t *testing.T) {
+	for _, pause := range []time.Duration{0, 10 * time.Second} {
+		t.Run(pause.String(), func(t *testing.T) {
+			inNode(t, true, func(n *node) {
+				pod := testPod("pod", false)
+				n.workers.Update(pod)
+				n.since(10 * time.Second)
+				n.workers.Terminate(pod, podworkers.Termination{Gone: true})
+				n.since(pause)
+				n.workers.Update(pod)
+				n.since(10 * time.Second)
+				shown := n.opts.Status.Status(pod)
+				if !n.running(t, pod) || shown.Phase != v1.PodRunning || shown.Reason != "" {
+					t.Errorf("running %v, status %+v", n.running(t, pod), shown)
+				}
 			})
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/criadapter/criadapter/kubelet/allocation"
 	"github.com/criadapter/criadapter/kubelet/cgroup"
@@ -196,6 +197,10 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
 	s.opts.Allocation.Forget(pod.UID)
 	return nil
 }
+
+// Forget drops the status of a pod that no source names any more. A terminal phase would keep a pod of the same UID, such
+// as a manifest that is put back, from running.
+func (s *Syncer) Forget(uid types.UID) { s.opts.Status.Forget(uid) }
 
 // stage is how far the pod's end has come. Only the status of a pod that is stopped is the last one.
 type stage int

@@ -21,6 +21,9 @@ type PodSyncer interface {
 	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination) error
 	// SyncTerminatedPod removes what the pod had beside its containers.
 	SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error
+	// Forget drops what is known of a pod that has ended and that no source names: a pod that gets its UID is a new one.
+	// It must not block or call Workers.
+	Forget(uid types.UID)
 }
 
 // Termination says how a pod ends.
@@ -166,6 +169,7 @@ func (w *Workers) drop(known *worker) {
 	}
 	delete(w.pods, known.pod.UID)
 	delete(w.due, known.pod.UID)
+	w.opts.PodSyncer.Forget(known.pod.UID)
 	if known.next != nil {
 		w.add(known.next).wake()
 	}

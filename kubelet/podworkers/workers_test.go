@@ -55,6 +55,8 @@ func (s *steps) SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Terminati
 	return nil
 }
 
+func (s *steps) Forget(types.UID) {}
+
 func (s *steps) SyncTerminatedPod(_ context.Context, pod *v1.Pod) error {
 	s.note("terminated %s", pod.UID)
 	return nil

@@ -58,6 +58,19 @@ func TestManifestRemovedWhileAway(t *testing.T) {
 	n.replaced(first)
 }
 
+// TestManifestPutBack runs a pod again whose manifest was away for a moment, while its container still ended.
+func TestManifestPutBack(t *testing.T) {
+	n := newNode(t)
+	manifest := simple("pod", "trap '' TERM; while :; do sleep 1; done")
+	manifest = strings.Replace(manifest, "terminationGracePeriodSeconds: 1", "terminationGracePeriodSeconds: 5", 1)
+	n.write("pod.yaml", manifest)
+	n.ready("pod")
+	n.remove("pod.yaml")
+	n.event("pod", "Killing")
+	n.write("pod.yaml", manifest)
+	n.restarted("pod", "main", 1)
+}
+
 // TestRuntimeAway stops the runtime for a while, so that the socket is away and back: no container is restarted, though
 // it is probed through the socket; a pod that comes meanwhile starts afterwards, and what died meanwhile is restarted.
 // The probe has time enough for a busy machine.
