@@ -78,11 +78,19 @@ func (n *Network) add(ctx context.Context, list *libcni.NetworkConfigList, rt *l
 	return result, nil
 }
 
-// undo removes what a failed ADD left. ctx may have ended.
+// undo removes what a failed ADD left. ctx may have ended: then plugins were stopped, and may have left processes.
 func (n *Network) undo(ctx context.Context, list *libcni.NetworkConfigList, rt *libcni.RuntimeConf) error {
+	stopped := ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), n.opts.undoTimeout)
 	defer cancel()
-	if err := n.delAttachment(ctx, list, rt); err != nil {
+	var err error
+	if stopped {
+		err = endAdd(ctx, rt.ContainerID)
+	}
+	if err == nil {
+		err = n.delAttachment(ctx, list, rt)
+	}
+	if err != nil {
 		return fmt.Errorf("undo CNI ADD for pod %s, delete the pod's network again: %w", rt.ContainerID, err)
 	}
 	return n.forget(rt.ContainerID)

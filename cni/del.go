@@ -21,6 +21,8 @@ import (
 // name network (Result.Config of Add), or the current one when network is empty, and the arguments from pod. With an
 // empty network and a plugin missing it runs none: nothing says that the pod was ever joined.
 //
+// Plugins of an unfinished ADD are killed first. Del fails while one of them has not ended.
+//
 // It is idempotent: a pod that was never joined, one that is gone already and one whose namespace does not exist any
 // more succeed. Of pod, only ID is needed while the cache is there. After success nothing of the pod is left in
 // Options.CacheDir; after an error call it again.
@@ -32,6 +34,13 @@ func (n *Network) Del(ctx context.Context, pod Pod, network string) (err error) 
 	defer func() { end(err) }()
 	if err := pod.validateID(); err != nil {
 		return err
+	}
+	noted, err := n.notes.get(pod.ID)
+	if err == nil && noted != nil {
+		err = endAdd(ctx, pod.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("CNI DEL for pod %s: %w", pod.ID, err)
 	}
 	attachments, err := n.attachments(ctx, pod.ID)
 	if err != nil {

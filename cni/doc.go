@@ -23,6 +23,10 @@
 // is cached or undone. Whatever moment the process dies at, Del finds what to run. The cache and the notes live in a
 // directory of our own (Options.CacheDir), where no other runtime's attachments are.
 //
+// A plugin goes on when the process dies. Where Del finds a note, it first kills the processes that still run the ADD.
+// It finds them by their environment, which every program that a plugin starts inherits. What an ADD has handed to a
+// daemon of its network, as thick plugins do, is up to that daemon.
+//
 // # Loopback
 //
 // The loopback plugin is not run in addition to the configuration. It has one job, to set lo up, and the OCI runtime

@@ -48,18 +48,25 @@ func TestHangingPluginIsStopped(t *testing.T) {
 	}
 }
 
+// newFreezer makes a cgroup that freezes its processes, and returns how to thaw it. The test's end does that, too.
+func newFreezer(t *testing.T) (dir string, thaw func()) {
+	t.Helper()
+	dir = filepath.Join("/sys/fs/cgroup/freezer", fmt.Sprintf("criadapter-test-%d", os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skipf("needs the freezer of cgroup v1: %v", err)
+	}
+	thaw = func() { _ = os.WriteFile(filepath.Join(dir, "freezer.state"), []byte("THAWED"), 0) }
+	t.Cleanup(func() {
+		thaw()
+		testutil.Until(t, "the cgroup is empty", func() bool { return os.Remove(dir) == nil })
+	})
+	return dir, thaw
+}
+
 // The kernel does not end a killed process that it holds, for example in a read
 // from a dead file system; here it is frozen. The call ends all the same.
 func TestPluginThatCannotBeKilled(t *testing.T) {
-	freezer := filepath.Join("/sys/fs/cgroup/freezer", fmt.Sprintf("criadapter-test-%d", os.Getpid()))
-	if err := os.Mkdir(freezer, 0o755); err != nil {
-		t.Skipf("needs the freezer of cgroup v1: %v", err)
-	}
-	thaw := func() { _ = os.WriteFile(filepath.Join(freezer, "freezer.state"), []byte("THAWED"), 0) }
-	t.Cleanup(func() {
-		thaw()
-		testutil.Until(t, "the cgroup is empty", func() bool { return os.Remove(freezer) == nil })
-	})
+	freezer, thaw := newFreezer(t)
 	s, n := scripted(t)
 	s.script("fake.DEL", fmt.Sprintf(`echo $$ > %s/tasks; echo FROZEN > %[1]s/freezer.state; sleep 300`, freezer))
 	_, err := n.Add(context.Background(), testPod("p"))

@@ -39,8 +39,17 @@ func newSandbox(t *testing.T) *sandbox {
 			t.Fatal(err)
 		}
 	}
-	s.options = Options{ConfDir: s.conf, BinDirs: []string{filepath.Join(root, "empty"), s.bin}, CacheDir: s.cache}
+	s.options = optionsBelow(root)
 	return s
+}
+
+// optionsBelow are the directories of a sandbox in root.
+func optionsBelow(root string) Options {
+	return Options{
+		ConfDir:  filepath.Join(root, "conf", "net.d"),
+		BinDirs:  []string{filepath.Join(root, "empty"), filepath.Join(root, "bin")},
+		CacheDir: filepath.Join(root, "cache"),
+	}
 }
 
 // network starts a Network that ends with the test.

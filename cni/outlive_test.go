@@ -1,0 +1,235 @@
+package cni
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/criadapter/criadapter/internal/testutil"
+)
+
+// serverRoot names the directories of a sandbox to a process of this test program that stands for the server.
+const serverRoot = "CNI_TEST_SERVER_ROOT"
+
+// TestMain runs one Add where a test has started this program as a server.
+func TestMain(m *testing.M) {
+	root := os.Getenv(serverRoot)
+	if root == "" {
+		os.Exit(m.Run())
+	}
+	_ = os.Unsetenv(serverRoot)
+	n, err := New(optionsBelow(root))
+	if err == nil {
+		_, err = n.Add(context.Background(), testPod("p"))
+	}
+	fmt.Fprintln(os.Stderr, "the server was not killed:", err)
+	os.Exit(1)
+}
+
+// slowAdd is an ADD whose child gives the pod its address once the test lets it. The child writes its pid first.
+const slowAdd = `%s sh -c '
+	echo $$ > "$1/child.new"
+	mv "$1/child.new" "$1/child"
+	until [ -e "$1/go" ]; do sleep 0.02; done
+	touch "$1/address"
+	sleep 300' child "$dir" > /dev/null 2>&1 &
+echo $$ > "$dir/plugin"
+wait`
+
+// runSlowAdd starts a server, waits until the child of its plugin works, and kills the server. launcher starts the child.
+func (s *sandbox) runSlowAdd(launcher string) (plugin, child int) {
+	s.t.Helper()
+	s.script("fake.ADD", fmt.Sprintf(slowAdd, launcher))
+	s.script("fake.DEL", `rm -f "$dir/address"`)
+	server := exec.Command(os.Args[0], "-test.run=^$")
+	server.Env = append(os.Environ(), serverRoot+"="+filepath.Dir(s.cache))
+	must(s.t, server.Start())
+	pids := s.pids("plugin", "child")
+	must(s.t, server.Process.Kill())
+	_ = server.Wait()
+	return pids[0], pids[1]
+}
+
+// pids waits for the processes that the plugin writes down under these names. They end with the test.
+func (s *sandbox) pids(names ...string) (pids []int) {
+	s.t.Helper()
+	for _, name := range names {
+		var pid int
+		testutil.Until(s.t, "pid of the "+name, func() bool {
+			content, _ := os.ReadFile(filepath.Join(s.journal, name)) // 0 until it is there
+			pid, _ = strconv.Atoi(strings.TrimSpace(string(content)))
+			return pid != 0
+		})
+		s.t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// runs reports whether a process exists and is not ending: then it has memory, and its environment in there.
+func runs(pid int) bool {
+	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	return len(environ) > 0
+}
+
+// A plugin goes on when the server is killed in the middle of an ADD. The next server ends it before DEL: what it would
+// do after DEL would stay on the node, and no record would name it.
+func TestAddThatOutlivesItsServerEndsBeforeDel(t *testing.T) {
+	tests := []struct {
+		name, launcher string
+		endPlugin      bool
+	}{
+		{"plugin with a child", "", false},
+		{"child in a session of its own", "setsid", false},
+		{"child whose plugin has ended", "", true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s := newSandbox(t)
+			s.plugin("fake")
+			s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake"}]}`)
+			plugin, child := s.runSlowAdd(test.launcher)
+			if test.endPlugin {
+				must(t, syscall.Kill(plugin, syscall.SIGKILL))
+				testutil.Until(t, "the plugin ends", func() bool { return !runs(plugin) })
+			}
+			n := s.network()
+			if joined, err := n.Joined("p"); err != nil || !joined {
+				t.Fatalf("nothing is kept of the ADD: %v, %v", joined, err)
+			}
+			must(t, n.Del(context.Background(), Pod{ID: "p"}, ""))
+			if runs(plugin) || runs(child) {
+				t.Errorf("after DEL the plugin runs: %v, its child: %v", runs(plugin), runs(child))
+				testutil.WriteFile(t, filepath.Join(s.journal, "go"), "")
+				address := filepath.Join(s.journal, "address")
+				testutil.Until(t, "the ADD goes on", func() bool { _, err := os.Stat(address); return err == nil })
+				t.Error("the ADD gave the pod an address after DEL")
+			}
+			if got := s.cached(); len(got) != 0 {
+				t.Errorf("left %v", got)
+			}
+		})
+	}
+}
+
+// The kernel may hold a killed plugin; here it is frozen. DEL waits for its end, and says what it waits for.
+func TestDelRefusesWhileAnAddCannotBeKilled(t *testing.T) {
+	freezer, thaw := newFreezer(t)
+	s := newSandbox(t)
+	s.plugin("fake")
+	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake"}]}`)
+	_, child := s.runSlowAdd("")
+	testutil.WriteFile(t, filepath.Join(freezer, "tasks"), fmt.Sprint(child))
+	testutil.WriteFile(t, filepath.Join(freezer, "freezer.state"), "FROZEN")
+	n := s.network()
+	err := n.Del(context.Background(), Pod{ID: "p"}, "")
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("process %d cannot be killed", child)) {
+		t.Errorf("got %v", err)
+	}
+	if got := s.calls(); got != "fake.ADD" {
+		t.Errorf("ran %s", got)
+	}
+	thaw()
+	must(t, n.Del(context.Background(), Pod{ID: "p"}, ""))
+	if got := s.calls(); got != "fake.ADD fake.DEL" || runs(child) {
+		t.Errorf("ran %s, the child runs: %v", got, runs(child))
+	}
+}
+
+// A child in a session of its own is not killed with its plugin when an ADD is cancelled; it ends before DEL as well.
+func TestCancelledAddHasEndedBeforeDel(t *testing.T) {
+	s := newSandbox(t)
+	s.plugin("fake")
+	s.configure("net.conflist", `{"cniVersion":"1.0.0","name":"net","plugins":[{"type":"fake"}]}`)
+	s.script("fake.ADD", fmt.Sprintf(slowAdd, "setsid"))
+	s.script("fake.DEL", `[ -z "$(tr '\0' ' ' < /proc/$(cat "$dir/child")/environ)" ] || touch "$dir/early"`)
+	ctx, cancel := context.WithCancel(context.Background())
+	failed := make(chan error, 1)
+	n := s.network()
+	go func() {
+		_, err := n.Add(ctx, testPod("p"))
+		failed <- err
+	}()
+	child := s.pids("child")[0]
+	cancel()
+	if err := <-failed; err == nil {
+		t.Error("Add succeeded")
+	}
+	if runs(child) {
+		t.Errorf("process %d outlives its ADD", child)
+	}
+	if _, err := os.Stat(filepath.Join(s.journal, "early")); err == nil {
+		t.Error("DEL ran while the child of the ADD did")
+	}
+}
+
+// Only an ADD of this pod is ended.
+func TestOtherPluginsRunOn(t *testing.T) {
+	s := newSandbox(t)
+	var others []int
+	for _, env := range [][]string{
+		{"CNI_COMMAND=ADD", "CNI_CONTAINERID=pp"},
+		{"CNI_COMMAND=DEL", "CNI_CONTAINERID=p"},
+		{"CNI_CONTAINERID=p"},
+		{"X=CNI_COMMAND=ADD", "CNI_CONTAINERID=p"},
+	} {
+		other := exec.CommandContext(t.Context(), "sleep", "300")
+		other.Env = env
+		other.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		must(t, other.Start())
+		t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
+		others = append(others, other.Process.Pid)
+	}
+	testutil.WriteFile(t, filepath.Join(s.cache, "pending", "p"), `{"containerID":"p","network":"net","ifName":"eth0"}`)
+	must(t, endAdd(t.Context(), "p"))
+	for i, pid := range others {
+		if !runs(pid) {
+			t.Errorf("process %d was killed", i)
+		}
+	}
+}
+
+// fakeProc is a procfs with one process, which is in the PID namespace of the reader.
+func fakeProc(t *testing.T) (proc, process string) {
+	t.Helper()
+	proc = t.TempDir()
+	process = filepath.Join(proc, "2000000000")
+	for _, dir := range []string{filepath.Join(proc, "self"), process} {
+		must(t, os.MkdirAll(filepath.Join(dir, "ns"), 0o755), os.Symlink("pid:[1]", filepath.Join(dir, "ns/pid")))
+	}
+	return proc, process
+}
+
+// The kernel may hold one thread of a killed process after the main thread has ended.
+func TestThreadOutlivesItsProcess(t *testing.T) {
+	proc, process := fakeProc(t)
+	testutil.WriteFile(t, filepath.Join(process, "environ"), "")
+	testutil.WriteFile(t, filepath.Join(process, "task/2000000000/environ"), "")
+	testutil.WriteFile(t, filepath.Join(process, "task/2000000001/environ"), "CNI_COMMAND=ADD\x00CNI_CONTAINERID=p\x00")
+	if pids, err := look(t.Context(), proc, "p"); err != nil || !slices.Equal(pids, []int{2000000000}) {
+		t.Errorf("got %v, %v", pids, err)
+	}
+}
+
+func TestProcessThatCannotBeRead(t *testing.T) {
+	proc, process := fakeProc(t)
+	pipe := filepath.Join(process, "environ") // holds its reader
+	must(t, syscall.Mkfifo(pipe, 0o600))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := look(ctx, proc, "p"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	writer, err := os.OpenFile(pipe, os.O_WRONLY, 0) // lets the reader go
+	must(t, err)
+	must(t, writer.Close())
+}
