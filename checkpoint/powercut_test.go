@@ -148,8 +148,8 @@ func (d *forgetful) cuts(t *testing.T, look func(dir string)) {
 	}
 }
 
-// workload changes two pods in every way. Each change is announced with what the record's attempt is before and after it;
-// 0 is no record.
+// workload changes two pods in every way. Each change is announced with what the record's attempt is before and after
+// it; 0 is no record.
 func workload(t *testing.T, s *Store, begin func(id string, before, after uint32), end func(error)) {
 	t.Helper()
 	attempts := map[string]uint32{}
@@ -185,8 +185,8 @@ func workload(t *testing.T, s *Store, begin func(id string, before, after uint32
 	remove("a")
 }
 
-// TestPowerCutAtEveryStep cuts the power behind every step of every change, with all that the disk may have kept of what
-// was not synced. What was promised is there, whole, and what was begun is either as before or as after.
+// TestPowerCutAtEveryStep cuts the power behind every step of every change, with all that the disk may have kept of
+// what was not synced. What was promised is there, whole, and what was begun is either as before or as after.
 func TestPowerCutAtEveryStep(t *testing.T) {
 	dir := t.TempDir()
 	s, d := mustOpen(t, dir), newForgetful(dir)
@@ -236,8 +236,8 @@ func wantPossible(t *testing.T, when, dir string, possible map[string][]uint32) 
 	}
 }
 
-// TestDiskThatRefusesAnyStep lets every step of every change fail once, as on a full, read-only or broken disk. The change
-// is refused or done, the store goes on with what it promised, and so does the next start.
+// TestDiskThatRefusesAnyStep lets every step of every change fail once, as on a full, read-only or broken disk. The
+// change is refused or done, the store goes on with what it promised, and so does the next start.
 func TestDiskThatRefusesAnyStep(t *testing.T) {
 	tried := 0
 	for refused := 1; ; refused++ {

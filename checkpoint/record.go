@@ -26,8 +26,8 @@ const (
 // Record is what must survive a crash of one pod and what Docker Engine cannot keep. The engine stays the truth for
 // what runs, the container labels carry the CRI metadata.
 type Record struct {
-	// SandboxID is the record's key: the engine's full container id of the sandbox, or where Namespaces is set one of its
-	// form.
+	// SandboxID is the record's key: the engine's full container id of the sandbox, or where Namespaces is set one of
+	// its form.
 	SandboxID string `json:"sandboxID"`
 	// Name, Namespace, UID and Attempt repeat the pod's metadata for a human
 	// reader and for CNI DEL after the sandbox container is gone.

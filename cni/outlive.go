@@ -18,8 +18,8 @@ import (
 // endPause is the time between two looks at processes that were killed.
 const endPause = 20 * time.Millisecond
 
-// endAdd kills all processes of the pod's ADD, and returns when they have ended. It gives them killDelay, and then fails
-// with the name of one. DEL must not run before: what the ADD does afterwards would stay on the node.
+// endAdd kills all processes of the pod's ADD, and returns when they have ended. It gives them killDelay, and then
+// fails with the name of one. DEL must not run before: what the ADD does afterwards would stay on the node.
 //
 // Plugins outlive this program when it is killed. Their environment tells which ADD they belong to: the plugin has
 // CNI_COMMAND and CNI_CONTAINERID from libcni, and the programs that it starts inherit them. Unlike a process id on the

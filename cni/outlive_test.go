@@ -45,7 +45,8 @@ const slowAdd = `%s sh -c '
 echo $$ > "$dir/plugin"
 wait`
 
-// runSlowAdd starts a server, waits until the child of its plugin works, and kills the server. launcher starts the child.
+// runSlowAdd starts a server, waits until the child of its plugin works, and kills the server. launcher starts the
+// child.
 func (s *sandbox) runSlowAdd(launcher string) (plugin, child int) {
 	s.t.Helper()
 	s.script("fake.ADD", fmt.Sprintf(slowAdd, launcher))

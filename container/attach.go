@@ -19,8 +19,8 @@ const (
 	silentOutput = 200 * time.Millisecond
 	// shortLife is how long a container may have lived to be one that a client could hardly attach to in time.
 	shortLife = 10 * time.Second
-	// firstMoments is how long after a container's start a client comes that could not have come earlier, as kubectl run
-	// does: it wants the output from the start.
+	// firstMoments is how long after a container's start a client comes that could not have come earlier, as kubectl
+	// run does: it wants the output from the start.
 	firstMoments = 2 * time.Second
 )
 
@@ -76,8 +76,8 @@ func (s *Service) Attach(ctx context.Context, id string, streams Streams) error 
 	return err
 }
 
-// joinStreams copies between the client and the container until the output, the container or ctx ends. It reports whether
-// the engine ended the output, which it does only for a container that it attached to before its end.
+// joinStreams copies between the client and the container until the output, the container or ctx ends. It reports
+// whether the engine ended the output, which it does only for a container that it attached to before its end.
 func (s *Service) joinStreams(
 	ctx context.Context, c *state.Container, streams Streams, stream docker.Stream, output *meter,
 ) (inTime bool, err error) {

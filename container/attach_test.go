@@ -196,7 +196,8 @@ func TestAttachDoesNotReplayARunningContainer(t *testing.T) {
 	}
 }
 
-// A client that asked for no output gets none, and the engine, which refuses a log without streams, is not asked for one.
+// A client that asked for no output gets none, and the engine, which refuses a log without streams, is not asked for
+// one.
 func TestAttachWithInputAlone(t *testing.T) {
 	n, engine, id, end := newTurningNode(t)
 	engine.afterAttach.is(end)

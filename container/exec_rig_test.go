@@ -2,7 +2,8 @@ package container
 
 import "testing"
 
-// With the label exitCode the engine's events say that each command succeeded, and with execID they name another command.
+// With the label exitCode the engine's events say that each command succeeded, and with execID they name another
+// command.
 func TestRigExecSyncWithForgedEvents(t *testing.T) {
 	n := newRigNode(t)
 	config := n.config("sleep", "1000")

@@ -39,9 +39,9 @@ type ExecResult struct {
 // ExecSync runs a command in a running container and waits for its end (CRI ExecSync). A command that cannot be started
 // gives the exit code that shells use, 126 or 127, and the runtime's words as output. At the deadline the command and
 // its descendants are killed and the error wraps context.DeadlineExceeded; when ctx ends they are killed as well. A
-// child that the command left behind with its output open is not waited for, and 15 s after the command's end the answer
-// is what has come until then, even if the child still writes. It fails with ErrFailedPrecondition when
-// the container does not run.
+// child that the command left behind with its output open is not waited for, and 15 s after the command's end the
+// answer is what has come until then, even if the child still writes. It fails with ErrFailedPrecondition when the
+// container does not run.
 func (s *Service) ExecSync(ctx context.Context, id string, request ExecRequest) (*ExecResult, error) {
 	if len(request.Command) == 0 {
 		return nil, fmt.Errorf("cmd is empty: %w", errdefs.ErrInvalidArgument)

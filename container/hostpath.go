@@ -19,8 +19,8 @@ import (
 const (
 	// hostPathPatience is how long a request waits for the file system of a host path.
 	hostPathPatience = 10 * time.Second
-	// maxHanging bounds the calls under way on one file system, each of which holds a thread. Other requests wait for one
-	// of them to end.
+	// maxHanging bounds the calls under way on one file system, each of which holds a thread. Other requests wait for
+	// one of them to end.
 	maxHanging = 16
 	// hostPathMode is the mode of the directories that are made, which is containerd's.
 	hostPathMode = 0o755

@@ -18,8 +18,8 @@ const (
 	// quietOutput is how long a command that has ended must have written nothing
 	// at its deadline for its output to count as complete.
 	quietOutput = 200 * time.Millisecond
-	// maxLateOutput is how long the output of a command that has ended is waited for in all. The command itself has left
-	// no more than the pipes hold, which even a busy engine has handed on by then.
+	// maxLateOutput is how long the output of a command that has ended is waited for in all. The command itself has
+	// left no more than the pipes hold, which even a busy engine has handed on by then.
 	maxLateOutput = 15 * time.Second
 	// killTimeout bounds the killing of a command whose caller is gone.
 	killTimeout = 10 * time.Second

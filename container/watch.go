@@ -39,8 +39,8 @@ func (r *runs) forget(id string) {
 
 // Watch looks after containers that others start (docker start, docker restart): their logs are followed and the limits
 // that the engine does not know are written again. It drops the records of containers that others remove. Logs that
-// Recover could not take up are tried again, as long as their containers exist. It returns ctx's error when ctx ends and
-// all that it began has ended.
+// Recover could not take up are tried again, as long as their containers exist. It returns ctx's error when ctx ends
+// and all that it began has ended.
 func (s *Service) Watch(ctx context.Context) error {
 	ctx = log.WithLogger(ctx, log.L.WithField("component", "container"))
 	var group sync.WaitGroup

@@ -50,8 +50,8 @@ func (c *Client) CreateContainer(ctx context.Context, spec ContainerSpec) (strin
 }
 
 // create makes a container. With the containerd image store the engine reads the image from containerd for each
-// creation, and once more, in some ten calls, when the request names no platform, to warn of a foreign one. So the engine's own
-// is named. An image that does not have exactly that one is not found then, and asked for without.
+// creation, and once more, in some ten calls, when the request names no platform, to warn of a foreign one. So the
+// engine's own is named. An image that does not have exactly that one is not found then, and asked for without.
 func (s *session) create(ctx context.Context, options client.ContainerCreateOptions) (client.ContainerCreateResult, error) {
 	if !s.features.ContainerdImageStore {
 		return s.api.ContainerCreate(ctx, options)

@@ -124,8 +124,8 @@ type Checkpoints interface {
 	PauseContainer(ctx context.Context, id string) error
 	// UnpauseContainer lets them go on. A container that is not paused fails with an error of some type.
 	UnpauseContainer(ctx context.Context, id string) error
-	// CreateCheckpoint writes the processes of a container into the directory dir/name, which it makes, with CRIU. They go
-	// on afterwards; engines before 23 do not do it for a paused container. It takes as long as ctx.
+	// CreateCheckpoint writes the processes of a container into the directory dir/name, which it makes, with CRIU. They
+	// go on afterwards; engines before 23 do not do it for a paused container. It takes as long as ctx.
 	CreateCheckpoint(ctx context.Context, id, dir, name string) error
 	// RestoreContainer starts a created container with the processes of the checkpoint that is in the directory
 	// checkpoints/name of its own one. It takes as long as ctx.

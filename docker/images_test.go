@@ -256,8 +256,8 @@ func TestPullQueuedSilently(t *testing.T) {
 	}
 }
 
-// TestPullUnpacksSilently has the streams of Docker Engine 24 and 27 with the containerd image store, which report nothing
-// between the last download and the end of the pull.
+// TestPullUnpacksSilently has the streams of Docker Engine 24 and 27 with the containerd image store, which report
+// nothing between the last download and the end of the pull.
 func TestPullUnpacksSilently(t *testing.T) {
 	const m, q, u = PullMoves, PullQueued, PullUnpacks
 	for name, c := range map[string]struct {

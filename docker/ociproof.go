@@ -237,8 +237,8 @@ type proofRun struct {
 }
 
 // makeProof repeats a proof, or waits for the one that is under way. A caller that leaves does not end it: health
-// checks wait for a second only, and an engine under load takes longer. Nor does a proof that hangs keep the engine away:
-// after proofTimeout the last proof counts until a later look. The caller holds the token of c.connecting.
+// checks wait for a second only, and an engine under load takes longer. Nor does a proof that hangs keep the engine
+// away: after proofTimeout the last proof counts until a later look. The caller holds the token of c.connecting.
 func (c *Client) makeProof(ctx context.Context, last *proof, p probe) (*proof, error) {
 	run := c.proving
 	if run == nil || run.of != last.of {

@@ -36,8 +36,8 @@ type OCIRuntime struct {
 	Name string
 	// Notes is where it looks for notes.
 	Notes ocinote.Dir
-	// Fault says why the runtime is used for nothing new, empty where containers have shown that it works. Containers of
-	// pods that it holds already get their notes all the same.
+	// Fault says why the runtime is used for nothing new, empty where containers have shown that it works. Containers
+	// of pods that it holds already get their notes all the same.
 	Fault string
 	// RecursiveReadOnly says whether the default runtime behind it and the kernel make
 	// mounts read-only with all that is mounted below them.

@@ -75,8 +75,8 @@ func TestRigOCIRuntimeIsProven(t *testing.T) {
 	}
 }
 
-// TestRigIgnoredMountOption has a default runtime that ignores the option of recursive read-only mounts, as runc before 1.1
-// does: the feature is not announced, and the others are.
+// TestRigIgnoredMountOption has a default runtime that ignores the option of recursive read-only mounts, as runc before
+// 1.1 does: the feature is not announced, and the others are.
 func TestRigIgnoredMountOption(t *testing.T) {
 	env := rigenv.Require(t)
 	dir := t.TempDir()
@@ -183,8 +183,8 @@ func TestRigNotesLiveAsLongAsContainers(t *testing.T) {
 	}
 }
 
-// User namespaces are announced where a container had one, and a storage driver without layers of the kernel's is why it
-// had none.
+// User namespaces are announced where a container had one, and a storage driver without layers of the kernel's is why
+// it had none.
 func TestRigUserNamespacesNeedLayers(t *testing.T) {
 	env := rigenv.Require(t)
 	own, _ := startEngine(t, env, "oci-copies", map[string]any{"storage-driver": engine.CopyDriver(env)})

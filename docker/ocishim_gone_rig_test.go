@@ -18,8 +18,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestRigShimWithoutTheProgram takes the program away while the shim runs a container. A command fails until it is back:
-// with another runc on PATH it would have the groups of the image.
+// TestRigShimWithoutTheProgram takes the program away while the shim runs a container. A command fails until it is
+// back: with another runc on PATH it would have the groups of the image.
 func TestRigShimWithoutTheProgram(t *testing.T) {
 	env := rigenv.Require(t)
 	bin := installShim(t, env)
@@ -101,8 +101,8 @@ func runIn(t *testing.T, client *docker.Client, id string, command ...string) (s
 	return string(output), errors.Join(err, stream.Close())
 }
 
-// installShim lays the program out as a package does, for a test that takes parts away, and returns the directory that is
-// to be on PATH.
+// installShim lays the program out as a package does, for a test that takes parts away, and returns the directory that
+// is to be on PATH.
 func installShim(t *testing.T, env rigenv.Env) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(env.WorkDir, "shim")

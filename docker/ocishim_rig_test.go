@@ -88,8 +88,8 @@ func TestRigShimNeedsNoConfiguration(t *testing.T) {
 	}
 }
 
-// TestRigRecursiveMountByTheShim makes a container with a note and a recursive read-only mount on an engine that has the
-// runtime by its shim alone, of which it lists no features.
+// TestRigRecursiveMountByTheShim makes a container with a note and a recursive read-only mount on an engine that has
+// the runtime by its shim alone, of which it lists no features.
 func TestRigRecursiveMountByTheShim(t *testing.T) {
 	env := rigenv.Require(t)
 	own := startWithShim(t, env, "shimrro", map[string]any{"runtimes": map[string]any{}})

@@ -67,9 +67,9 @@ func (c *Client) notConnected(ctx context.Context, err error) error {
 	return typed(ctx, op{verb: "connect to Docker Engine at", object: c.host, bound: c.timeout}, err)
 }
 
-// lookAgain replaces an outdated session in the background, unless that is under way. No request waits for it: a runtime
-// that does not work may take proofTimeout to show that, and a request that waits so long would make the engine count as
-// hanging. Where it fails, what was known counts, and the next request tries it again.
+// lookAgain replaces an outdated session in the background, unless that is under way. No request waits for it: a
+// runtime that does not work may take proofTimeout to show that, and a request that waits so long would make the engine
+// count as hanging. Where it fails, what was known counts, and the next request tries it again.
 func (c *Client) lookAgain(ctx context.Context) {
 	select {
 	case c.connecting <- struct{}{}:
@@ -90,8 +90,8 @@ func (c *Client) lookAgain(ctx context.Context) {
 	}()
 }
 
-// open connects and makes what it finds the current session. bounded is ctx with the bound of a connect. The caller holds
-// the token of c.connecting.
+// open connects and makes what it finds the current session. bounded is ctx with the bound of a connect. The caller
+// holds the token of c.connecting.
 func (c *Client) open(ctx, bounded context.Context) (*session, error) {
 	reloads := c.reloads.Load()
 	observing, observed := c.observe(bounded, "connect")

@@ -47,7 +47,8 @@ func decodeMessages(r io.Reader) iter.Seq2[jsonstream.Message, error] {
 
 // transferred is what is known of a transfer.
 type transferred struct {
-	// layers has the last step of each layer, by the layer's short id; what concerns no layer has the id "", or the tag.
+	// layers has the last step of each layer, by the layer's short id; what concerns no layer has the id "", or the
+	// tag.
 	layers map[string]transferStep
 	// waitsSilently says that the engine does not tell which layers wait: with the containerd image store not even the
 	// manifest is fetched, and the transfer is told of, before there is a slot for it.
@@ -86,9 +87,9 @@ func (t transferred) note(message jsonstream.Message) bool {
 	return !known || now != before
 }
 
-// phase tells a transfer that gets on from one that waits for a slot among the engine's downloads, and from one that the
-// engine extracts. A layer waits until its first bytes arrive. A layer that is complete is extracted, or waits for one
-// below it.
+// phase tells a transfer that gets on from one that waits for a slot among the engine's downloads, and from one that
+// the engine extracts. A layer waits until its first bytes arrive. A layer that is complete is extracted, or waits for
+// one below it.
 func (t transferred) phase() PullPhase {
 	waiting, complete, untouched := t.waitsSilently, false, false
 	for _, step := range t.layers {

@@ -18,10 +18,10 @@ import (
 // transfer; each caller waits no longer than its own context, and the transfer
 // is cancelled when the last of them is gone.
 //
-// A pull without progress for the configured deadline fails with context.DeadlineExceeded. A pull whose layers the engine
-// holds back for other pulls of this service, or unpacks silently, does so after sixty such deadlines. A registry that
-// cannot be reached fails with ErrRegistryUnavailable of the CRI API. That is first in the text, which the kubelet shows
-// as the container's waiting reason.
+// A pull without progress for the configured deadline fails with context.DeadlineExceeded. A pull whose layers the
+// engine holds back for other pulls of this service, or unpacks silently, does so after sixty such deadlines. A
+// registry that cannot be reached fails with ErrRegistryUnavailable of the CRI API. That is first in the text, which
+// the kubelet shows as the container's waiting reason.
 func (s *Service) Pull(ctx context.Context, spec *runtimeapi.ImageSpec, auth *runtimeapi.AuthConfig) (string, error) {
 	ref, err := pullReference(spec)
 	if err != nil {

@@ -16,8 +16,9 @@ const maxExcused = 60
 // pullWatch cancels transfers that make no progress for the deadline.
 //
 // The engine limits its downloads over all pulls, so a transfer whose layers wait behind those of others is silent
-// through no fault of its own. It goes on as long as another one is under way, which gets on or is cancelled itself, but
-// no longer than maxExcused deadlines without a step of its own. A transfer whose layers are unpacked silently has as long.
+// through no fault of its own. It goes on as long as another one is under way, which gets on or is cancelled itself,
+// but no longer than maxExcused deadlines without a step of its own. A transfer whose layers are unpacked silently has
+// as long.
 //
 // Its methods are safe for concurrent use.
 type pullWatch struct {

@@ -10,7 +10,8 @@ import (
 	"github.com/moby/sys/mountinfo"
 )
 
-// layerSizes measures a storage, and measures each layer that never changes only once. It is for one measurement at a time.
+// layerSizes measures a storage, and measures each layer that never changes only once. It is for one measurement at a
+// time.
 type layerSizes struct {
 	// known are the sizes of such layers by their directories.
 	known map[string]footprint
@@ -35,8 +36,8 @@ func (l *layerSizes) measure(ctx context.Context, place storage) (usage, error) 
 	return measured, nil
 }
 
-// committedLayers returns the directories of the layers that never change, as far as that can be told from outside of the
-// engine. A layer that was one stays one until it is removed, and no other gets its name.
+// committedLayers returns the directories of the layers that never change, as far as that can be told from outside of
+// the engine. A layer that was one stays one until it is removed, and no other gets its name.
 func committedLayers(place storage, known map[string]footprint) map[string]bool {
 	layers := make(map[string]bool, len(known))
 	for dir := range known {
@@ -56,8 +57,8 @@ func committedLayers(place storage, known map[string]footprint) map[string]bool 
 	return layers
 }
 
-// addRegistered adds the image layers of a graph driver. The engine registers a layer when it is complete, in a directory
-// of its own with the name of the layer's directory.
+// addRegistered adds the image layers of a graph driver. The engine registers a layer when it is complete, in a
+// directory of its own with the name of the layer's directory.
 func addRegistered(layers map[string]bool, layerdb, dir string) {
 	records, err := filepath.Glob(filepath.Join(layerdb, "sha256", "*", "cache-id"))
 	if err != nil {

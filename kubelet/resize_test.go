@@ -112,7 +112,8 @@ func TestResizeAfterARestart(t *testing.T) {
 	})
 }
 
-// TestResizeWhileNobodyLooked is not taken for what a pod has that ran: it runs on though the node could never grant it.
+// TestResizeWhileNobodyLooked is not taken for what a pod has that ran: it runs on though the node could never grant
+// it.
 func TestResizeWhileNobodyLooked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, _ := resizeLoop(t)

@@ -160,8 +160,8 @@ func (l *syncLoop) dispatch(ctx context.Context, op podconfig.PodOperation, pod 
 		l.workers.Terminate(pod, podworkers.Termination{Reason: "the pod is deleted", Grace: pod.DeletionGracePeriodSeconds})
 	case podconfig.Reconcile:
 		l.workers.Refresh(pod)
-		// A condition of somebody else's may make it ready, a terminal phase that somebody else set ends it, and a status
-		// that was held back for a word of the source can be made.
+		// A condition of somebody else's may make it ready, a terminal phase that somebody else set ends it, and a
+		// status that was held back for a word of the source can be made.
 		if len(pod.Spec.ReadinessGates) > 0 || model.Terminal(pod.Status.Phase) || l.status.Held(pod.UID) {
 			l.workers.Wake(pod.UID)
 		}

@@ -147,7 +147,8 @@ func (r *Return) Print(to io.Writer) error {
 	return out.err
 }
 
-// ApplyReturn does what a plan says, pod by pod. It can be repeated, and the node can come back at any time: records stay.
+// ApplyReturn does what a plan says, pod by pod. It can be repeated, and the node can come back at any time: records
+// stay.
 func (n *Node) ApplyReturn(ctx context.Context, plan *Return) error {
 	if len(plan.lost) > 0 {
 		return fmt.Errorf("pods without a sandbox container cannot be handed over, remove them first: %s: %w",

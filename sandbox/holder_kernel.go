@@ -32,8 +32,8 @@ import (
 //	user   the pin of the user namespace, if the pod has one of its own: the others belong to it
 //	shm    a tmpfs, the /dev/shm of those who are in the IPC namespace
 //
-// An earlier version has to take pods of a later one down, so the names keep their meaning. Versions that write records of
-// schema 1 cannot remove a directory that holds more than these files.
+// An earlier version has to take pods of a later one down, so the names keep their meaning. Versions that write records
+// of schema 1 cannot remove a directory that holds more than these files.
 type kernelHolder struct{ s *Service }
 
 // defaultPodsDir is on a tmpfs.

@@ -17,8 +17,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/rigenv"
 )
 
-// TestPodKeepsItsRuntime gives the engine another default runtime while pods without sandbox containers run. They get more
-// containers, of the runtime that they were made with.
+// TestPodKeepsItsRuntime gives the engine another default runtime while pods without sandbox containers run. They get
+// more containers, of the runtime that they were made with.
 func TestPodKeepsItsRuntime(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "other-runc")
 	if err := os.WriteFile(other, []byte("#!/bin/sh\nexec runc \"$@\"\n"), 0o755); err != nil {

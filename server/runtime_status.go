@@ -88,8 +88,9 @@ func (s *Server) cannotJoin(runtime string, features docker.Features) bool {
 
 // runtimeHandlers lists the default handler, named "", and the engine's OCI runtimes, without those that cannot be
 // joined to a CNI network, and what works on them: recursive read-only mounts, of which the kubelet offers none that is
-// not announced. Runtimes that read notes are none of them. The default is always there; NetworkReady says when it cannot be joined. User namespaces
-// need the OCI runtime that is in front of the default one, and a network that the engine does not make.
+// not announced. Runtimes that read notes are none of them. The default is always there; NetworkReady says when it
+// cannot be joined. User namespaces need the OCI runtime that is in front of the default one, and a network that the
+// engine does not make.
 func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.RuntimeHandler {
 	names := append([]string{""}, features.Runtimes...)
 	handlers := make([]*runtimeapi.RuntimeHandler, 0, len(names))
@@ -106,8 +107,8 @@ func (s *Server) runtimeHandlers(features docker.Features) []*runtimeapi.Runtime
 	return handlers
 }
 
-// hasRecursiveReadOnly reports whether read-only mounts can be recursive: by the engine, or by the OCI runtime in front of
-// the default one.
+// hasRecursiveReadOnly reports whether read-only mounts can be recursive: by the engine, or by the OCI runtime in front
+// of the default one.
 func hasRecursiveReadOnly(runtime string, features docker.Features) bool {
 	return slices.Contains(features.RecursiveReadOnly, runtime) ||
 		features.OCIRuntime.RecursiveReadOnly && runtime == features.DefaultRuntime

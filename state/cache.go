@@ -35,15 +35,15 @@ type Options struct {
 	// what carries the mark of another one is left out, unless Records holds
 	// its pod, as after the directory was moved.
 	RootDirectory string
-	// Alive reports whether the pod of a record runs without a sandbox container. With an error that is not known, and the
-	// pod stays as it was. It is quick. Nil stands for no such pods.
+	// Alive reports whether the pod of a record runs without a sandbox container. With an error that is not known, and
+	// the pod stays as it was. It is quick. Nil stands for no such pods.
 	Alive func(checkpoint.Record) (bool, error)
-	// Unrecorded, when not nil, returns what is known otherwise of pods without a sandbox container, whose records may be
-	// lost.
+	// Unrecorded, when not nil, returns what is known otherwise of pods without a sandbox container, whose records may
+	// be lost.
 	Unrecorded func() []checkpoint.Record
 	// Adopt, when not nil, is given the engine's first list of sandboxes and containers before any of them is shown,
-	// and sees to it that Records has what another shim's pods need. An error is a reason not to show them, and Adopt is
-	// tried again like the list.
+	// and sees to it that Records has what another shim's pods need. An error is a reason not to show them, and Adopt
+	// is tried again like the list.
 	Adopt func(ctx context.Context, list []container.Summary) error
 	// relistPeriod is the time between two full relists on a healthy connection, 5 minutes when zero.
 	relistPeriod time.Duration

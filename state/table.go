@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// table has the entries of one kind: byID says which there are, and everything else is derived from it. A table is never
-// changed, only copied.
+// table has the entries of one kind: byID says which there are, and everything else is derived from it. A table is
+// never changed, only copied.
 type table[T any] struct {
 	byID ordered[T]
 	// views hold the entries of byID, each once, in the orders of kind.views.
@@ -19,8 +19,8 @@ const maxViews = 4
 // kind is what a table has to know of its entries.
 type kind[T any] struct {
 	id func(*T) string
-	// views are the orders in which lists are kept ready. An order finds no two entries equal and compares only what has
-	// one order: text, numbers, and times without a monotonic reading.
+	// views are the orders in which lists are kept ready. An order finds no two entries equal and compares only what
+	// has one order: text, numbers, and times without a monotonic reading.
 	views []func(a, b *T) int
 }
 

@@ -26,7 +26,8 @@ type PodMeta struct {
 	// lost, it is rebuilt from the container's labels and holds metadata, labels and annotations only.
 	Config         *runtimeapi.PodSandboxConfig
 	RuntimeHandler string
-	// Runtime is the engine's runtime that the handler stood for when the pod was created, empty where that is not known.
+	// Runtime is the engine's runtime that the handler stood for when the pod was created, empty where that is not
+	// known.
 	Runtime   string
 	CreatedAt time.Time
 	// HostNetwork says that the pod uses the node's network: it has no addresses of its own and no pinned namespace.
@@ -57,7 +58,8 @@ type PodStatus struct {
 	Overhead, Resources *runtimeapi.LinuxContainerResources
 	StartedAt           time.Time
 	finishedAt          time.Time
-	// lost says that the pod has no record that can be read, and the engine does not have it: it stays until it is removed.
+	// lost says that the pod has no record that can be read, and the engine does not have it: it stays until it is
+	// removed.
 	lost bool
 }
 

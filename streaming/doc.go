@@ -14,10 +14,9 @@
 //
 // # What a client may hold
 //
-// A request without a token ends within seconds. A session has a bounded number of streams, of bounded headers. Of input
-// that the process does not take, SPDY keeps some 8 MiB, and WebSocket one message of up to 32 MiB. A client that reads
-// nothing ends with the idle timeout.
-// No session keeps a goroutine or a descriptor after its end.
+// A request without a token ends within seconds. A session has a bounded number of streams, of bounded headers. Of
+// input that the process does not take, SPDY keeps some 8 MiB, and WebSocket one message of up to 32 MiB. A client that
+// reads nothing ends with the idle timeout. No session keeps a goroutine or a descriptor after its end.
 //
 // # When a client goes away
 //

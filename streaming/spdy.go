@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// maxStreamHeaders and maxHeaderField bound the headers of a stream. Clients send up to three, of some tens of bytes.
+	// maxStreamHeaders and maxHeaderField bound the headers of a stream. Clients send up to three, of some tens of
+	// bytes.
 	maxStreamHeaders = 32
 	maxHeaderField   = 4 << 10
 )

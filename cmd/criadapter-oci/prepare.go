@@ -13,8 +13,8 @@ import (
 	"github.com/criadapter/criadapter/internal/ocinote"
 )
 
-// prepare edits what the real runtime will read. A verb that it does not know is refused: it may be the value of an unknown
-// flag before the verb, and the verb create.
+// prepare edits what the real runtime will read. A verb that it does not know is refused: it may be the value of an
+// unknown flag before the verb, and the verb create.
 func prepare(c *call) error {
 	switch {
 	case c.makes():

@@ -57,8 +57,8 @@ const (
 	keptVariable = "CRIADAPTER_PATH="
 )
 
-// shimEnviron is the environment of runc's shim. Its PATH has one directory: where this program is missing, the shim must
-// not find another runc, which would run commands without what the note says.
+// shimEnviron is the environment of runc's shim. Its PATH has one directory: where this program is missing, the shim
+// must not find another runc, which would run commands without what the note says.
 func shimEnviron(environ []string, dir string) []string {
 	changed := []string{pathVariable + dir}
 	for _, variable := range environ {
@@ -71,8 +71,8 @@ func shimEnviron(environ []string, dir string) []string {
 	return changed
 }
 
-// realEnviron is the environment of the real runtime, with containerd's PATH. It may be a wrapper that looks for runc in
-// its turn, which must not find this program.
+// realEnviron is the environment of the real runtime, with containerd's PATH. It may be a wrapper that looks for runc
+// in its turn, which must not find this program.
 func realEnviron(environ []string, dir string) []string {
 	path, kept := lookup(environ, keptVariable)
 	if !kept { // the engine's own, or a shim of an earlier version with this directory before the others

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The root of a user namespace finds the way to its files whatever umask containerd has, also where the directories have
-// been made before.
+// The root of a user namespace finds the way to its files whatever umask containerd has, also where the directories
+// have been made before.
 func TestMappedFilesWithAnyUmask(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")

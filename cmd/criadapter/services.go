@@ -47,8 +47,8 @@ type services struct {
 	streams    *streaming.Server
 	// recovered is closed when what a crash has cut short is finished, or follow has ended.
 	recovered chan struct{}
-	// logsRecovered is closed when the logs of containers that ended meanwhile are complete, or a disk holds them up for
-	// longer than logsPatience, or follow has ended.
+	// logsRecovered is closed when the logs of containers that ended meanwhile are complete, or a disk holds them up
+	// for longer than logsPatience, or follow has ended.
 	logsRecovered chan struct{}
 }
 
@@ -204,8 +204,8 @@ func (r *services) warnings(ctx context.Context) []string {
 	return texts
 }
 
-// logsPatience is how long clients wait for the logs of containers that ended while no server ran. A disk that hangs must
-// not keep the node from being known.
+// logsPatience is how long clients wait for the logs of containers that ended while no server ran. A disk that hangs
+// must not keep the node from being known.
 const logsPatience = 5 * time.Second
 
 // follow keeps the cache up to date until ctx ends. Once it is complete for the first time, what a crash has cut short

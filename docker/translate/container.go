@@ -32,8 +32,8 @@ type SandboxRef struct {
 // held reports whether containers join the pod by notes, and so cannot do without the OCI runtime.
 func (s SandboxRef) held() bool { return s.Namespaces != nil || s.UserNamespace != "" }
 
-// runtime returns the runtime of a container of the pod. Containers that join the pod by notes keep the pod's runtime, as
-// long as the engine has it: its default may have changed since the pod was made.
+// runtime returns the runtime of a container of the pod. Containers that join the pod by notes keep the pod's runtime,
+// as long as the engine has it: its default may have changed since the pod was made.
 func (s SandboxRef) runtime(features docker.Features) (name string, kept bool, err error) {
 	if s.held() && slices.Contains(features.Runtimes, s.Runtime) {
 		return s.Runtime, true, nil

@@ -126,7 +126,8 @@ func TestContainerCannotJoin(t *testing.T) {
 	}
 }
 
-// While the runtime has not been seen to work, the pods that it holds get containers as before, and nothing new counts on it.
+// While the runtime has not been seen to work, the pods that it holds get containers as before, and nothing new counts
+// on it.
 func TestRuntimeThatIsNotSeenToWork(t *testing.T) {
 	in := withoutContainer()
 	want, err := Container(in)
@@ -149,8 +150,8 @@ func TestRuntimeThatIsNotSeenToWork(t *testing.T) {
 	}
 }
 
-// A pod that notes hold keeps its runtime when the engine gets another default one. A record from before the runtime was in
-// it says the handler alone.
+// A pod that notes hold keeps its runtime when the engine gets another default one. A record from before the runtime
+// was in it says the handler alone.
 func TestRuntimeOfAHeldPod(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler, recorded, want string
@@ -182,8 +183,8 @@ func TestRuntimeOfAHeldPod(t *testing.T) {
 	}
 }
 
-// That recursive read-only mounts work was seen of the default runtime alone: an older one that a pod keeps may ignore the
-// option.
+// That recursive read-only mounts work was seen of the default runtime alone: an older one that a pod keeps may ignore
+// the option.
 func TestRecursiveReadOnlyOfAKeptRuntime(t *testing.T) {
 	for name, c := range map[string]struct {
 		kept    string

@@ -259,9 +259,9 @@ func (b *bind) makeRecursive(m *runtimeapi.Mount, in ContainerInput, more *extra
 // recursiveOption is the OCI runtime's mount option for a mount that is read-only with all that is mounted below it.
 const recursiveOption = "rro"
 
-// moveRecursive moves recursive read-only mounts from the engine's request to the container's note, if the container has
-// one. The engine refuses them for a runtime of which it has no list of features, such as a shim. Nothing may be added
-// to the note afterwards.
+// moveRecursive moves recursive read-only mounts from the engine's request to the container's note, if the container
+// has one. The engine refuses them for a runtime of which it has no list of features, such as a shim. Nothing may be
+// added to the note afterwards.
 func moveRecursive(host *container.HostConfig, more *extra) error {
 	if more.note == nil {
 		return nil

@@ -11,14 +11,15 @@ type extra struct {
 	features docker.Features
 	// runtime is the runtime that the container would have without a note.
 	runtime string
-	// held says that the container joins its pod by a note, so that it cannot do without, and that runtime can be behind it.
+	// held says that the container joins its pod by a note, so that it cannot do without, and that runtime can be
+	// behind it.
 	held bool
 	// note is nil as long as nothing is in it.
 	note *ocinote.Note
 }
 
-// offered reports whether the container can have a note. In a pod that notes hold it can have one even while the runtime
-// has not been seen to work: without a note it could not be made at all.
+// offered reports whether the container can have a note. In a pod that notes hold it can have one even while the
+// runtime has not been seen to work: without a note it could not be made at all.
 func (e *extra) offered() bool {
 	r := e.features.OCIRuntime
 	return e.held && r.Name != "" || r.Works() && e.runtime == e.features.DefaultRuntime

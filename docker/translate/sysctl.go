@@ -32,8 +32,8 @@ func sysctls(field string, values map[string]string, ns *runtimeapi.NamespaceOpt
 	return maps.Clone(values), nil
 }
 
-// InterfaceSysctls returns the sysctls of a pod that belong to a network interface, except the loopback interface. They can
-// be set when CNI has made the interface. With SandboxInput.PublishPorts the engine sets them.
+// InterfaceSysctls returns the sysctls of a pod that belong to a network interface, except the loopback interface. They
+// can be set when CNI has made the interface. With SandboxInput.PublishPorts the engine sets them.
 func InterfaceSysctls(config *runtimeapi.PodSandboxConfig) map[string]string {
 	values := maps.Clone(config.GetLinux().GetSysctls())
 	maps.DeleteFunc(values, func(name, _ string) bool { return !isInterfaceSysctl(name) })

@@ -118,8 +118,8 @@ func (e *extra) canMap(field string, bridge bool) error {
 	return nil
 }
 
-// joinUsers has the container join its pod's user namespace. What Docker sets in the namespaces that belong to it has been
-// set by whoever made them.
+// joinUsers has the container join its pod's user namespace. What Docker sets in the namespaces that belong to it has
+// been set by whoever made them.
 func joinUsers(field string, options *runtimeapi.UserNamespace, sandbox SandboxRef, more *extra) error {
 	if err := checkUserMode(field, options); err != nil {
 		return err
@@ -195,8 +195,8 @@ func limitPing(config *runtimeapi.PodSandboxConfig) string {
 	return strings.Join([]string{"0", strconv.FormatUint(min(uint64(users.GIDs.Size)-1, math.MaxInt32), 10)}, " ")
 }
 
-// InUserNamespace returns the sandbox container of a pod that has users of its own, in a user namespace that is pinned at
-// path: the engine makes the others in it.
+// InUserNamespace returns the sandbox container of a pod that has users of its own, in a user namespace that is pinned
+// at path: the engine makes the others in it.
 func InUserNamespace(spec docker.ContainerSpec, config *runtimeapi.PodSandboxConfig, users Users, path string, features docker.Features) (docker.ContainerSpec, error) {
 	more := &extra{features: features, runtime: spec.Host.Runtime, note: spec.Note}
 	if err := more.joinUsers("config.linux.security_context.namespace_options.userns_options", path, users); err != nil {

@@ -45,8 +45,8 @@ type Options struct {
 
 // limits of one cgroup. Zero values set nothing.
 type limits struct {
-	// shares and quota are as Shares and Quota make them, memory is in bytes, pids is a number of tasks. All but shares may
-	// be noLimit.
+	// shares and quota are as Shares and Quota make them, memory is in bytes, pids is a number of tasks. All but shares
+	// may be noLimit.
 	shares, quota, memory, pids int64
 }
 
@@ -114,7 +114,8 @@ func newTree(ctx context.Context, driver Driver) (tree, error) {
 	}
 }
 
-// Ensure makes the pod's cgroup and returns its name for LinuxPodSandboxConfig.CgroupParent; empty leaves it to the runtime.
+// Ensure makes the pod's cgroup and returns its name for LinuxPodSandboxConfig.CgroupParent; empty leaves it to the
+// runtime.
 func (m *Manager) Ensure(ctx context.Context, pod *v1.Pod) (parent string, err error) {
 	if m.tree == nil {
 		return "", nil
@@ -181,7 +182,8 @@ func (m *Manager) Parent(pod *v1.Pod) string {
 	return m.tree.spell(m.podName(pod))
 }
 
-// ensureRequest counts what a burstable pod asks for in the weight of its class. It costs nothing when that is as before.
+// ensureRequest counts what a burstable pod asks for in the weight of its class. It costs nothing when that is as
+// before.
 func (m *Manager) ensureRequest(ctx context.Context, uid types.UID, milli int64) error {
 	m.mu.Lock()
 	before, known := m.requests[uid]
@@ -260,7 +262,8 @@ func (m *Manager) Remove(ctx context.Context, uid types.UID) error {
 	return errors.Join(errs...)
 }
 
-// RemoveAll removes the cgroups of all pods, and Options.Root if nothing else is in it. The manager is of no use after it.
+// RemoveAll removes the cgroups of all pods, and Options.Root if nothing else is in it. The manager is of no use after
+// it.
 func (m *Manager) RemoveAll(ctx context.Context) error {
 	if m.tree == nil {
 		return nil

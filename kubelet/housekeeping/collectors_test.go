@@ -61,8 +61,8 @@ func (over) SyncPod(context.Context, *v1.Pod) (bool, time.Duration, error) {
 	return true, 0, nil
 }
 
-// TestRemoveDead: while the disk is short a pod that is over loses what it left; one that runs, and a static one, keep the
-// newest attempt.
+// TestRemoveDead: while the disk is short a pod that is over loses what it left; one that runs, and a static one, keep
+// the newest attempt.
 func TestRemoveDead(t *testing.T) {
 	static := map[string]string{model.AnnotationConfigSource: model.SourceFile}
 	for _, test := range []struct {

@@ -128,8 +128,8 @@ func TestOlderSandboxIsEnded(t *testing.T) {
 	})
 }
 
-// TestCleanAfterRestart leaves alone what is of a pod that a source has set and the sync loop has not handled yet: every
-// pod that runs is of that kind for a moment after a restart.
+// TestCleanAfterRestart leaves alone what is of a pod that a source has set and the sync loop has not handled yet:
+// every pod that runs is of that kind for a moment after a restart.
 func TestCleanAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -25,8 +25,8 @@ type Options struct {
 	Service *Images
 	// Secrets answers imagePullSecrets; nil pulls everything without credentials.
 	Secrets Secrets
-	// Files are Docker's configuration files, whose credentials count after those of the pod's secrets. Those that do not
-	// exist are left out; they are read with each pull.
+	// Files are Docker's configuration files, whose credentials count after those of the pod's secrets. Those that do
+	// not exist are left out; they are read with each pull.
 	Files []string
 	// Backoff is the pause after pulls that failed.
 	Backoff backoff.Options

@@ -47,8 +47,9 @@ func (m *Manager) postStart(ctx context.Context, in inSandbox, start containerSt
 	return &model.ReasonError{Reason: model.ReasonPostStartHookError, Err: err}
 }
 
-// preStop begins the hook and waits for its end, at most for the grace period. A hook that takes longer goes on until the
-// container has stopped: then the caller calls end, which ends the hook. A hook that fails does not keep the container.
+// preStop begins the hook and waits for its end, at most for the grace period. A hook that takes longer goes on until
+// the container has stopped: then the caller calls end, which ends the hook. A hook that fails does not keep the
+// container.
 func (m *Manager) preStop(ctx context.Context, pod *v1.Pod, k containerKill, hook *v1.LifecycleHandler, grace time.Duration) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	result := make(chan error, 1)

@@ -26,9 +26,9 @@ type KillOptions struct {
 	Grace *int64
 }
 
-// KillPod ends all running containers of a pod and stops its sandboxes. All preStop hooks run at the same time, and then
-// the containers stop; sidecars stop after the others, the last started first. The pod may be one that is rebuilt from the
-// runtime's view (see model.PodStatus): then labels and annotations say what is known. It may be repeated.
+// KillPod ends all running containers of a pod and stops its sandboxes. All preStop hooks run at the same time, and
+// then the containers stop; sidecars stop after the others, the last started first. The pod may be one that is rebuilt
+// from the runtime's view (see model.PodStatus): then labels and annotations say what is known. It may be repeated.
 func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, opts KillOptions) error {
 	var kills []containerKill
 	for _, container := range status.Containers {
@@ -38,7 +38,8 @@ func (m *Manager) KillPod(ctx context.Context, pod *v1.Pod, status *model.PodSta
 		spec, _ := model.FindContainer(&pod.Spec, container.Name)
 		kills = append(kills, containerKill{Container: container, Spec: spec, Reason: "Killing", Message: opts.Reason})
 	}
-	// Stopping a sandbox ends what is left in it, so one container that cannot be stopped does not keep the pod's address.
+	// Stopping a sandbox ends what is left in it, so one container that cannot be stopped does not keep the pod's
+	// address.
 	errs := []error{m.killInOrder(ctx, pod, kills, opts.Grace)}
 	if ctx.Err() != nil {
 		return errors.Join(errs...)

@@ -40,7 +40,8 @@ type Options struct {
 	Backoff backoff.Options
 }
 
-// Manager is the runtime manager: it does to a pod what must be done. Calls for different pods may run at the same time, calls for one pod must not.
+// Manager is the runtime manager: it does to a pod what must be done. Calls for different pods may run at the same
+// time, calls for one pod must not.
 type Manager struct {
 	opts    Options
 	crashes *backoff.Backoff
@@ -71,7 +72,8 @@ func (r *Result) wait(name string, reason *model.ReasonError, again time.Duratio
 	}
 }
 
-// SyncPod, for a pod with its allocated resources, does what computePodActions asks for. The error joins all that went wrong; a container in back-off is none.
+// SyncPod, for a pod with its allocated resources, does what computePodActions asks for. The error joins all that went
+// wrong; a container in back-off is none.
 func (m *Manager) SyncPod(ctx context.Context, pod *v1.Pod, status *model.PodStatus, probes Probes) (Result, error) {
 	result := Result{Waiting: map[string]*model.ReasonError{}}
 	actions := computePodActions(pod, status, probes, m.opts.Allocation.Actuated)
@@ -159,8 +161,8 @@ type inSandbox struct {
 	status *model.PodStatus
 }
 
-// startAll starts the containers in order. One that fails does not keep the others from starting: what would have to wait
-// for it is not among them.
+// startAll starts the containers in order. One that fails does not keep the others from starting: what would have to
+// wait for it is not among them.
 func (m *Manager) startAll(ctx context.Context, in inSandbox, starts []containerStart, result *Result) error {
 	var errs []error
 	for _, start := range starts {

@@ -16,8 +16,8 @@ import (
 )
 
 // restartAll ends and removes all containers of a pod but ephemeral ones, so that they start from the beginning in the
-// same sandbox, and returns what the runtime shows then. While source, whose end asked for that, is in back-off, it does
-// nothing and returns nil.
+// same sandbox, and returns what the runtime shows then. While source, whose end asked for that, is in back-off, it
+// does nothing and returns nil.
 //
 // The runtime has all that must be remembered (KEP-5532): source is removed last, so that what was interrupted begins
 // again, and what is removed cannot be taken for one that has ended since.

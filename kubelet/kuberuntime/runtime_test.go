@@ -328,7 +328,8 @@ func TestSyncReasons(t *testing.T) {
 	}
 }
 
-// TestKillOrder ends app containers at once, each with its hook, and sidecars after them in turn, within the pod's grace.
+// TestKillOrder ends app containers at once, each with its hook, and sidecars after them in turn, within the pod's
+// grace.
 func TestKillOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -357,8 +358,8 @@ func TestKillOrder(t *testing.T) {
 	})
 }
 
-// TestSidecarHookRunsAtOnce has a sidecar's preStop hook run with the app's, and the sidecar stop when its turn has come:
-// both are bounded by one grace period.
+// TestSidecarHookRunsAtOnce has a sidecar's preStop hook run with the app's, and the sidecar stop when its turn has
+// come: both are bounded by one grace period.
 func TestSidecarHookRunsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -400,8 +401,8 @@ func TestHookThatDoesNotEnd(t *testing.T) {
 	})
 }
 
-// TestFailedStopStopsTheSandbox has a pod's sandboxes stop although one of its containers cannot: stopping a sandbox ends
-// what is left in it. When the kubelet itself ends, they stay.
+// TestFailedStopStopsTheSandbox has a pod's sandboxes stop although one of its containers cannot: stopping a sandbox
+// ends what is left in it. When the kubelet itself ends, they stay.
 func TestFailedStopStopsTheSandbox(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		b := newBench(t)
@@ -443,7 +444,8 @@ func TestSidecarThatCannotStart(t *testing.T) {
 	}
 }
 
-// TestTwoAttemptsEnd has a sidecar wait for all attempts of a container, and any number of them may end at the same time.
+// TestTwoAttemptsEnd has a sidecar wait for all attempts of a container, and any number of them may end at the same
+// time.
 func TestTwoAttemptsEnd(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyAlways, "side:s", "app:a")
 	attempt := containerKill{Container: model.ContainerStatus{Name: "a"}}

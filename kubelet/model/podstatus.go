@@ -66,8 +66,8 @@ type ContainerStatus struct {
 	Annotations map[string]string
 }
 
-// AppliedLimits are a container's limits as the CRI has them (LinuxContainerResources). 0 is none, or one that the runtime
-// does not tell.
+// AppliedLimits are a container's limits as the CRI has them (LinuxContainerResources). 0 is none, or one that the
+// runtime does not tell.
 type AppliedLimits struct {
 	// CPUShares weigh, CPUQuota limits per CPUPeriod; both are in microseconds. Memory is in bytes.
 	CPUShares, CPUQuota, CPUPeriod, Memory int64

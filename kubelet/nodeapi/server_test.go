@@ -123,8 +123,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestReadOnlyHidesValues keeps from a machine's other users what /proc keeps from them, too: values of the environment,
-// and headers of probes and hooks. The names stay, and so does the pod of the kubelet itself.
+// TestReadOnlyHidesValues keeps from a machine's other users what /proc keeps from them, too: values of the
+// environment, and headers of probes and hooks. The names stay, and so does the pod of the kubelet itself.
 func TestReadOnlyHidesValues(t *testing.T) {
 	const secret = "s3cr3t"
 	get := &v1.HTTPGetAction{HTTPHeaders: []v1.HTTPHeader{{Name: "Authorization", Value: secret}}}

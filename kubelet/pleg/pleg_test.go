@@ -194,7 +194,8 @@ func TestRuntimeAway(t *testing.T) {
 	})
 }
 
-// TestCacheAsksOnce counts the questions for a pod: none for what the cache shows, one for all changes that it does not.
+// TestCacheAsksOnce counts the questions for a pod: none for what the cache shows, one for all changes that it does
+// not.
 func TestCacheAsksOnce(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	asked := func() int {
@@ -438,7 +439,8 @@ func (r *runtime) remove(t *testing.T, uid string) {
 	}
 }
 
-// TestRemovedPodLeavesTheCache although the list that finds it gone looks at it once more, as does who asks for it later.
+// TestRemovedPodLeavesTheCache although the list that finds it gone looks at it once more, as does who asks for it
+// later.
 func TestRemovedPodLeavesTheCache(t *testing.T) {
 	r := &runtime{FakeRuntimeService: apitest.NewFakeRuntimeService(), stream: unimplemented}
 	inBubble(t, r, func(g *Generator) {

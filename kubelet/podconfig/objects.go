@@ -81,7 +81,8 @@ func namespace(name string) string {
 	return name
 }
 
-// ConfigMap returns a config map of the pod's namespace, which must not be changed; errdefs.ErrNotFound if there is none.
+// ConfigMap returns a config map of the pod's namespace, which must not be changed; errdefs.ErrNotFound if there is
+// none.
 func (o *Objects) ConfigMap(pod *v1.Pod, name string) (*v1.ConfigMap, error) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

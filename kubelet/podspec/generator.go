@@ -46,8 +46,8 @@ type Options struct {
 	SeccompDefault bool
 	// RecursiveReadOnly says that the runtime can make mounts read-only with all that is mounted below them.
 	RecursiveReadOnly bool
-	// FirstUserID is the first of the host's user and group ids that a pod with hostUsers: false has; an error refuses the
-	// pod. Nil refuses all such pods.
+	// FirstUserID is the first of the host's user and group ids that a pod with hostUsers: false has; an error refuses
+	// the pod. Nil refuses all such pods.
 	FirstUserID func(ctx context.Context, pod *v1.Pod) (uint32, error)
 	// Services answers the environment variables of services; nil gives none.
 	Services func(*v1.Pod) (map[string]string, error)

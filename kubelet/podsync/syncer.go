@@ -82,7 +82,8 @@ func (s *Syncer) SyncPod(ctx context.Context, pod *v1.Pod) (ended bool, again ti
 	return false, again, err
 }
 
-// syncContainers makes what the containers need beside them, has the runtime manager act, and publishes what came of it.
+// syncContainers makes what the containers need beside them, has the runtime manager act, and publishes what came of
+// it.
 func (s *Syncer) syncContainers(ctx context.Context, pod *v1.Pod, observed *model.PodStatus) (again time.Duration, err error) {
 	during := allocation.Meanwhile(pod, s.actuated(pod, observed))
 	if err := s.ensureCgroup(ctx, during); err != nil {
@@ -198,8 +199,8 @@ func (s *Syncer) SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error {
 	return nil
 }
 
-// Forget drops the status of a pod that no source names any more. A terminal phase would keep a pod of the same UID, such
-// as a manifest that is put back, from running.
+// Forget drops the status of a pod that no source names any more. A terminal phase would keep a pod of the same UID,
+// such as a manifest that is put back, from running.
 func (s *Syncer) Forget(uid types.UID) { s.opts.Status.Forget(uid) }
 
 // stage is how far the pod's end has come. Only the status of a pod that is stopped is the last one.

@@ -118,7 +118,8 @@ func (b *bench) running(t *testing.T, pod *v1.Pod) bool {
 	return observed.Running()
 }
 
-// TestNetworkNotReady holds back pods that need the pod network, and no others: one of those may be what makes it ready.
+// TestNetworkNotReady holds back pods that need the pod network, and no others: one of those may be what makes it
+// ready.
 func TestNetworkNotReady(t *testing.T) {
 	b := newBench(t)
 	old, pod, host := testPod("old", false), testPod("pod", false), testPod("host", true)

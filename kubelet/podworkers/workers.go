@@ -11,8 +11,8 @@ import (
 	"github.com/criadapter/criadapter/kubelet/model"
 )
 
-// PodSyncer is what is done to a pod. Calls for one pod come one after the other. What one call did must be visible to the
-// next.
+// PodSyncer is what is done to a pod. Calls for one pod come one after the other. What one call did must be visible to
+// the next.
 type PodSyncer interface {
 	// SyncPod brings the pod closer to what it asks for. Ended says that it never has to run again. Again is when
 	// another call makes sense at the latest, 0 for the usual time.
@@ -21,8 +21,8 @@ type PodSyncer interface {
 	SyncTerminatingPod(ctx context.Context, pod *v1.Pod, t Termination) error
 	// SyncTerminatedPod removes what the pod had beside its containers.
 	SyncTerminatedPod(ctx context.Context, pod *v1.Pod) error
-	// Forget drops what is known of a pod that has ended and that no source names: a pod that gets its UID is a new one.
-	// It must not block or call Workers.
+	// Forget drops what is known of a pod that has ended and that no source names: a pod that gets its UID is a new
+	// one. It must not block or call Workers.
 	Forget(uid types.UID)
 }
 

@@ -482,7 +482,8 @@ func TestEndLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// TestNamedAgainAsItEnds keeps the pod that comes in the moment in which the one before it has finished and is let go of.
+// TestNamedAgainAsItEnds keeps the pod that comes in the moment in which the one before it has finished and is let go
+// of.
 func TestNamedAgainAsItEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -72,8 +72,8 @@ func (m *Manager) Wait() { m.wg.Wait() }
 func (m *Manager) Changed() <-chan types.UID { return m.changed }
 
 // Update starts the probes of the containers that run and ends those of the ones that do not. While the pod is ending,
-// only readiness is probed: nothing is to be restarted any more. A startup probe's success lasts, because a container that
-// has not started cannot be ready.
+// only readiness is probed: nothing is to be restarted any more. A startup probe's success lasts, because a container
+// that has not started cannot be ready.
 func (m *Manager) Update(pod *v1.Pod, observed *model.PodStatus, ending bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -458,7 +458,8 @@ func TestMain(m *testing.M) {
 // proxied counts the connections to the proxy.
 var proxied atomic.Int32
 
-// TestNoProxy probes pods directly, whatever the environment says. The address is not a loopback one, which has no proxy.
+// TestNoProxy probes pods directly, whatever the environment says. The address is not a loopback one, which has no
+// proxy.
 func TestNoProxy(t *testing.T) {
 	listener, err := net.Listen("tcp", "0.0.0.0:0")
 	if err != nil {

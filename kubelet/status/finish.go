@@ -39,8 +39,8 @@ func end(list []v1.ContainerStatus) {
 	}
 }
 
-// Failing is the status of a pod that the node ends from now on: Generate makes it a failed one when its containers have
-// ended.
+// Failing is the status of a pod that the node ends from now on: Generate makes it a failed one when its containers
+// have ended.
 func Failing(shown v1.PodStatus, why model.Failure, now time.Time) v1.PodStatus {
 	shown.Reason, shown.Message = why.Reason, why.Message
 	if !why.Disruption {

@@ -29,8 +29,8 @@ type Input struct {
 	Resize Resize
 	// HostIPs are the node's addresses, the primary one first.
 	HostIPs []string
-	// Ending says that the pod is being ended and no container starts any more. Once none runs, the status is the last one:
-	// the phase is Succeeded or Failed, and containers whose end was not observed count as failed.
+	// Ending says that the pod is being ended and no container starts any more. Once none runs, the status is the last
+	// one: the phase is Succeeded or Failed, and containers whose end was not observed count as failed.
 	Ending bool
 	// Stopping says that an ending pod's sandbox is not stopped yet: what was begun before may start, so the status is
 	// not the last one even if nothing runs.

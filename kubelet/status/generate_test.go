@@ -331,8 +331,8 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestRestartAllContainersKeepsThePodRunning while its containers start from the beginning: the phase and Initialized do
-// not go back, and how the containers ended is not lost with them.
+// TestRestartAllContainersKeepsThePodRunning while its containers start from the beginning: the phase and Initialized
+// do not go back, and how the containers ended is not lost with them.
 func TestRestartAllContainersKeepsThePodRunning(t *testing.T) {
 	pod := modeltest.Pod(v1.RestartPolicyNever, "init:i app:a app:b")
 	pod.Spec.Containers[0].RestartPolicyRules = []v1.ContainerRestartRule{{

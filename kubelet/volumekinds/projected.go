@@ -58,7 +58,8 @@ var projected = Kind{
 const (
 	// minTokenLife is the shortest life of a service account token that the API server grants, in seconds.
 	minTokenLife = 10 * 60
-	// privateToken is the mode of a token when the pod says who is to read it; otherwise it has the mode of the other files.
+	// privateToken is the mode of a token when the pod says who is to read it; otherwise it has the mode of the other
+	// files.
 	privateToken fs.FileMode = 0o600
 )
 

@@ -102,7 +102,8 @@ func TestConfigMapFollowsItsObject(t *testing.T) {
 	}
 }
 
-// TestRemovedKeyIsGone removes one key and changes no other, wherever its name sorts: what is withdrawn must not stay readable.
+// TestRemovedKeyIsGone removes one key and changes no other, wherever its name sorts: what is withdrawn must not stay
+// readable.
 func TestRemovedKeyIsGone(t *testing.T) {
 	for _, removed := range []string{"a", "b", "c"} {
 		t.Run(removed, func(t *testing.T) {

@@ -30,17 +30,17 @@ type kubelet struct {
 	toldPod, toldContainer string
 	// looks says that it asks for figures of each pod.
 	looks bool
-	// heals says that it does what a real one does about an engine's own faults: it kills what is left in a pod's cgroup,
-	// and restarts a container that runs no commands, as a liveness probe asks for.
+	// heals says that it does what a real one does about an engine's own faults: it kills what is left in a pod's
+	// cgroup, and restarts a container that runs no commands, as a liveness probe asks for.
 	heals bool
 }
 
-// patience is how long a kubelet's request may take here. Nothing that is asked for takes a tenth of it on a machine that
-// has nothing else to do.
+// patience is how long a kubelet's request may take here. Nothing that is asked for takes a tenth of it on a machine
+// that has nothing else to do.
 const patience = 60 * time.Second
 
-// newKubelet wants a pod with an address, a host port, a cgroup of its own below the rig's, and one container. Nothing else
-// on the engine has its name.
+// newKubelet wants a pod with an address, a host port, a cgroup of its own below the rig's, and one container. Nothing
+// else on the engine has its name.
 func newKubelet(server *adapter.Server, env rigenv.Env, base string, port int32) *kubelet {
 	name := rigenv.Unique(base)
 	k := &kubelet{server: server, pod: &runtimeapi.PodSandboxConfig{

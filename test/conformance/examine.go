@@ -86,8 +86,8 @@ func specImages(ctx context.Context, programs build.Programs) (map[string]v1.Ima
 	return made, nil
 }
 
-// runName tells runs apart: the set, and the engine, the kind of pods, the server and the kubelet where they are not the
-// usual ones.
+// runName tells runs apart: the set, and the engine, the kind of pods, the server and the kubelet where they are not
+// the usual ones.
 func (o options) runName(env rigenv.Env, chosen set) string {
 	name := chosen.name
 	for _, part := range []struct{ is, usual string }{
@@ -100,7 +100,8 @@ func (o options) runName(env rigenv.Env, chosen set) string {
 	return name
 }
 
-// judge says how the specs ended, and fails unless it is as expected. The list is criadapter's: others may end otherwise.
+// judge says how the specs ended, and fails unless it is as expected. The list is criadapter's: others may end
+// otherwise.
 func (o options) judge(env rigenv.Env, f finished, expected report.Expected) error {
 	specs, others := f.chosen()
 	if len(specs) == 0 {

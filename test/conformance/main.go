@@ -4,8 +4,8 @@
 //	go run ./test/conformance [flags]
 //
 // It builds the specs and the cluster's programs by module name and keeps them in the cache (see package
-// test/cluster/build), and then runs itself inside the test rig, on a cluster of one node (package test/cluster/single).
-// The images that the specs pull are made on this machine and come from a registry on 127.0.0.1.
+// test/cluster/build), and then runs itself inside the test rig, on a cluster of one node (package
+// test/cluster/single). The images that the specs pull are made on this machine and come from a registry on 127.0.0.1.
 package main
 
 import (

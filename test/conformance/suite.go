@@ -23,7 +23,8 @@ import (
 // content: any Linux will do.
 const systemSpec, systemDemands = "system.yaml", "os: Linux\n"
 
-// suiteGrace is how long the specs get to end after an interrupt. The cluster removes their pods; the rig waits for 20 seconds.
+// suiteGrace is how long the specs get to end after an interrupt. The cluster removes their pods; the rig waits for 20
+// seconds.
 const suiteGrace = 5 * time.Second
 
 // suite is one run of specs.

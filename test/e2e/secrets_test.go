@@ -93,8 +93,8 @@ func TestSecretsStayWithTheirContainers(t *testing.T) {
 	}
 }
 
-// noneInFiles reads the files of a directory and below, which no other user may, for what must not be in them, and returns
-// them.
+// noneInFiles reads the files of a directory and below, which no other user may, for what must not be in them, and
+// returns them.
 func noneInFiles(t *testing.T, root string, hidden ...string) string {
 	t.Helper()
 	var all strings.Builder

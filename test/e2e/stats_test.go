@@ -287,7 +287,8 @@ func newWorker(t *testing.T) *worker {
 	return newWorkerWith(t, adapter.Options{Env: rigenv.Require(t)})
 }
 
-// newWorkerBesideASandbox is a worker in a pod with a sandbox container, whose process counts: it shares the PID namespace.
+// newWorkerBesideASandbox is a worker in a pod with a sandbox container, whose process counts: it shares the PID
+// namespace.
 func newWorkerBesideASandbox(t *testing.T) *worker {
 	t.Helper()
 	return newWorkerIn(t, adapter.Options{Env: rigenv.Require(t)}, &runtimeapi.NamespaceOption{})

@@ -41,8 +41,8 @@ type node struct {
 	cri internalapi.RuntimeService
 	// dir is for everything that belongs to the test.
 	dir string
-	// name is the node's name and the mark of its pods, whose names and UIDs depend on it: nothing else on the engine has
-	// it. manifests is the directory; logs the root of container logs; root the kubelet's own directory.
+	// name is the node's name and the mark of its pods, whose names and UIDs depend on it: nothing else on the engine
+	// has it. manifests is the directory; logs the root of container logs; root the kubelet's own directory.
 	name, manifests, logs, root string
 	// flags are added to the kubelet's.
 	flags []string
@@ -222,7 +222,8 @@ func (n *node) clean() {
 	for _, sandbox := range sandboxes {
 		err := n.removeSandbox(ctx, sandbox.GetId())
 		if err != nil && n.server.Name() == "containerd" {
-			// Containerd 1.6 fails to stop a container that ends at that moment. A kubelet asks again, and so does this.
+			// Containerd 1.6 fails to stop a container that ends at that moment. A kubelet asks again, and so does
+			// this.
 			err = n.removeSandbox(ctx, sandbox.GetId())
 		}
 		if err != nil {

@@ -279,7 +279,8 @@ func TestChangedWhileStarting(t *testing.T) {
 	})
 }
 
-// TestKilledBehindItsBack kills a container and then the sandbox with the docker command, or containerd's process itself.
+// TestKilledBehindItsBack kills a container and then the sandbox with the docker command, or containerd's process
+// itself.
 func TestKilledBehindItsBack(t *testing.T) {
 	n := newNode(t)
 	n.write("pod.yaml", simple("pod", "sleep 1000"))

@@ -55,8 +55,8 @@ func (p goPackage) testsSystem() (bool, error) {
 	return false, nil
 }
 
-// compile vets what opts names and compiles the tests of each of the packages to a file in dir. What does not compile is
-// in failed, one entry for a package.
+// compile vets what opts names and compiles the tests of each of the packages to a file in dir. What does not compile
+// is in failed, one entry for a package.
 func compile(ctx context.Context, dir string, packages []goPackage, opts testOptions) (binaries []testBinary, failed []results.Test, err error) {
 	race := []string{"-race"}
 	if opts.noRace {

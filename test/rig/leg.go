@@ -26,8 +26,8 @@ type leg struct {
 	tests    []results.Test
 }
 
-// installed says whether the leg's engine is the installed one. It has the tests that use no engine, too, and those on the
-// machine's own: they would say the same again on each.
+// installed says whether the leg's engine is the installed one. It has the tests that use no engine, too, and those on
+// the machine's own: they would say the same again on each.
 func (l *leg) installed() bool { return l.Name == engine.Installed }
 
 // suffix tells the leg's lines from those of others.

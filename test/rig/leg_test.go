@@ -24,8 +24,8 @@ func TestLanes(t *testing.T) {
 	}
 }
 
-// Each engine is judged by itself: one's failure is not hidden behind the other's success, and the list of skips is held
-// against the leg alone that has all tests.
+// Each engine is judged by itself: one's failure is not hidden behind the other's success, and the list of skips is
+// held against the leg alone that has all tests.
 func TestVerdictOfLegs(t *testing.T) {
 	skips, err := results.ParseSkips(strings.NewReader("room TestS # reason"))
 	if err != nil {

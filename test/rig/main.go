@@ -11,13 +11,14 @@
 //	rig up                        keeps the rig running until interrupted, and says how to get in
 //	rig engines                   builds the engines that are not installed
 //
-// The environment variable ENGINE names the engine, see package test/rig/engine; the installed one is taken otherwise. Tests
-// take several, with commas between: each has a rig, and they run beside each other, because tests mostly wait. RUNTIME_MODE
-// is rigenv.Env.Mode, and REGISTRATION is rigenv.Env.Registration, for all of them or with commas for each.
+// The environment variable ENGINE names the engine, see package test/rig/engine; the installed one is taken otherwise.
+// Tests take several, with commas between: each has a rig, and they run beside each other, because tests mostly wait.
+// RUNTIME_MODE is rigenv.Env.Mode, and REGISTRATION is rigenv.Env.Registration, for all of them or with commas for
+// each.
 //
-// What must be built or downloaded is, before the namespaces are entered, because they have no way out. What the machine
-// lacks is fetched or refused first of all, before minutes of compiling. See package rigenv for what the tests and
-// commands find inside.
+// What must be built or downloaded is, before the namespaces are entered, because they have no way out. What the
+// machine lacks is fetched or refused first of all, before minutes of compiling. See package rigenv for what the tests
+// and commands find inside.
 package main
 
 import (

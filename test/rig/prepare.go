@@ -126,8 +126,8 @@ func prepare(ctx context.Context, s *scratch, p *plan) error {
 	return nil
 }
 
-// linkShim gives the program, in a directory bin, the names that a package gives it: the shim's beside it, and runc's in
-// ../libexec/criadapter.
+// linkShim gives the program, in a directory bin, the names that a package gives it: the shim's beside it, and runc's
+// in ../libexec/criadapter.
 func linkShim(program string) error {
 	bin := filepath.Dir(program)
 	libexec := filepath.Join(bin, "../libexec/criadapter")

@@ -12,8 +12,8 @@ import (
 	"github.com/criadapter/criadapter/test/rig/installed"
 )
 
-// tools are programs of the host. The private engine and the CNI plugins run them, where an engine that is not installed
-// does not bring its own, and so do tests.
+// tools are programs of the host. The private engine and the CNI plugins run them, where an engine that is not
+// installed does not bring its own, and so do tests.
 var tools = []images.Tool{
 	{Program: "runc", Package: "runc"},
 	{Program: "containerd-shim-runc-v2", Package: "containerd"},
@@ -21,8 +21,8 @@ var tools = []images.Tool{
 	{Program: "dbus-daemon", Package: "dbus-daemon"},
 }
 
-// ready fetches what the machine lacks, or says what to install. It compiles nothing, so that it takes a minute at most:
-// the rig calls it before all that takes long. compiler says that C is compiled, which the race detector needs.
+// ready fetches what the machine lacks, or says what to install. It compiles nothing, so that it takes a minute at
+// most: the rig calls it before all that takes long. compiler says that C is compiled, which the race detector needs.
 func ready(ctx context.Context, compiler bool) error {
 	if os.Geteuid() != 0 {
 		return errors.New("the rig makes namespaces and runs a dockerd: run it as root (sudo make test)")

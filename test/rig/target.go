@@ -25,8 +25,8 @@ func namedTargets() ([]target, error) {
 	return targets(os.Getenv("ENGINE"), os.Getenv("RUNTIME_MODE"), os.Getenv("REGISTRATION"))
 }
 
-// targets pairs a comma-separated list of engines with one mode for all of them, or with one for each, and likewise with
-// registrations.
+// targets pairs a comma-separated list of engines with one mode for all of them, or with one for each, and likewise
+// with registrations.
 func targets(engines, modes, registrations string) ([]target, error) {
 	variants, err := engine.List(engines)
 	if err != nil {

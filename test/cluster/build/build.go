@@ -26,11 +26,13 @@ type Programs struct {
 	Etcd, APIServer, ControllerManager, Scheduler, Kubectl, Kubelet string
 	// KubeletCore is ours. All leaves it empty, because it is made of this tree and never cached.
 	KubeletCore string
-	// Specs are a suite of Kubernetes' own, Ginkgo runs them, and Agnhost is in most of their images. All leaves them empty, too.
+	// Specs are a suite of Kubernetes' own, Ginkgo runs them, and Agnhost is in most of their images. All leaves them
+	// empty, too.
 	Specs, Ginkgo, Agnhost string
 }
 
-// Version is the version of Kubernetes that test/cluster/tools/kubernetes/go.mod requires; a test holds the two together.
+// Version is the version of Kubernetes that test/cluster/tools/kubernetes/go.mod requires; a test holds the two
+// together.
 const Version = "v1.36.3"
 
 // kubernetes and etcd are the modules that are built.
@@ -42,7 +44,8 @@ const (
 // kubelet is the name of the program of which there are several releases.
 const kubelet = "kubelet"
 
-// program is one that is built: its module's directory in test/cluster/tools, its import path and the flags of its linker.
+// program is one that is built: its module's directory in test/cluster/tools, its import path and the flags of its
+// linker.
 type program struct {
 	name, tools, pkg, linkerFlags string
 	// isTest says that it is made of the package's tests.

@@ -33,7 +33,8 @@ func TestVersionIsTheRequiredOne(t *testing.T) {
 	}
 }
 
-// A staging module that is not replaced would be asked for as v0.0.0, and one replaced by another release would not fit.
+// A staging module that is not replaced would be asked for as v0.0.0, and one replaced by another release would not
+// fit.
 func TestStagingModulesAreOfOneRelease(t *testing.T) {
 	for tools, version := range versions() {
 		release := "v0" + strings.TrimPrefix(version, "v1")

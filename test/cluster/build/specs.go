@@ -39,8 +39,8 @@ func specPrograms(suite Suite) []program {
 	}
 }
 
-// WithSpecs is All with a suite of Kubernetes' own specs and what they need: some minutes more the first time. The kubelet
-// is of a release, one of Releases, and all else is of Version.
+// WithSpecs is All with a suite of Kubernetes' own specs and what they need: some minutes more the first time. The
+// kubelet is of a release, one of Releases, and all else is of Version.
 func WithSpecs(ctx context.Context, release string, suite Suite, progress io.Writer) (Programs, error) {
 	list, err := withKubelet(append(programs(), specPrograms(suite)...), release)
 	if err != nil {

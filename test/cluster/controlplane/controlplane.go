@@ -182,7 +182,8 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) (err error) {
 	return c.startControllers(ctx)
 }
 
-// KillAPIServer ends the API server as a crash would, and those with it that end when they cannot renew their leadership.
+// KillAPIServer ends the API server as a crash would, and those with it that end when they cannot renew their
+// leadership.
 func (c *ControlPlane) KillAPIServer() {
 	for _, process := range []*Process{c.apiServer, c.scheduler, c.controllers} {
 		process.Kill()

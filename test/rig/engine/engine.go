@@ -26,7 +26,8 @@ import (
 
 // Options says how an engine is run. Dir and Env are required.
 type Options struct {
-	// Dir is an empty directory for everything the engine writes. Its path must have at most 69 characters, for the sockets in it.
+	// Dir is an empty directory for everything the engine writes. Its path must have at most 69 characters, for the
+	// sockets in it.
 	Dir string
 	// Env is the rig: the engine is one of its kind. The directory of its dockerd comes first on the engine's PATH, so
 	// that a containerd and docker-init beside it are used, after that of the rig's runtime wrapper.
@@ -170,8 +171,8 @@ func (e *Engine) Start(ctx context.Context) error {
 	return nil
 }
 
-// SearchPath is PATH for dockerd, and for a containerd that runs what it runs: the rig's runtime wrapper before all, then
-// the programs that belong to the rig's dockerd. With RegistrationShim, the shim of criadapter-oci is on it.
+// SearchPath is PATH for dockerd, and for a containerd that runs what it runs: the rig's runtime wrapper before all,
+// then the programs that belong to the rig's dockerd. With RegistrationShim, the shim of criadapter-oci is on it.
 func SearchPath(env rigenv.Env) string {
 	dirs := []string{filepath.Dir(env.Dockerd), os.Getenv("PATH")}
 	if wrapper := env.RuntimeWrapper; wrapper != "" {

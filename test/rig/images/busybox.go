@@ -54,8 +54,8 @@ func readUserland(ctx context.Context) ([]entry, error) {
 	}, tools, applets), nil
 }
 
-// readTools returns programs of the host, which are put into bin, with the libraries of them all. Installs what the host
-// lacks, see Packages.
+// readTools returns programs of the host, which are put into bin, with the libraries of them all. Installs what the
+// host lacks, see Packages.
 func readTools(ctx context.Context, tools []Tool) ([]entry, error) {
 	if err := Packages(ctx, tools...); err != nil {
 		return nil, err

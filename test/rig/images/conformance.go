@@ -129,8 +129,8 @@ func (k *kitchen) pause() error {
 	return err
 }
 
-// agnhost makes the image of the program that most specs run, with the tools, users and directories of the real one, and
-// the image that its fake-registry-server serves.
+// agnhost makes the image of the program that most specs run, with the tools, users and directories of the real one,
+// and the image that its fake-registry-server serves.
 func (k *kitchen) agnhost(tools []entry) error {
 	members := accounts(
 		"user-defined-in-image:x:1000:1000:user:/home:/bin/sh\n",

@@ -30,8 +30,9 @@ func Ready(ctx context.Context, tools ...Tool) error {
 	return nil
 }
 
-// dynamicProgram returns the path of a tool's dynamically linked program. Where the host's is static, as busybox is with
-// Debian's busybox-static, it is the one in the tool's package, which is unpacked into the cache and not installed.
+// dynamicProgram returns the path of a tool's dynamically linked program. Where the host's is static, as busybox is
+// with Debian's busybox-static, it is the one in the tool's package, which is unpacked into the cache and not
+// installed.
 func dynamicProgram(ctx context.Context, tool Tool) (string, error) {
 	path, err := FindTool(tool.Program)
 	if err != nil {
@@ -73,8 +74,8 @@ func hostRelease() string {
 	return release
 }
 
-// unpackPackage puts the files of a Debian package into dir, without its scripts being run. A machine that never fetched the
-// package lists gets a second attempt after fetching them.
+// unpackPackage puts the files of a Debian package into dir, without its scripts being run. A machine that never
+// fetched the package lists gets a second attempt after fetching them.
 func unpackPackage(ctx context.Context, name, dir string) error {
 	temp, err := os.MkdirTemp("", "debian-package-")
 	if err != nil {

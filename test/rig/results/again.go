@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// maxAgain is how many tests of one engine run a second time. More failures than these have one cause, which the first of
-// them show.
+// maxAgain is how many tests of one engine run a second time. More failures than these have one cause, which the first
+// of them show.
 const maxAgain = 10
 
-// maxFlaky is how many tests of one engine may pass the second time in a run that succeeds. More than these do not fail by
-// chance.
+// maxFlaky is how many tests of one engine may pass the second time in a run that succeeds. More than these do not fail
+// by chance.
 const maxFlaky = 3
 
-// Again returns the names of the top-level tests of each package that run a second time, alone, to tell a flaky test from
-// a wrong one: tests that failed, at most maxAgain. A test with a data race is never flaky. No test of a package that
-// panicked or ended badly runs again. left counts the failed top-level tests beyond maxAgain.
+// Again returns the names of the top-level tests of each package that run a second time, alone, to tell a flaky test
+// from a wrong one: tests that failed, at most maxAgain. A test with a data race is never flaky. No test of a package
+// that panicked or ended badly runs again. left counts the failed top-level tests beyond maxAgain.
 func Again(tests []Test) (again map[string][]string, left int) {
 	again = map[string][]string{}
 	seen := map[[2]string]bool{}

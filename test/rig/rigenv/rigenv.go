@@ -100,9 +100,9 @@ const (
 	ModeContainer = "container"
 )
 
-// Values of Env.Registration: how an engine knows the OCI runtime criadapter-oci. With RegistrationDaemonJSON its daemon.json
-// names the program; with RegistrationShim, as in a default installation, containerd finds the program by the name of a shim
-// on the engine's PATH, which engines before 23 cannot be asked for.
+// Values of Env.Registration: how an engine knows the OCI runtime criadapter-oci. With RegistrationDaemonJSON its
+// daemon.json names the program; with RegistrationShim, as in a default installation, containerd finds the program by
+// the name of a shim on the engine's PATH, which engines before 23 cannot be asked for.
 const (
 	RegistrationDaemonJSON = "daemon.json"
 	RegistrationShim       = "shim"
@@ -117,8 +117,8 @@ type Env struct {
 	// Mode says which kind of pods the servers that tests start make: ModeOCI, ModeContainer, or empty for what the
 	// program does by itself.
 	Mode string
-	// Registration says how private engines know the OCI runtime: RegistrationShim, RegistrationDaemonJSON, or empty for
-	// the latter. Tests of one of the two set it in the copy that they give their own engine.
+	// Registration says how private engines know the OCI runtime: RegistrationShim, RegistrationDaemonJSON, or empty
+	// for the latter. Tests of one of the two set it in the copy that they give their own engine.
 	Registration string
 	// DockerHost is the engine's address, unix:///….
 	DockerHost string
@@ -127,8 +127,8 @@ type Env struct {
 	// Dockerd is the engine's program, and RuntimeWrapper the OCI runtime wrapper that engines on this machine need to
 	// start privileged containers, empty where plain runc does. Package test/rig/engine takes both.
 	Dockerd, RuntimeWrapper string
-	// OCIRuntime is the program criadapter-oci, a runtime of the private engine. Its directory and ../libexec/criadapter
-	// have its other names, as a package installs them. Empty on the installed engine.
+	// OCIRuntime is the program criadapter-oci, a runtime of the private engine. Its directory and
+	// ../libexec/criadapter have its other names, as a package installs them. Empty on the installed engine.
 	OCIRuntime string
 	// NegativeOOM says that a negative oom_score_adj takes effect in a container. Where it is false (no
 	// CAP_SYS_RESOURCE), the private engine accepts a negative value and the container gets 0, and the installed
@@ -151,8 +151,8 @@ type Env struct {
 // Image returns the reference under which the private engine pulls the image of that catalogue name ("busybox:1.29").
 func (e Env) Image(name string) string { return e.Registry + "/" + name }
 
-// Cgroup is the name of the rig's own control group, which is in the root of every hierarchy. What is below it concerns no
-// other rig, and goes with this one.
+// Cgroup is the name of the rig's own control group, which is in the root of every hierarchy. What is below it concerns
+// no other rig, and goes with this one.
 func (e Env) Cgroup() string { return filepath.Base(filepath.Dir(e.WorkDir)) }
 
 // Require returns the private rig that this test binary runs in. Without one it skips the test, or fails it when

@@ -1,5 +1,5 @@
-// Package build builds Docker Engines by module name and keeps their programs in the cache (see package test/rig/cache),
-// because a distribution has one engine, and years after its release.
+// Package build builds Docker Engines by module name and keeps their programs in the cache (see package
+// test/rig/cache), because a distribution has one engine, and years after its release.
 package build
 
 import (
@@ -22,7 +22,8 @@ import (
 type Release struct {
 	// version is what the engine says it is.
 	version string
-	// programs are in the order in which they are built. What an engine needs and is not among them is the installed one.
+	// programs are in the order in which they are built. What an engine needs and is not among them is the installed
+	// one.
 	programs []program
 }
 
@@ -35,8 +36,8 @@ type program struct {
 	seccomp bool
 }
 
-// Newest is the newest engine. Each program's module is the main module of its build, so that it gets the versions that it
-// was released with, which the checksum database vouches for.
+// Newest is the newest engine. Each program's module is the main module of its build, so that it gets the versions that
+// it was released with, which the checksum database vouches for.
 func Newest() Release {
 	const (
 		moby       = "github.com/moby/moby/v2"
