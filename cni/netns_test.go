@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"sync"
 	"testing"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // space is a network namespace of one test. It is reached through an open file (its path is below /proc), so nothing is
@@ -63,12 +64,7 @@ func (s *space) do(fn func() error) error {
 // onThread runs fn on an operating system thread that ends with it, so that
 // whatever namespace fn entered is never seen by other goroutines.
 func onThread(fn func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlock: the thread is discarded
-		err := errors.New("ended early")
-		defer func() { result <- err }()
-		err = fn()
-	}()
-	return <-result
+	err := errors.New("ended early")
+	testutil.OnOwnThread(func() { err = fn() })
+	return err
 }

@@ -4,12 +4,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
 	runtimeapi "k8s.io/cri-api/pkg/apis/runtime/v1"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // A resize in place lowers the score of a burstable pod; the other limits count where criadapter may not lower it.
@@ -30,16 +31,12 @@ func TestUpdateWhereTheOOMScoreCannotBeLowered(t *testing.T) {
 	}
 	id := n.create(n.pod(), limited(n))
 	n.start(id)
-	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // for good: the thread ends with the goroutine, and has one right less
-		if err := dropSysResource(); err != nil {
-			done <- err
-			return
+	testutil.OnOwnThread(func() { // which has one right less
+		if err = dropSysResource(); err == nil {
+			err = n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib, OomScoreAdj: -900}))
 		}
-		done <- n.Update(t.Context(), update(id, &runtimeapi.LinuxContainerResources{MemoryLimitInBytes: 256 * mib, OomScoreAdj: -900}))
-	}()
-	if err := <-done; err != nil {
+	})
+	if err != nil {
 		t.Fatalf("Update: %v", err)
 	}
 	if inspect, err := engine.InspectContainer(t.Context(), id); err != nil || inspect.HostConfig.Memory != 256*mib {

@@ -2,9 +2,10 @@ package main
 
 import (
 	"os"
-	"runtime"
 	"syscall"
 	"testing"
+
+	"github.com/criadapter/criadapter/internal/testutil"
 )
 
 // The root of a user namespace finds the way to its files whatever umask containerd has, also where the directories
@@ -13,10 +14,7 @@ func TestMappedFilesWithAnyUmask(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root to mount")
 	}
-	done := make(chan struct{})
-	go func() { // its thread ends with it, and with that the mounts and the umask
-		defer close(done)
-		runtime.LockOSThread()
+	testutil.OnOwnThread(func() { // the mounts and the umask end with the thread
 		if err := syscall.Unshare(syscall.CLONE_NEWNS | syscall.CLONE_FS); err != nil {
 			t.Error(err)
 			return
@@ -41,6 +39,5 @@ func TestMappedFilesWithAnyUmask(t *testing.T) {
 				}
 			}
 		}
-	}()
-	<-done
+	})
 }

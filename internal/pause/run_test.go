@@ -267,12 +267,9 @@ func startInside(t *testing.T, pid int, args ...string) *exec.Cmd {
 // onThread runs f on a thread that ends after it.
 func onThread(t *testing.T, f func() error) {
 	t.Helper()
-	failed := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked
-		failed <- f()
-	}()
-	if err := <-failed; err != nil {
+	var err error
+	testutil.OnOwnThread(func() { err = f() })
+	if err != nil {
 		t.Fatal(err)
 	}
 }
