@@ -396,6 +396,13 @@ func (r *records) save(record checkpoint.Record) {
 	r.byID[record.SandboxID] = record
 }
 
+// fail has all that is read after this fail with err, or succeed again when it is nil.
+func (r *records) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}
+
 func (r *records) remove(id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -77,12 +77,12 @@ func TestPodThatCannotBeSeenStaysAsItWas(t *testing.T) {
 		n.wantPod("web", podReady) // the start of the program ends no pod
 		relist(false, unseen)
 		n.wantPod("web", podReady)
-		n.records.err = errors.New("an input/output error")
+		n.records.fail(errors.New("an input/output error"))
 		relist(true, nil)
 		n.wantPod("web", podReady)
 		relist(false, nil)
 		n.wantPod("web", podNotReady)
-		n.records.err = nil
+		n.records.fail(nil)
 		relist(false, unseen)
 		n.wantPod("web", podNotReady)
 		changes := n.cache.Subscribe()

@@ -53,7 +53,7 @@ func TestPodWithAnUnreadableCheckpointStaysWhenItsContainerIsRemoved(t *testing.
 	onNode(t, dockertest.Options{}, func(n *node) {
 		podID := n.startPod("web")
 		n.sync()
-		n.records.err = errors.New("an input/output error")
+		n.records.fail(errors.New("an input/output error"))
 		n.must(n.engine.RemoveContainer(n.Context(), podID))
 		settle()
 		n.wantPod(podID, podNotReady)
@@ -80,7 +80,7 @@ func TestPodsKnownFromTheirCheckpointAloneAreShownAfterAStart(t *testing.T) {
 		stopped.Phase = checkpoint.PhaseStopped
 		n.records.save(stopped)
 		there := n.startPod("there")
-		n.records.err = errors.New("another record cannot be read")
+		n.records.fail(errors.New("another record cannot be read"))
 		n.sync()
 
 		pod := n.pod("gone")

@@ -147,6 +147,7 @@ func TestFilesOfAnUnlistedContainerStay(t *testing.T) {
 func TestFilesStayForAWhile(t *testing.T) {
 	f := newFixture(t, time.Hour)
 	path, release := f.mount(f.image([]entry{regular("a", "a")}), "")
+	f.Close() // no looks but these
 	release()
 	if again, err := f.collect(t.Context()); err != nil || again < 59*time.Minute || again > time.Hour {
 		t.Errorf("%v, %v", again, err)
