@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,12 +18,18 @@ import (
 // TestLogRotationLosesNothing counts lines while their log is rotated again and again: each is in one of the files,
 // once and in its place.
 func TestLogRotationLosesNothing(t *testing.T) {
-	n := newNode(t, "--container-log-max-size", "2000", "--container-log-max-files", "100", "--container-log-monitor-interval", "200ms")
-	const lines = 800
+	const lines, maxSize = 800, 2000
+	n := newNode(t, "--container-log-max-size", strconv.Itoa(maxSize), "--container-log-max-files", "100", "--container-log-monitor-interval", "200ms")
 	n.write("pod.yaml", simple("pod", fmt.Sprintf("i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; sleep 0.005; done; sleep 1000", lines)))
 	pod := n.ready("pod")
 	path := filepath.Join(model.PodLogDirectory(n.logs, pod), model.ContainerLogPath("main", 0))
 	n.logHasLast(path, fmt.Sprintf(" line %d\n", lines))
+	eventually(t, "the last rotation is over", func() error {
+		if log, err := os.Stat(path); err != nil || log.Size() > maxSize {
+			return fmt.Errorf("%v, %v", log, err)
+		}
+		return nil
+	})
 
 	rotated, err := filepath.Glob(path + ".*")
 	if err != nil {
